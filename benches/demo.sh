@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Shows a skip index beside a btree and a BRIN bloom index, on a server that is gone afterwards.
+#
+#   demo.sh PG_CONFIG
+#
+#   ROWS=4000000          rows of the made-up table
+#   DATA=file.tsv.xz      instead: real data, in columns separated by tabs: unix time, commit, path, blob, status
+#   VARIANTS='none btree brin skip'
+set -euo pipefail
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+[ $# = 1 ] || die "usage: demo.sh PG_CONFIG"
+rows=${ROWS:-4000000}
+data=${DATA:-}
+variants=${VARIANTS:-none btree brin skip}
+[ -z "$data" ] || [ -r "$data" ] || die "cannot read $data"
+
+start_server "$1" shared_buffers="$(buffers_mb 2048)MB" max_wal_size=8GB checkpoint_timeout=1h autovacuum=off jit=off \
+    max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0
+[ "$variants" = "${variants/skip/}" ] || sql -c 'CREATE EXTENSION pg_skip'
+
+if [ -n "$data" ]; then
+    step "loading $(basename "$data")"
+    sql -c 'CREATE TABLE changes (at timestamptz, commit_id text, path text, blob_id text, status "char")'
+    sql -c 'CREATE TABLE staging (at bigint, commit_id text, path text, blob_id text, status "char")'
+    xz -dc "$data" | sql -c "COPY staging FROM STDIN"
+    sql -c 'INSERT INTO changes SELECT to_timestamp(at), commit_id, path, blob_id, status FROM staging ORDER BY at' \
+        -c 'DROP TABLE staging' -c 'VACUUM (FREEZE, ANALYZE) changes'
+    done_step
+    table=changes columns='blob_id path'
+else
+    load_events "$rows"
+    table=events columns='trace_id'
+fi
+
+sql -f "$here/lib.sql"
+distinct=$(sql -c "SELECT least(6700, ceil(32 * reltuples / relpages))::integer FROM pg_class WHERE oid = '$table'::regclass")
+for column in $columns; do
+    sql -c "CALL bench.choose_keys('$table.$column', 400, 100)"
+    for variant in $variants; do
+        step "$column: $(title "$variant")"
+        ddl=$(create_index "$variant" "$table" "$column" "$distinct")
+        seconds=$(sql -c "CALL bench.timed(\$\$$ddl\$\$)")
+        if [ "$variant" != none ]; then
+            sql -c "INSERT INTO bench.result VALUES ('$table.$column', '$variant', 'build_s', $seconds),
+                    ('$table.$column', '$variant', 'bytes', pg_relation_size('bench_index'))"
+        fi
+        sql -c "CALL bench.measure('$table.$column', '$variant', 20, 4)"
+        sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+        done_step
+    done
+done
+
+for column in $columns; do
+    printf '\n'
+    sql -c "SELECT format('%s rows, %s, column %s %s; medians, milliseconds for the whole query, pages of 8 kB touched by it',
+            to_char((SELECT count(*) FROM $table), 'FM999,999,999'), pg_size_pretty(pg_relation_size('$table')),
+            '$column', (SELECT format_type(atttypid, NULL) FROM pg_attribute
+                        WHERE attrelid = '$table'::regclass AND attname = '$column'))"
+    "$bin/psql" -X -q -P footer=off -P border=2 -P linestyle=unicode -P null='' -c "
+        SELECT title AS \"index\",
+               pg_size_pretty(bytes::bigint) AS \"size\",
+               to_char(build_s, 'FM9990.00') || ' s' AS \"build\",
+               lpad(bench.number(absent_ms), 8) AS \"absent key\", lpad(bench.number(absent_pages), 8) AS \"pages\",
+               lpad(bench.number(present_ms), 8) AS \"present key\", lpad(bench.number(present_pages), 8) AS \"pages\",
+               lpad(bench.number(list_ms), 8) AS \"IN (20 absent)\", lpad(bench.number(list_pages), 8) AS \"pages\",
+               chosen AS \"planner's choice\"
+        FROM bench.summary WHERE subject = '$table.$column'"
+done

@@ -1,0 +1,102 @@
+# Shared by demo.sh, bench.sh and sweep.sh: a throw-away server, and psql on it. Sourced, not run.
+#
+#   start_server PG_CONFIG [name=value …]    starts a server, gone when the script ends however it ends
+#   sql …                                    psql on it: no psqlrc, stops at the first error, bare values
+#   step TEXT / done_step                    one line of progress with the seconds it took
+#
+# The server listens on a Unix socket in its own directory only. The directory is made under ${TMPDIR:-/tmp}.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+server_dir=
+die() { printf '%s\n' "$*" >&2; exit 1; }
+
+# PostgreSQL refuses to run as root: there its programs run as the user postgres.
+as_server_user() {
+    if [ "$(id -u)" = 0 ]; then
+        (cd / && su postgres -s /bin/bash -c "$(printf '%q ' "$@")")
+    else
+        "$@"
+    fi
+}
+
+stop_server() {
+    trap - EXIT INT TERM
+    [ -n "$server_dir" ] || return 0
+    as_server_user "$bin/pg_ctl" -D "$server_dir/data" -m immediate stop >/dev/null 2>&1 || true
+    rm -rf "$server_dir"
+}
+
+start_server() {
+    local pg_config=$1 setting; shift
+    bin=$("$pg_config" --bindir)
+    if [ "$(id -u)" = 0 ] && ! id postgres >/dev/null 2>&1; then
+        die "PostgreSQL does not run as root and there is no user postgres; create it or run as another user"
+    fi
+    trap 'status=$?; stop_server; exit $status' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    server_dir=$(mktemp -d "${TMPDIR:-/tmp}/pg_skip.XXXXXX")
+    [ "$(id -u)" != 0 ] || chown postgres "$server_dir"
+    as_server_user "$bin/initdb" -D "$server_dir/data" -U postgres -A trust -E UTF8 --locale=C --no-sync \
+        >"$server_dir/initdb.log" 2>&1 || { cat "$server_dir/initdb.log" >&2; die "initdb failed"; }
+    local options="-c listen_addresses='' -c unix_socket_directories='$server_dir'"
+    for setting in "$@"; do options+=" -c $setting"; done
+    as_server_user "$bin/pg_ctl" -D "$server_dir/data" -w -l "$server_dir/data/server.log" -o "$options" start >/dev/null ||
+        { cat "$server_dir/data/server.log" >&2; die "the server did not start"; }
+    export PGHOST=$server_dir PGUSER=postgres PGDATABASE=postgres PGPORT=5432
+    unset PGSERVICE PGPASSWORD PGOPTIONS
+}
+
+sql() { "$bin/psql" -X -v ON_ERROR_STOP=1 -qAt "$@"; }
+
+step() { printf '%-64s' "$1 …" >&2; step_start=$SECONDS; }
+done_step() { printf '%5d s\n' $((SECONDS - step_start)) >&2; }
+
+# Runs twenty_million.sql, showing how far it is.
+load_events() {
+    local rows=$1 line part=0
+    step "loading $rows rows"
+    "$bin/psql" -X -v ON_ERROR_STOP=1 -v rows="$rows" -f "$here/twenty_million.sql" | while read -r line; do
+        [ -t 2 ] || continue
+        case $line in INSERT*) part=$((part + 1)); printf '\r%-64s' "loading $rows rows … $((part * 5)) %" >&2 ;; esac
+    done
+    done_step
+}
+
+# shared_buffers for the table and its indexes: as asked, but at most 40 % of the machine's memory. In megabytes.
+buffers_mb() {
+    local wanted=$1 memory
+    memory=$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo 2>/dev/null || echo 4096)
+    echo $((wanted < memory * 2 / 5 ? wanted : memory * 2 / 5))
+}
+
+# The machine, in a line of Markdown.
+machine() {
+    printf '%s, %s processors, %s GB of memory, %s' \
+        "$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || uname -m)" \
+        "$(nproc)" "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo 2>/dev/null || echo '?')" \
+        "$(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME" || uname -sr)"
+}
+
+# The statement that creates a variant's index; the column's filters hold at most distinct values a BRIN range of 32 pages.
+create_index() {
+    local variant=$1 table=$2 column=$3 distinct=$4
+    case $variant in
+        btree)    echo "CREATE INDEX bench_index ON $table USING btree ($column)" ;;
+        brin)     echo "CREATE INDEX bench_index ON $table USING brin ($column $(brin_class "$table" "$column")
+                        (n_distinct_per_range = $distinct, false_positive_rate = 0.01)) WITH (pages_per_range = 32)" ;;
+        brin_on)  echo "$(create_index brin "$table" "$column" "$distinct" | sed 's/pages_per_range = 32/&, autosummarize = on/')" ;;
+        skip)     echo "CREATE INDEX bench_index ON $table USING skip ($column)" ;;
+        skip_off) echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (autosummarize = off)" ;;
+        none)     echo "SELECT" ;;
+        *)        die "no such variant: $variant" ;;
+    esac
+}
+
+brin_class() {
+    sql -c "SELECT typname || '_bloom_ops' FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
+            WHERE attrelid = '$1'::regclass AND attname = '$2'"
+}
+
+# How a variant is called in tables.
+title() { sql -c "SELECT title FROM bench.variant WHERE variant = '$1'"; }

@@ -1,0 +1,55 @@
+//! skip_core: everything pg_skip does that needs no PostgreSQL.
+//!
+//! Two journeys run through this crate.
+//!
+//! A row becomes part of an index:
+//!
+//! | step | module | what it gives |
+//! |---|---|---|
+//! | a value becomes a 64-bit key hash | [`hash`] | [`hash_bytes`], [`hash_i64`], [`hash_f64`] |
+//! | a block range's hashes are counted exactly | [`distinct`] | [`DistinctHashes`] |
+//! | the count and the wanted rate give the filter's size | [`params`] | [`Sizing`] |
+//! | ranges are filled row by row, 64 at a time | [`builder`] | [`SegmentBuilder`] |
+//! | and turned into slices | [`transpose`] | [`transpose64`] |
+//! | which lie on pages | [`segment`] | [`SegmentShape`] |
+//! | narrow segments are put side by side | [`merge`] | [`copy_bits`] |
+//!
+//! A key becomes a set of ranges to read:
+//!
+//! | step | module | what it gives |
+//! |---|---|---|
+//! | a key hash becomes positions in the filter | [`hash`] | [`probes`] |
+//! | the slices at these positions are ANDed | [`lookup`] | [`and_slice`], [`or_slice`] |
+//! | one bit a range is left, gathered over segments | [`rangeset`] | [`RangeSet`] |
+//!
+//! [`filter`] is one filter by itself, row-major: what a segment of width 1 holds, and the reference the wide
+//! ones are tested against.
+//!
+//! What reaches a disk is frozen: the hash scheme ([`HASH_SCHEME`]), the probe sequence, the order of bits in a
+//! slice, the geometry of a segment. `tests/golden.rs` holds their bytes. Everything is little-endian and gives
+//! the same result on every CPU.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod builder;
+pub mod distinct;
+pub mod filter;
+pub mod hash;
+pub mod lookup;
+pub mod merge;
+pub mod params;
+pub mod rangeset;
+pub mod segment;
+pub mod transpose;
+
+pub use builder::{RangeState, SegmentBuilder};
+pub use distinct::DistinctHashes;
+pub use filter::Filter;
+pub use hash::{HASH_SCHEME, Probes, checksum, hash_bytes, hash_f64, hash_i64, probes};
+pub use lookup::{and_slice, or_slice};
+pub use merge::copy_bits;
+pub use params::{MIN_FILTER_BITS, Sizing, calculation_best_practices, rate_at_fill, theoretical_rate};
+pub use rangeset::RangeSet;
+pub use segment::{FIRST_PROBE_SLICE, NULLS_SLICE, OPEN_SLICE, SegmentShape, VALUES_SLICE};
+pub use transpose::transpose64;

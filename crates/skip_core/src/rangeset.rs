@@ -1,0 +1,181 @@
+//! A set of block ranges: what is left to read after the index was asked.
+//!
+//! Owns a bitset of fixed length: bit `i % 64` of word `i / 64` stands for range `i`. 8 million ranges are 1 MB.
+//!
+//! Invariant: bits from `len` on are zero. Whatever would lie there is not taken in and not found.
+
+/// A set of numbers below a fixed `len`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeSet {
+    words: Vec<u64>,
+    len: u64,
+}
+
+/// Bits `from..64` of a word.
+#[inline]
+fn mask_from(from: u64) -> u64 {
+    u64::MAX << (from % 64)
+}
+
+/// Bits `0..to` of a word, where `to % 64 == 0` stands for all 64.
+#[inline]
+fn mask_to(to: u64) -> u64 {
+    u64::MAX >> ((64 - to % 64) % 64)
+}
+
+impl RangeSet {
+    /// The empty set of numbers below `len`.
+    pub fn empty(len: u64) -> Self {
+        Self { words: vec![0; len.div_ceil(64) as usize], len }
+    }
+
+    /// The set of all numbers below `len`.
+    pub fn full(len: u64) -> Self {
+        let mut words = vec![u64::MAX; len.div_ceil(64) as usize];
+        if let Some(last) = words.last_mut() {
+            *last = mask_to(len);
+        }
+        Self { words, len }
+    }
+
+    /// One more than the largest number the set can hold.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The bits, 64 numbers a word.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Adds `i`, unless it is not below `len`.
+    #[inline]
+    pub fn insert(&mut self, i: u64) {
+        if i < self.len {
+            self.words[(i / 64) as usize] |= 1 << (i % 64);
+        }
+    }
+
+    /// Adds `start..end`, as far as it is below `len`.
+    pub fn insert_span(&mut self, start: u64, end: u64) {
+        let end = end.min(self.len);
+        if start >= end {
+            return;
+        }
+        let (first, last) = ((start / 64) as usize, ((end - 1) / 64) as usize);
+        if first == last {
+            self.words[first] |= mask_from(start) & mask_to(end);
+        } else {
+            self.words[first] |= mask_from(start);
+            self.words[first + 1..last].fill(u64::MAX);
+            self.words[last] |= mask_to(end);
+        }
+    }
+
+    /// Whether `i` is in the set; false from `len` on.
+    #[inline]
+    pub fn contains(&self, i: u64) -> bool {
+        i < self.len && self.words[(i / 64) as usize] >> (i % 64) & 1 != 0
+    }
+
+    /// Whether any number of `start..end` is in the set.
+    pub fn any_in(&self, start: u64, end: u64) -> bool {
+        let end = end.min(self.len);
+        if start >= end {
+            return false;
+        }
+        let (first, last) = ((start / 64) as usize, ((end - 1) / 64) as usize);
+        let word = |w: usize| {
+            let from = if w == first { mask_from(start) } else { u64::MAX };
+            let to = if w == last { mask_to(end) } else { u64::MAX };
+            self.words[w] & from & to
+        };
+        (first..=last).any(|w| word(w) != 0)
+    }
+
+    /// How many numbers are in the set.
+    pub fn count(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// Adds what is in `other` and below `len`.
+    pub fn union_with(&mut self, other: &RangeSet) {
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            *word |= more;
+        }
+        self.clip();
+    }
+
+    /// Takes out what is not in `other`, which includes everything from its `len` on.
+    pub fn intersect_with(&mut self, other: &RangeSet) {
+        let shared = self.words.len().min(other.words.len());
+        for (word, keep) in self.words.iter_mut().zip(&other.words) {
+            *word &= keep;
+        }
+        self.words[shared..].fill(0);
+    }
+
+    /// Adds `offset + i` for every bit `i < bits` that is set in `words`, as far as it is below `len`. Bits that
+    /// `words` does not have count as zero.
+    pub fn or_bits(&mut self, offset: u64, words: &[u64], bits: u64) {
+        let bits = bits.min(self.len.saturating_sub(offset));
+        let (first, shift) = ((offset / 64) as usize, offset % 64);
+        let used = bits.div_ceil(64).min(words.len() as u64) as usize;
+        for (place, &word) in words[..used].iter().enumerate() {
+            let left = bits - place as u64 * 64;
+            let word = if left < 64 { word & mask_to(left) } else { word };
+            self.words[first + place] |= word << shift;
+            let carry = if shift == 0 { 0 } else { word >> (64 - shift) };
+            if carry != 0 {
+                self.words[first + place + 1] |= carry;
+            }
+        }
+    }
+
+    /// The numbers in the set, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.words.iter().enumerate().flat_map(|(place, &word)| {
+            let lowest_out = |left: u64| Some(left & left.wrapping_sub(1)).filter(|&left| left != 0);
+            std::iter::successors(Some(word).filter(|&word| word != 0), move |&left| lowest_out(left))
+                .map(move |left| place as u64 * 64 + u64::from(left.trailing_zeros()))
+        })
+    }
+
+    /// The longest runs `start..end` of numbers in the set, as `(start, end)`, in ascending order.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let start = self.next_bit(at, 0)?;
+            at = self.next_bit(start, u64::MAX).unwrap_or(self.len);
+            Some((start, at))
+        })
+    }
+
+    /// The first number from `from` on that is in the set (`flip` 0) or not in it (`flip` all ones), if any below
+    /// `len` is.
+    fn next_bit(&self, from: u64, flip: u64) -> Option<u64> {
+        let first = (from / 64) as usize;
+        let mut mask = mask_from(from);
+        for (place, word) in self.words.iter().enumerate().skip(first) {
+            let found = (word ^ flip) & mask;
+            if found != 0 {
+                let number = place as u64 * 64 + u64::from(found.trailing_zeros());
+                return Some(number).filter(|&number| number < self.len);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+
+    /// Restores the invariant after whole words came in.
+    fn clip(&mut self) {
+        if let Some(last) = self.words.last_mut() {
+            *last &= mask_to(self.len);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# Sets up what building and testing pg_skip needs, once, outside the source tree.
+#
+#   setup.sh packages               compilers, clang, libclang (Debian as root: installs them; else says what to install)
+#   setup.sh cargo-pgrx             the pinned cargo-pgrx
+#   setup.sh cargo-deny             the pinned cargo-deny
+#   setup.sh server debian          prints the pg_config of a private copy of Debian's PostgreSQL
+#   setup.sh server assert          prints the pg_config of an assert-enabled PostgreSQL, built from Debian's source package
+#   setup.sh pgrx-home PG_CONFIG    makes that server known to pgrx and prints the directory for PGRX_HOME
+#   setup.sh cache                  prints where all this lies
+#
+# Everything lands under $PG_SKIP_CACHE (default: /var/cache/pg_skip for root, ~/.cache/pg_skip otherwise).
+# The system's own PostgreSQL is copied, never changed: PostgreSQL's programs find their files relative to
+# where they themselves lie, so a copy of the tree below /usr is a server of its own that tests may install into.
+# PostgreSQL refuses to run as root; as root the servers run as the user postgres, who must be able to read the cache.
+set -euo pipefail
+umask 022
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=versions.env
+. "$here/versions.env"
+if [ "$(id -u)" = 0 ]; then default_cache=/var/cache/pg_skip; else default_cache=${XDG_CACHE_HOME:-$HOME/.cache}/pg_skip; fi
+cache=${PG_SKIP_CACHE:-$default_cache}
+mkdir -p "$cache"
+
+say() { printf '%s\n' "pg_skip set-up: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+# Runs a long command quietly; shows the end of its log if it fails.
+quietly() {
+    local log=$1; shift
+    "$@" >"$log" 2>&1 </dev/null || { tail -n 30 "$log" >&2; die "failed: $* (whole log: $log)"; }
+}
+
+has_dpkg() { command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; }
+
+# Makes sure that the named Debian packages are installed: installs them as root, says so otherwise.
+require_packages() {
+    local missing=() p
+    for p in "$@"; do
+        dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
+    done
+    [ ${#missing[@]} = 0 ] && return 0
+    [ "$(id -u)" = 0 ] || die "please install, as root: apt-get install ${missing[*]}"
+    say "installing ${missing[*]}"
+    quietly "$cache/apt-update.log" apt-get update
+    for p in "${missing[@]}"; do
+        apt-cache show "$p" >/dev/null 2>&1 ||
+            die "this system's package sources have no $p (versions are chosen in pgrx-config/versions.env)"
+    done
+    # No cluster of its own: the tests start their own servers, and the system's must not appear by surprise.
+    mkdir -p /etc/postgresql-common
+    [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+    DEBIAN_FRONTEND=noninteractive quietly "$cache/apt-install.log" apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+# What compiles pgrx and its tools. Other systems than Debian: only looks whether the programs are there.
+packages() {
+    if has_dpkg; then
+        require_packages build-essential clang libclang-dev pkg-config xz-utils ca-certificates
+    else
+        local missing=() program
+        for program in cc make clang pkg-config xz; do
+            command -v "$program" >/dev/null || missing+=("$program")
+        done
+        [ ${#missing[@]} = 0 ] || die "please install: ${missing[*]} (clang with its library libclang)"
+    fi
+    command -v cargo >/dev/null || die "please install Rust (cargo is not on the PATH)"
+}
+
+cargo_tool() {
+    local tool=$1 version=$2
+    [ "$("$cache/bin/$tool" --version 2>/dev/null | awk '{print $NF}')" = "$version" ] && return 0
+    say "building $tool $version (once, some minutes)"
+    quietly "$cache/$tool.log" env -u CARGO_TARGET_DIR cargo install --locked --root "$cache" --version "$version" "$tool"
+}
+
+# As root the servers run as the user postgres: it must exist and be able to read what lies in the cache.
+check_server_user() {
+    [ "$(id -u)" = 0 ] || return 0
+    id postgres >/dev/null 2>&1 ||
+        die "PostgreSQL does not run as root and there is no user postgres; create it (Debian's package postgresql-common does) or run as another user"
+    su postgres -s /bin/sh -c "test -r '$1' && test -x '$1'" ||
+        die "the user postgres cannot read $1: put the cache elsewhere (PG_SKIP_CACHE) or open its parent directories"
+}
+
+# Copies Debian's server into the cache, so that tests can install into it.
+server_debian() {
+    local root=$cache/debian/usr v=$PG_DEBIAN
+    local stamp have
+    has_dpkg || die "this is not Debian: install PostgreSQL (15 to 18) with its server headers and name its pg_config: make … PG_CONFIG=…"
+    require_packages "postgresql-$v" "postgresql-server-dev-$v"
+    stamp=$(dpkg-query -W -f '${Package} ${Version} ' "postgresql-$v" "postgresql-server-dev-$v")
+    have=$(cat "$cache/debian/stamp" 2>/dev/null || true)
+    if [ "$stamp" != "$have" ]; then
+        say "copying PostgreSQL $v to $root"
+        rm -rf "$cache/debian"
+        mkdir -p "$root/lib/postgresql" "$root/share/postgresql"
+        cp -a "/usr/lib/postgresql/$v" "$root/lib/postgresql/"
+        cp -aL "/usr/share/postgresql/$v" "$root/share/postgresql/"
+        ln -s /usr/include "$root/include"
+        echo "$stamp" >"$cache/debian/stamp"
+    fi
+    check_server_user "$root/lib/postgresql/$v/bin/postgres"
+    echo "$root/lib/postgresql/$v/bin/pg_config"
+}
+
+# The first Debian mirror that the system's own package sources name.
+debian_mirror() {
+    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' | awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
+}
+
+# Builds the server in $cache/assert-build: fetch, configure, make, install.
+build_assert() {
+    local prefix=$1 work=$cache/assert-build
+    local mirror keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    has_dpkg && mirror=$(debian_mirror) && [ -n "$mirror" ] && [ -e "$keyring" ] ||
+        die "no Debian mirror in this system's package sources; test on servers of your own: make server-tests PG_CONFIGS='…'"
+    require_packages bison flex perl libreadline-dev zlib1g-dev libicu-dev liblz4-dev
+    rm -rf "$work" "$prefix"
+    mkdir -p "$work/lists/partial" "$work/archives/partial"
+    printf 'deb-src [signed-by=%s] %s %s main\n' "$keyring" "$mirror" "$PG_ASSERT_SUITE" >"$work/sources.list"
+    local apt=(apt-get -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
+               -o "Dir::State::Lists=$work/lists" -o "Dir::Cache::Archives=$work/archives"
+               -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root)
+    cd "$work"
+    say "fetching the source of PostgreSQL $PG_ASSERT"
+    quietly fetch.log "${apt[@]}" update
+    quietly source.log "${apt[@]}" source --download-only "postgresql-$PG_ASSERT"
+    local tarball
+    tarball=$(find . -maxdepth 1 -name "postgresql-${PG_ASSERT}_*.orig.tar.*" ! -name '*.asc' | head -n 1)
+    mkdir src
+    tar xf "$tarball" -C src --strip-components 1
+    say "building PostgreSQL $PG_ASSERT with assertions (once, some minutes)"
+    cd src
+    quietly ../configure.log ./configure --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-lz4 CFLAGS='-O1 -g'
+    quietly ../make.log make -s -j"$(nproc)"
+    quietly ../install.log make -s install
+    quietly ../contrib.log make -s -C contrib/pageinspect install
+    touch "$prefix/complete"
+    rm -rf "$work"
+}
+
+server_assert() {
+    local prefix=$cache/assert-$PG_ASSERT
+    [ -e "$prefix/complete" ] || (build_assert "$prefix")
+    check_server_user "$prefix/bin/postgres"
+    echo "$prefix/bin/pg_config"
+}
+
+# cargo-pgrx looks servers up in $PGRX_HOME/config.toml, which `cargo pgrx init` would write after building servers of
+# its own. We have servers: write the file ourselves, one line a major version, the last server asked for winning.
+pgrx_home() {
+    local pg_config=$1 home=$cache/pgrx version
+    version=$("$pg_config" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p')
+    [ -n "$version" ] || die "$pg_config is not a pg_config"
+    mkdir -p "$home"
+    local next
+    next=$(mktemp "$home/config.XXXXXX")
+    {
+        echo '[configs]'
+        { grep '^pg[0-9]* = ' "$home/config.toml" 2>/dev/null | grep -v "^pg$version = " || true
+          echo "pg$version = \"$pg_config\""; } | sort
+    } >"$next"
+    chmod 644 "$next"
+    mv "$next" "$home/config.toml"
+    echo "$home"
+}
+
+case "$#:${1:-}:${2:-}" in
+    1:packages:) packages ;;
+    1:cargo-pgrx:) packages; cargo_tool cargo-pgrx "$PGRX_VERSION" ;;
+    1:cargo-deny:) packages; cargo_tool cargo-deny "$CARGO_DENY_VERSION" ;;
+    2:server:debian) server_debian ;;
+    2:server:assert) server_assert ;;
+    2:pgrx-home:?*) pgrx_home "$2" ;;
+    1:cache:) echo "$cache" ;;
+    *) sed -n '2,15p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+esac

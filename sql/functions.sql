@@ -1,0 +1,63 @@
+-- Maintenance of skip indexes, and looking into them.
+
+CREATE FUNCTION skip_summarize(index regclass)
+    RETURNS bigint
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_summarize_wrapper';
+COMMENT ON FUNCTION skip_summarize(regclass) IS
+    'summarize all block ranges of a skip index that are not summarized yet, fold its delta and merge its segments; returns the number of ranges newly summarized';
+
+CREATE FUNCTION skip_index_info(
+    index regclass,
+    OUT attnum integer,
+    OUT column_name text,
+    OUT pages_per_range integer,
+    OUT ranges bigint,
+    OUT summarized bigint,
+    OUT segments integer,
+    OUT min_width integer,
+    OUT max_width integer,
+    OUT filter_bits_min bigint,
+    OUT filter_bits_max bigint,
+    OUT hashes integer,
+    OUT bytes bigint,
+    OUT delta_entries bigint,
+    OUT false_positive_rate double precision,
+    OUT expected_false_positive_rate double precision)
+    RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_index_info_wrapper';
+COMMENT ON FUNCTION skip_index_info(regclass) IS
+    'for each column of a skip index: ranges of the table and how many are summarized, segments and their widths in ranges, filter sizes in bits, probes, bytes on disk, delta entries, the false-positive rate asked for and the one to expect from how full the filters are';
+
+CREATE FUNCTION skip_index_segments(
+    index regclass,
+    OUT attnum integer,
+    OUT first_range bigint,
+    OUT width integer,
+    OUT filter_bits bigint,
+    OUT hashes integer,
+    OUT first_block bigint,
+    OUT blocks integer,
+    OUT segment_id bigint,
+    OUT open_ranges bigint,
+    OUT fill double precision)
+    RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_index_segments_wrapper';
+COMMENT ON FUNCTION skip_index_segments(regclass) IS
+    'the live segments of a skip index: ranges covered, filter size in bits, probes, blocks in the index, ranges without a filter, part of the filter bits that are set';
+
+CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value anyelement)
+    RETURNS SETOF bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_matching_ranges_wrapper';
+COMMENT ON FUNCTION skip_matching_ranges(regclass, name, anyelement) IS
+    'the block ranges (numbers from 0, each pages_per_range blocks) in which a skip index cannot rule the value out; NULL asks for IS NULL';
+
+CREATE FUNCTION skip_index_verify(index regclass, OUT block bigint, OUT problem text)
+    RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_index_verify_wrapper';
+COMMENT ON FUNCTION skip_index_verify(regclass) IS
+    'check every page of a skip index and look up every row of its table in it; no rows when the index is sound';

@@ -1,0 +1,160 @@
+//! A value becomes a key hash.
+//!
+//! Equal values must hash equal as the operator sees them, in every build, on every CPU, under every major
+//! version. So types whose equality is equality of the value get our own seeded hash over a canonical form:
+//!
+//! | canon | types | bytes hashed |
+//! |---|---|---|
+//! | Integer | int2, int4, int8, date, time, timestamp, timestamptz | as int8, so that `int8 = int4` works |
+//! | Unsigned | oid, xid8 | as 8 bytes |
+//! | Float | float4, float8 | as float8; -0 as 0, one NaN |
+//! | Bytes | bool, "char", uuid, macaddr, macaddr8, bytea, name; text and varchar under a deterministic collation | as they are |
+//! | Extended | everything else | what the type's extended hash function says |
+//!
+//! The canon of each column is frozen in the meta page. If what this build would choose differs (an operator
+//! class was replaced, say) the column rules nothing out.
+
+use crate::pages::meta::Meta;
+use crate::pg::Rel;
+use crate::pg::datum::{self, HashFunction, Repr, Value};
+use crate::pg::heap::Field;
+use pgrx::pg_sys::{self, Oid};
+use skip_core::{hash_bytes, hash_f64, hash_i64};
+
+/// How a value becomes the bytes that are hashed. The numbers are on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Canon {
+    Integer = 1,
+    Unsigned = 2,
+    Float = 3,
+    Bytes = 4,
+    Extended = 5,
+}
+
+impl Canon {
+    /// The canon of values of `input` in an operator family whose hash function for it is `function`.
+    fn choose(input: Oid, collation: Oid, function: Oid) -> Self {
+        // Somebody's own operator class may see other values as equal than the built-in ones do.
+        if function.to_u32() >= pg_sys::FirstNormalObjectId {
+            return Canon::Extended;
+        }
+        match input {
+            pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID | pg_sys::DATEOID => Canon::Integer,
+            pg_sys::TIMEOID | pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => Canon::Integer,
+            pg_sys::OIDOID | pg_sys::XID8OID => Canon::Unsigned,
+            pg_sys::FLOAT4OID | pg_sys::FLOAT8OID => Canon::Float,
+            pg_sys::BOOLOID | pg_sys::CHAROID | pg_sys::UUIDOID | pg_sys::MACADDROID => Canon::Bytes,
+            pg_sys::MACADDR8OID | pg_sys::BYTEAOID | pg_sys::NAMEOID => Canon::Bytes,
+            pg_sys::TEXTOID | pg_sys::VARCHAROID if datum::is_deterministic(collation) => Canon::Bytes,
+            _ => Canon::Extended,
+        }
+    }
+}
+
+/// Hashes the values of one type for one index column.
+pub struct KeyHasher {
+    canon: Canon,
+    repr: Repr,
+    seed: u64,
+    function: Option<HashFunction>,
+}
+
+impl KeyHasher {
+    /// The hasher for an index column's own values.
+    pub fn of_column(index: Rel, column: usize, seed: u64) -> Self {
+        let class = index.column_class(column);
+        Self::new(class.family, class.input, class.collation, seed).unwrap_or(Self {
+            // An operator class without its hash function cannot be made; should one turn up, its column
+            // hashes everything alike: nothing is ruled out, nothing is lost.
+            canon: Canon::Extended,
+            repr: Repr::of_type(class.input),
+            seed,
+            function: None,
+        })
+    }
+
+    /// The hasher for keys of type `input` that are compared with an index column; None when the two hash
+    /// differently, so that the key cannot be looked up.
+    pub fn of_key(index: Rel, column: usize, input: Oid, seed: u64) -> Option<Self> {
+        let class = index.column_class(column);
+        let own = Self::of_column(index, column, seed);
+        if input == pg_sys::InvalidOid || input == class.input {
+            return Some(own);
+        }
+        let other = Self::new(class.family, input, class.collation, seed)?;
+        (other.canon == own.canon && other.is_comparable(class.input, input)).then_some(other)
+    }
+
+    /// Two different types under the Extended canon hash alike only if their functions say so; a family that
+    /// lists functions for both promises it, unless one of them ignores a collation that the other heeds.
+    fn is_comparable(&self, column: Oid, key: Oid) -> bool {
+        self.canon != Canon::Extended || (column != pg_sys::NAMEOID && key != pg_sys::NAMEOID)
+    }
+
+    fn new(family: Oid, input: Oid, collation: Oid, seed: u64) -> Option<Self> {
+        let function = datum::hash_function_of(family, input)?;
+        let canon = Canon::choose(input, collation, function);
+        let function = (canon == Canon::Extended).then(|| HashFunction::new(function, collation));
+        Some(Self { canon, repr: Repr::of_type(input), seed, function })
+    }
+
+    /// The canon, as the meta page keeps it.
+    pub fn canon(&self) -> u16 {
+        self.canon as u16
+    }
+
+    /// How the hasher's values lie in memory.
+    pub fn repr(&self) -> Repr {
+        self.repr
+    }
+
+    /// Hashes a value of the hasher's type.
+    pub fn hash(&mut self, value: Value) -> u64 {
+        match (&mut self.function, self.canon) {
+            (Some(function), _) => function.hash(value, self.seed),
+            (None, Canon::Extended) => 0,
+            (None, canon) => value.with_bytes(|bytes| hash_canonical(canon, self.seed, bytes)),
+        }
+    }
+
+    /// Hashes a value found in a heap tuple. None for NULL, and for one stored out of line, which the caller
+    /// has to fetch first.
+    pub fn hash_field(&mut self, field: &Field<'_>) -> Option<u64> {
+        match *field {
+            _ if self.canon == Canon::Extended => field.value(self.repr).map(|value| self.hash(value)),
+            Field::Fixed(bytes) if self.repr == Repr::Name => {
+                Some(hash_bytes(self.seed, datum::until_nul(bytes)))
+            }
+            Field::Fixed(bytes) => Some(hash_canonical(self.canon, self.seed, bytes)),
+            Field::Plain(whole, header) => Some(hash_canonical(self.canon, self.seed, &whole[header..])),
+            Field::Compressed(_) => field.value(self.repr).map(|value| self.hash(value)),
+            Field::Null | Field::External => None,
+        }
+    }
+}
+
+fn hash_canonical(canon: Canon, seed: u64, bytes: &[u8]) -> u64 {
+    match (canon, bytes) {
+        (Canon::Integer, &[a, b]) => hash_i64(seed, i16::from_le_bytes([a, b]).into()),
+        (Canon::Integer, &[a, b, c, d]) => hash_i64(seed, i32::from_le_bytes([a, b, c, d]).into()),
+        (Canon::Float, &[a, b, c, d]) => hash_f64(seed, f32::from_le_bytes([a, b, c, d]).into()),
+        (Canon::Float, &[a, b, c, d, e, f, g, h]) => {
+            hash_f64(seed, f64::from_le_bytes([a, b, c, d, e, f, g, h]))
+        }
+        (Canon::Unsigned, &[a, b, c, d]) => hash_i64(seed, u32::from_le_bytes([a, b, c, d]).into()),
+        // 8-byte integers, unsigned or not, are their own canonical form.
+        _ => hash_bytes(seed, bytes),
+    }
+}
+
+/// The hashers of all columns; None for a column whose values this build would hash differently than the index.
+pub fn column_hashers(index: Rel, meta: &Meta) -> Vec<Option<KeyHasher>> {
+    let columns = meta.columns.iter().enumerate();
+    columns
+        .map(|(c, column)| {
+            let hasher = KeyHasher::of_column(index, c, meta.seed);
+            (meta.hashes_match() && hasher.canon() == column.canon).then_some(hasher)
+        })
+        .collect()
+}

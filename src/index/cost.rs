@@ -1,0 +1,103 @@
+//! amcostestimate: what a path costs, true because the index is asked.
+//!
+//! Where the keys are known, the planner consults the index itself, within a bound, and learns how many block
+//! ranges really survive. The result is used for costs only; a plan never carries it. Where keys are unknown,
+//! or there are too many, or the index is damaged (the executor will say so), the estimate is
+//!
+//! ```text
+//! ranges = not summarized + summarized * min(1, keys * (false-positive rate + rows per key / ranges))
+//! ```
+//!
+//! which takes rows of one key as scattered: right for ids, too high for clustered values.
+//!
+//! PostgreSQL costs the table's side of a bitmap scan from the selectivity given here, as if rows were scattered
+//! one by one (Mackert and Lohman's formula): pages = 2TN / (2T + N) for N rows in T pages. Whole ranges are not
+//! like that, so the selectivity handed out is the one for which the formula gives the pages that will really be
+//! read, and the CPU cost of the other rows on these pages is added to the index's.
+
+use super::scan;
+use crate::pages::directory;
+use crate::pages::meta::Meta;
+use crate::pg::planner::{Condition, Costs, IndexPathView};
+use crate::pg::{Rel, error::Read};
+use crate::prune::{self, Budget};
+
+/// Slices that planning may read for one path: some 100 keys in one wide segment, a millisecond or two.
+const MOST_SLICES: u64 = 2048;
+
+/// What a look-up reads, and what it leaves.
+struct Estimate {
+    /// Heap blocks that survive.
+    heap_blocks: f64,
+    /// Index pages read.
+    index_pages: f64,
+    /// Words of 64 ranges ANDed.
+    words: f64,
+}
+
+/// Costs of an index path.
+pub fn cost(path: &IndexPathView) -> Costs {
+    let conditions = path.conditions();
+    let estimate = match path.open_index() {
+        Some(index) => {
+            estimate(path, *index, &conditions).unwrap_or_else(|_| average(path, &conditions, None))
+        }
+        None => average(path, &conditions, None),
+    };
+    let (table_blocks, rows) = (path.table_blocks().max(1.0), path.table_rows().max(1.0));
+    let surviving = estimate.heap_blocks.clamp(0.0, table_blocks);
+    // N for which 2TN / (2T + N) is the number of surviving pages.
+    let fetched = (2.0 * table_blocks * surviving / (2.0 * table_blocks - surviving)).min(rows);
+    let examined = (rows / table_blocks * surviving).max(fetched);
+
+    let (random, sequential) = path.page_costs();
+    let (cpu_tuple, cpu_operator) = path.cpu_costs();
+    // Meta and directory pages are as good as always cached; slices lie scattered. Repeated runs share pages.
+    let slices = estimate.index_pages / path.loop_count().sqrt();
+    let consult =
+        slices.min(path.index_blocks()) * random.min(sequential * 2.0) + estimate.words * cpu_operator * 0.1;
+    let unseen_rows = (examined - fetched) * (cpu_tuple + cpu_operator * conditions.len() as f64);
+    Costs {
+        startup: consult,
+        total: consult + unseen_rows,
+        selectivity: (fetched / rows).clamp(0.0, 1.0),
+        index_pages: estimate.index_pages,
+    }
+}
+
+fn estimate(path: &IndexPathView, index: Rel, conditions: &[Condition]) -> Read<Estimate> {
+    let meta = Meta::read(index)?;
+    let known = conditions.iter().all(|c| c.key.is_some());
+    let keys: Vec<_> = conditions.iter().filter_map(|c| c.key.as_ref()).collect();
+    let clauses: Vec<_> =
+        keys.iter().flat_map(|&key| scan::clauses(index, &meta, std::slice::from_ref(key))).collect();
+    let complete = known && clauses.len() == conditions.len();
+    let blocks = path.table_blocks() as u32;
+    if complete
+        && let Some(pruned) = prune::prune(index, &clauses, blocks, Budget { slices: Some(MOST_SLICES) })?
+    {
+        let heap_blocks = pruned.ranges.count() as f64 * f64::from(pruned.pages_per_range);
+        return Ok(Estimate {
+            heap_blocks,
+            index_pages: pruned.slices as f64 + 3.0,
+            words: pruned.slices as f64 * (f64::from(meta.ranges_in(blocks)) / 64.0),
+        });
+    }
+    Ok(average(path, conditions, Some((index, &meta))))
+}
+
+fn average(path: &IndexPathView, conditions: &[Condition], index: Option<(Rel, &Meta)>) -> Estimate {
+    let pages_per_range = index.map_or(16.0, |(_, meta)| f64::from(meta.pages_per_range));
+    let ranges = (path.table_blocks() / pages_per_range).ceil().max(1.0);
+    let summarized = index.map_or(ranges, |(_, meta)| f64::from(meta.watermark).min(ranges));
+    let segments = index
+        .and_then(|(index, meta)| directory::segments(index, meta, |c| c == 0).ok())
+        .map_or(1, |s| s.len());
+    let keys: f64 = conditions.iter().map(|c| c.key_count).sum::<f64>().max(1.0);
+    let rate = index.and_then(|(_, meta)| meta.columns.first().map(|c| c.rate)).unwrap_or(0.001);
+    let probes = index.and_then(|(_, meta)| meta.columns.first().map(|c| c.sizing.hashes)).unwrap_or(13);
+    let rows = path.row_selectivity() * path.table_rows();
+    let surviving = (summarized * (keys * rate).min(1.0) + rows).min(summarized) + (ranges - summarized);
+    let index_pages = keys * f64::from(probes) * segments as f64;
+    Estimate { heap_blocks: surviving * pages_per_range, index_pages, words: index_pages * ranges / 64.0 }
+}

@@ -1,0 +1,53 @@
+//! The handler of the access method: the table of callbacks, each in its own file.
+
+use super::{build, cost, insert, scan, vacuum, validate};
+use crate::pg::evaluate::IndexRow;
+use crate::pg::planner::{Costs, IndexPathView};
+use crate::pg::scankey::Key;
+use crate::pg::{Rel, am};
+use pgrx::prelude::*;
+use pgrx::{PgBox, pg_sys};
+use std::ffi::CStr;
+
+/// The access method.
+struct Skip;
+
+impl am::AccessMethod for Skip {
+    fn build(heap: Rel, index: Rel) -> (f64, f64) {
+        build::build(heap, index)
+    }
+
+    fn build_empty(index: Rel) {
+        build::build_empty(index);
+    }
+
+    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, block: u32, offset: u16) {
+        insert::insert(heap, index, row, block, offset);
+    }
+
+    fn vacuum_cleanup(heap: Rel, index: Rel) {
+        vacuum::vacuum_cleanup(heap, index);
+    }
+
+    fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)) -> i64 {
+        scan::bitmap(heap, index, keys, add)
+    }
+
+    fn cost(path: &IndexPathView) -> Costs {
+        cost::cost(path)
+    }
+
+    fn validate(class: pg_sys::Oid) -> bool {
+        validate::validate(class)
+    }
+
+    fn phase_name(phase: i64) -> Option<&'static CStr> {
+        build::phase_name(phase)
+    }
+}
+
+/// The handler function of `CREATE ACCESS METHOD skip`.
+#[pg_extern(sql = false)]
+fn skip_handler(_fcinfo: pg_sys::FunctionCallInfo) -> PgBox<pg_sys::IndexAmRoutine> {
+    am::routine::<Skip>()
+}

@@ -1,0 +1,236 @@
+//! Looking into an index: skip_index_info, skip_index_segments, skip_matching_ranges.
+
+use super::scan;
+use super::target::{self, Target};
+use crate::pages::delta;
+use crate::pages::directory::{Directory, Segment};
+use crate::pages::layout::PAGE;
+use crate::pages::meta::Meta;
+use crate::pages::segment::{self, Miss};
+use crate::pg::error::{Read, or_raise};
+use crate::pg::{Rel, fail, scankey};
+use crate::prune::{self, Budget};
+use pgrx::prelude::*;
+use pgrx::{AnyElement, pg_sys};
+use skip_core::{FIRST_PROBE_SLICE, OPEN_SLICE, rate_at_fill};
+
+/// Bits looked at for the fill of a segment: enough for 1 % of a fill of one half.
+const SAMPLED_SLICES: u32 = 64;
+
+/// What the bits of a segment say.
+struct Fill {
+    open_ranges: u64,
+    /// Part of the filters' bits that are set.
+    fill: f64,
+}
+
+/// Counts open ranges and samples slices, evenly spread.
+fn fill_of(index: Rel, segment: &Segment) -> Result<Fill, Miss> {
+    let shape = segment.shape()?;
+    let ones = |slice: &[u8]| slice.iter().map(|b| u64::from(b.count_ones())).sum::<u64>();
+    let open_ranges = segment::read_slice(index, segment, &shape, OPEN_SLICE, ones)?;
+    let samples = SAMPLED_SLICES.min(segment.filter_bits);
+    let mut set = 0;
+    for i in 0..samples {
+        let slice =
+            FIRST_PROBE_SLICE + (u64::from(i) * u64::from(segment.filter_bits) / u64::from(samples)) as u32;
+        set += segment::read_slice(index, segment, &shape, slice, ones)?;
+    }
+    Ok(Fill { open_ranges, fill: set as f64 / (f64::from(samples) * f64::from(segment.width)).max(1.0) })
+}
+
+/// Runs a look at the index again when maintenance recycled a page meanwhile.
+fn steady<R>(index: Rel, mut look: impl FnMut() -> Result<R, Miss>) -> Read<R> {
+    for _ in 0..20 {
+        match look() {
+            Ok(result) => return Ok(result),
+            Err(Miss::Damage(damage)) => return Err(damage),
+            Err(Miss::Recycled(_)) => crate::pg::memory::check_for_interrupts(),
+        }
+    }
+    look().map_err(|miss| {
+        let _ = index;
+        crate::pages::upkeep::merge::not_recycled(miss)
+    })
+}
+
+type InfoRow = (i32, String, i32, i64, i64, i32, i32, i32, i64, i64, i32, i64, i64, f64, f64);
+
+/// One row for each indexed column.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
+fn skip_index_info(
+    index: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(attnum, i32),
+        name!(column_name, String),
+        name!(pages_per_range, i32),
+        name!(ranges, i64),
+        name!(summarized, i64),
+        name!(segments, i32),
+        name!(min_width, i32),
+        name!(max_width, i32),
+        name!(filter_bits_min, i64),
+        name!(filter_bits_max, i64),
+        name!(hashes, i32),
+        name!(bytes, i64),
+        name!(delta_entries, i64),
+        name!(false_positive_rate, f64),
+        name!(expected_false_positive_rate, f64),
+    ),
+> {
+    let target = target::for_reading(index);
+    let rows = or_raise(*target.index, steady(*target.index, || info_rows(&target)));
+    TableIterator::new(rows)
+}
+
+fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
+    let index = *target.index;
+    let meta = Meta::read(index)?;
+    let mut entries = vec![0i64; meta.columns.len()];
+    delta::scan(index, &meta, |entry| {
+        if let Some(count) = entries.get_mut(usize::from(entry.column)) {
+            *count += 1;
+        }
+    })?;
+    let directory = Directory::open(index, &meta)?;
+    let ranges = i64::from(meta.ranges_in(target.table.blocks()));
+    let mut rows = Vec::with_capacity(meta.columns.len());
+    for (c, column) in meta.columns.iter().enumerate() {
+        let segments = directory.segments(c as u16);
+        let mut summarized = 0i64;
+        let mut passing = 0.0;
+        for segment in &segments {
+            let fill = fill_of(index, segment)?;
+            let closed = f64::from(segment.width) - fill.open_ranges as f64;
+            summarized += closed as i64;
+            passing += rate_at_fill(fill.fill, segment.hashes) * closed;
+        }
+        let width =
+            |pick: fn(u32, u32) -> u32| segments.iter().map(|s| s.width).reduce(pick).unwrap_or(0) as i32;
+        let bits = |pick: fn(u32, u32) -> u32| {
+            i64::from(segments.iter().map(|s| s.filter_bits).reduce(pick).unwrap_or(0))
+        };
+        rows.push((
+            c as i32 + 1,
+            index.column_name(c),
+            meta.pages_per_range as i32,
+            ranges,
+            summarized.min(ranges),
+            segments.len() as i32,
+            width(u32::min),
+            width(u32::max),
+            bits(u32::min),
+            bits(u32::max),
+            column.sizing.hashes.into(),
+            segments.iter().map(|s| i64::from(s.blocks)).sum::<i64>() * PAGE as i64,
+            entries[c],
+            column.rate,
+            if summarized > 0 { passing / summarized as f64 } else { 0.0 },
+        ));
+    }
+    Ok(rows)
+}
+
+type SegmentRow = (i32, i64, i32, i64, i32, i64, i32, i64, i64, f64);
+
+/// One row for each live segment.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
+fn skip_index_segments(
+    index: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(attnum, i32),
+        name!(first_range, i64),
+        name!(width, i32),
+        name!(filter_bits, i64),
+        name!(hashes, i32),
+        name!(first_block, i64),
+        name!(blocks, i32),
+        name!(segment_id, i64),
+        name!(open_ranges, i64),
+        name!(fill, f64),
+    ),
+> {
+    let target = target::for_reading(index);
+    let rows = or_raise(*target.index, steady(*target.index, || segment_rows(*target.index)));
+    TableIterator::new(rows)
+}
+
+fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
+    let meta = Meta::read(index)?;
+    let directory = Directory::open(index, &meta)?;
+    let mut rows = Vec::new();
+    for column in 0..meta.columns.len() {
+        for s in directory.segments(column as u16) {
+            let fill = fill_of(index, &s)?;
+            rows.push((
+                column as i32 + 1,
+                s.first_range.into(),
+                s.width as i32,
+                s.filter_bits.into(),
+                s.hashes.into(),
+                s.first_block.into(),
+                s.blocks as i32,
+                s.id as i64,
+                fill.open_ranges as i64,
+                fill.fill,
+            ));
+        }
+    }
+    Ok(rows)
+}
+
+/// The block ranges in which a value cannot be ruled out, unsummarized ones included. NULL asks for IS NULL.
+#[pg_extern(sql = false)]
+fn skip_matching_ranges(
+    index: pg_sys::Oid,
+    column: &std::ffi::CStr,
+    value: Option<AnyElement>,
+) -> SetOfIterator<'static, i64> {
+    let target = target::for_reading(index);
+    let index = *target.index;
+    let column = find_column(index, &column.to_string_lossy());
+    let key = scankey::key_of_argument(index, column, value);
+    let result = Meta::read(index).and_then(|meta| {
+        let clauses = scan::clauses(index, &meta, std::slice::from_ref(&key));
+        if clauses.is_empty() {
+            fail_type(index, usize::from(column));
+        }
+        prune::prune(index, &clauses, target.table.blocks(), Budget { slices: None })
+    });
+    let ranges: Vec<i64> =
+        or_raise(index, result).map_or_else(Vec::new, |p| p.ranges.iter().map(|r| r as i64).collect());
+    SetOfIterator::new(ranges)
+}
+
+fn find_column(index: Rel, name: &str) -> u16 {
+    let found = (0..index.key_columns()).find(|&c| index.column_name(c) == name);
+    let Some(column) = found else {
+        let names: Vec<String> = (0..index.key_columns()).map(|c| index.column_name(c)).collect();
+        fail(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+            format!("index \"{}\" has no column \"{name}\"", index.name()),
+            Some(format!("Its columns are: {}.", names.join(", "))),
+            Some("Name a column of the index, as skip_index_info shows it.".into()),
+        )
+    };
+    column as u16
+}
+
+fn fail_type(index: Rel, column: usize) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+        format!(
+            "values of this type cannot be looked up in column \"{}\" of index \"{}\"",
+            index.column_name(column),
+            index.name()
+        ),
+        Some("The type is not in the operator family of the column.".into()),
+        Some("Cast the value to the column's type.".into()),
+    )
+}

@@ -1,0 +1,30 @@
+//! The access method `skip`: a row's journey into the index, one file per callback group.
+//!
+//! | file | PostgreSQL's callbacks |
+//! |---|---|
+//! | [`handler`] | the handler function and the table of callbacks |
+//! | [`build`] | ambuild, ambuildempty |
+//! | [`insert`] | aminsert |
+//! | [`vacuum`] | amvacuumcleanup, and skip_summarize |
+//! | [`scan`] | amgetbitmap |
+//! | [`cost`] | amcostestimate |
+//! | [`validate`] | amvalidate |
+//! | [`inspect`] | skip_index_info, skip_index_segments, skip_matching_ranges |
+//! | [`verify`] | skip_index_verify |
+//!
+//! What they share: [`collect`] reads block ranges of the table, [`place`] turns them into segments,
+//! [`summarize`] does both in the order that makes it safe.
+
+mod build;
+mod collect;
+mod cost;
+mod handler;
+mod insert;
+mod inspect;
+mod place;
+mod scan;
+mod summarize;
+mod target;
+mod vacuum;
+mod validate;
+mod verify;

@@ -1,0 +1,198 @@
+//! Where filters go: ranges' hashes become segments.
+//!
+//! Ranges are gathered in groups of 64. A group's filter size (m) is what its largest range needs, unless that
+//! wastes too much, when the group is halved. The size is *sticky*: as long as the open segment's m is enough
+//! and not more than twice too big, ranges go on into it, so that segments grow wide and neighbours can be
+//! merged later without looking at the table. A new m gets some headroom, so that noise in the counts does not
+//! start a new segment every other group.
+
+use crate::pages::directory::{Directory, Segment};
+use crate::pages::layout::SLICE_BYTES;
+use crate::pages::upkeep::merge::take_segment_id;
+use crate::pages::{meta::ColumnMeta, segment};
+use crate::pg::{Damage, Rel, error::Read, wal::Logging};
+use skip_core::{MIN_FILTER_BITS, RangeState, SegmentBuilder, SegmentShape};
+
+/// Ranges whose size is decided together: a word of bits.
+const GROUP: usize = 64;
+/// A group is not halved below this many ranges: a segment narrower than a byte wastes bits.
+const SMALLEST_GROUP: usize = 8;
+/// A group may take this many times the bits that its ranges need, each for itself.
+const WASTE: u64 = 2;
+/// Headroom of a new filter size: a sixteenth.
+const HEADROOM: u64 = 16;
+
+struct Pending {
+    state: RangeState,
+    hashes: Vec<u64>,
+    /// A trailing range that is not complete yet takes the size of its neighbours.
+    partial: bool,
+}
+
+/// Turns the ranges of one column, in order, into segments.
+pub struct Placer {
+    index: Rel,
+    column: u16,
+    frozen: ColumnMeta,
+    logging: Logging,
+    /// Bytes that pending hashes and the open segment may take, each.
+    memory: usize,
+    pending: Vec<Pending>,
+    pending_hashes: usize,
+    open: Option<SegmentBuilder>,
+    /// First range of the open segment, or the next one to come.
+    first_range: u32,
+    /// Filter size of the segment before.
+    sticky: Option<u32>,
+}
+
+impl Placer {
+    /// A placer for ranges from `first_range` on, behind a segment with filters of `sticky` bits.
+    pub fn new(index: Rel, column: u16, frozen: ColumnMeta, logging: Logging, memory: usize) -> Self {
+        let (pending, open) = (Vec::new(), None);
+        Self {
+            index,
+            column,
+            frozen,
+            logging,
+            memory,
+            pending,
+            pending_hashes: 0,
+            open,
+            first_range: 0,
+            sticky: None,
+        }
+    }
+
+    /// Starts at a range; what was there before must have been finished.
+    pub fn start_at(&mut self, first_range: u32, sticky: Option<u32>) {
+        (self.first_range, self.sticky) = (first_range, sticky);
+    }
+
+    /// Takes the next range.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn push(
+        &mut self,
+        directory: &mut Directory,
+        state: RangeState,
+        hashes: &[u64],
+        partial: bool,
+    ) -> Read<()> {
+        self.pending.push(Pending { state, hashes: hashes.to_vec(), partial });
+        self.pending_hashes += hashes.len();
+        if self.pending.len() == GROUP || self.pending_hashes * size_of::<u64>() > self.memory {
+            self.place_pending(directory)?;
+        }
+        Ok(())
+    }
+
+    /// Places what is pending and closes the open segment.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn finish(&mut self, directory: &mut Directory) -> Read<()> {
+        self.place_pending(directory)?;
+        self.close(directory)
+    }
+
+    fn place_pending(&mut self, directory: &mut Directory) -> Read<()> {
+        self.pending_hashes = 0;
+        let pending = std::mem::take(&mut self.pending);
+        self.place(directory, &pending)
+    }
+
+    fn current_size(&self) -> Option<u32> {
+        self.open.as_ref().map(SegmentBuilder::filter_bits).or(self.sticky)
+    }
+
+    fn place(&mut self, directory: &mut Directory, group: &[Pending]) -> Read<()> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        let needs = self.needs(group);
+        let largest = needs.iter().copied().max().unwrap_or(0);
+        let sum: u64 = needs.iter().sum();
+        if largest * group.len() as u64 > WASTE * sum && group.len() >= 2 * SMALLEST_GROUP {
+            let (before, after) = group.split_at(group.len() / 2);
+            self.place(directory, before)?;
+            return self.place(directory, after);
+        }
+        let size = choose_size(self.current_size(), largest);
+        if self.open.as_ref().is_some_and(|open| open.filter_bits() != size) {
+            self.close(directory)?;
+        }
+        for range in group {
+            let hashes = self.frozen.sizing.hashes;
+            let open = self.open.get_or_insert_with(|| SegmentBuilder::new(size, hashes));
+            open.push(range.state, range.hashes.iter().copied());
+            if open.memory_bytes() > self.memory || open.width() == SegmentShape::max_width(SLICE_BYTES) {
+                self.close(directory)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Filter bits that each range needs.
+    fn needs(&self, group: &[Pending]) -> Vec<u64> {
+        let need = |range: &Pending| self.frozen.sizing.filter_bits(range.hashes.len() as u64);
+        let complete = group.iter().filter(|range| !range.partial).map(need).max().unwrap_or(0);
+        let neighbours = complete.max(u64::from(self.current_size().unwrap_or(0)));
+        group
+            .iter()
+            .map(|range| if range.partial { need(range).max(neighbours) } else { need(range) })
+            .collect()
+    }
+
+    /// Writes and publishes the open segment, cut into widths that fill pages well.
+    fn close(&mut self, directory: &mut Directory) -> Read<()> {
+        let Some(builder) = self.open.take() else { return Ok(()) };
+        self.sticky = Some(builder.filter_bits());
+        let mut done = 0;
+        while done < builder.width() {
+            let width = SegmentShape::good_width(builder.width() - done, SLICE_BYTES);
+            self.write(directory, &builder, done, width)?;
+            done += width;
+        }
+        self.first_range += done;
+        Ok(())
+    }
+
+    fn write(&self, directory: &mut Directory, builder: &SegmentBuilder, from: u32, width: u32) -> Read<()> {
+        let shape = SegmentShape::new(width, builder.filter_bits(), SLICE_BYTES).ok_or_else(|| {
+            Damage::new(crate::pages::meta::META_BLOCK, "a segment of impossible shape was asked for")
+        })?;
+        let segment = Segment {
+            column: self.column,
+            first_range: self.first_range + from,
+            width,
+            filter_bits: builder.filter_bits(),
+            hashes: builder.hashes(),
+            first_block: directory.allocate(shape.pages())?,
+            blocks: shape.pages(),
+            id: take_segment_id(self.index)?,
+        };
+        for page in 0..shape.pages() {
+            if page % 64 == 0 {
+                crate::pg::memory::check_for_interrupts();
+            }
+            let fill = |out: &mut [u8]| builder.write_page_from(from, &shape, page, out);
+            segment::write_page(self.index, &segment, page, self.logging, fill);
+        }
+        directory.publish(segment)
+    }
+}
+
+/// The filter size to go on with: the current one if it is enough and not more than twice too big.
+fn choose_size(current: Option<u32>, need: u64) -> u32 {
+    let need = need.max(MIN_FILTER_BITS);
+    match current.map(u64::from) {
+        Some(size) if size >= need && size <= 2 * need => size as u32,
+        _ if need == MIN_FILTER_BITS => MIN_FILTER_BITS as u32,
+        _ => {
+            let roomy = (need + need / HEADROOM).next_multiple_of(MIN_FILTER_BITS);
+            u32::try_from(roomy).unwrap_or(u32::MAX - u32::from(u8::MAX))
+        }
+    }
+}

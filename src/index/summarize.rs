@@ -1,0 +1,175 @@
+//! Summarizing block ranges: the heart of CREATE INDEX, VACUUM, skip_summarize and autosummarize.
+//!
+//! Order makes it safe against inserts that go on meanwhile (see [`crate::pages::meta`]): raise the watermark,
+//! in WAL; then scan the heap; then write the segments; then publish them. Until then the ranges have no filter
+//! and match. A crash or error in between leaves a gap in the directory, which the next maintenance fills.
+
+use super::collect::{Collector, CollectorOptions};
+use super::place::Placer;
+use crate::pages::directory::{Directory, Segment};
+use crate::pages::meta::{self, Meta};
+use crate::pg::error::{Read, report};
+use crate::pg::{Rel, am, memory, wal::Logging};
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+
+/// How to summarize.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    pub logging: Logging,
+    /// Also the trailing range that is not complete yet.
+    pub partial: bool,
+    pub in_vacuum: bool,
+    /// Show progress as CREATE INDEX does.
+    pub progress: bool,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Default)]
+pub struct Summary {
+    /// Ranges newly summarized.
+    pub ranges: u64,
+    /// Rows that look live in them.
+    pub live_rows: f64,
+}
+
+/// The ranges without a filter below `end`, for each column: gaps in its segments.
+pub fn gaps(directory: &Directory, columns: usize, end: u32) -> Vec<Vec<(u32, u32)>> {
+    (0..columns).map(|column| gaps_between(&directory.segments(column as u16), end)).collect()
+}
+
+fn gaps_between(segments: &[Segment], end: u32) -> Vec<(u32, u32)> {
+    let mut gaps = Vec::new();
+    let mut covered = 0;
+    for segment in segments {
+        if segment.first_range.min(end) > covered {
+            gaps.push((covered, segment.first_range.min(end)));
+        }
+        covered = covered.max(segment.end_range());
+    }
+    if covered < end {
+        gaps.push((covered, end));
+    }
+    gaps
+}
+
+/// Summarizes all ranges below `end` that have no filter yet. The watermark has been raised to `end` already,
+/// and `blocks`, the table's size, was asked for after that. Maintenance lock held, or the index is new.
+///
+/// # Errors
+/// Damage to the index.
+pub fn fill_gaps(
+    heap: Rel,
+    index: Rel,
+    directory: &mut Directory,
+    end: u32,
+    blocks: u32,
+    plan: Plan,
+) -> Read<Summary> {
+    let meta = Meta::read(index)?;
+    let gaps = gaps(directory, meta.columns.len(), end);
+    // Each stretch is scanned once for all columns that lack it.
+    let mut edges: Vec<u32> = gaps.iter().flatten().flat_map(|&(from, to)| [from, to]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    if edges.is_empty() {
+        return Ok(Summary::default());
+    }
+    let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
+    // A distinct set takes some 32 bytes a value when it has just grown.
+    let options = CollectorOptions {
+        bulk: plan.progress || plan.in_vacuum,
+        in_vacuum: plan.in_vacuum,
+        most_hashes: memory / 32,
+        visible_only: false,
+    };
+    let mut collector = Collector::new(heap, index, &meta, &options);
+    let frozen = meta.columns.iter().enumerate();
+    let mut placers: Vec<Placer> =
+        frozen.map(|(c, column)| Placer::new(index, c as u16, *column, plan.logging, memory / 2)).collect();
+    let mut ranges = 0;
+    for edge in edges.windows(2) {
+        let span = (edge[0], edge[1]);
+        let lacking: Vec<usize> =
+            (0..gaps.len()).filter(|&c| gaps[c].iter().any(|g| g.0 <= span.0 && span.1 <= g.1)).collect();
+        if lacking.is_empty() {
+            continue;
+        }
+        fill_span(&mut collector, &mut placers, &lacking, directory, &meta, span, blocks, plan.progress)?;
+        ranges += u64::from(span.1 - span.0);
+    }
+    if collector.overflowed {
+        warn_of_overflow(index);
+    }
+    Ok(Summary { ranges, live_rows: collector.live_rows })
+}
+
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one caller; a struct of them would be named after this function"
+)]
+fn fill_span(
+    collector: &mut Collector,
+    placers: &mut [Placer],
+    lacking: &[usize],
+    directory: &mut Directory,
+    meta: &Meta,
+    (from, to): (u32, u32),
+    blocks: u32,
+    progress: bool,
+) -> Read<()> {
+    for &c in lacking {
+        let before = directory.segments(c as u16).into_iter().rfind(|s| s.end_range() <= from);
+        placers[c].start_at(from, before.map(|s| s.filter_bits));
+    }
+    for range in from..to {
+        let first = u64::from(range) * u64::from(meta.pages_per_range);
+        let end = first + u64::from(meta.pages_per_range);
+        let (first, last) = (first.min(blocks.into()) as u32, end.min(blocks.into()) as u32);
+        collector.collect(first, last);
+        for &c in lacking {
+            let column = &collector.columns[c];
+            placers[c].push(directory, column.state, column.hashes.as_slice(), end > u64::from(blocks))?;
+        }
+        if progress {
+            am::progress_blocks_done(last);
+        }
+    }
+    for &c in lacking {
+        placers[c].finish(directory)?;
+    }
+    Ok(())
+}
+
+fn warn_of_overflow(index: Rel) {
+    report(
+        PgLogLevel::WARNING,
+        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+        format!(
+            "some block ranges of index \"{}\" have more distinct values than maintenance_work_mem allows",
+            index.name()
+        ),
+        Some("These ranges are left without a filter; every query reads them.".into()),
+        Some("Raise maintenance_work_mem, or choose a smaller pages_per_range, and REINDEX.".into()),
+    );
+}
+
+/// The first range that a scan of `blocks` blocks must leave out: those behind it, and the trailing partial one
+/// unless it is wanted and has complete neighbours to take its filter size from.
+pub fn end_of_summarized(meta: &Meta, blocks: u32, partial: bool) -> u32 {
+    let complete = blocks / meta.pages_per_range;
+    if partial && complete > 0 { meta.ranges_in(blocks) } else { complete }
+}
+
+/// Raises the watermark, then summarizes everything below it that has no filter. Maintenance lock held.
+///
+/// # Errors
+/// Damage to the index.
+pub fn summarize_to(heap: Rel, index: Rel, directory: &mut Directory, end: u32, plan: Plan) -> Read<Summary> {
+    let watermark = meta::update(index, |meta| {
+        meta.watermark = meta.watermark.max(end);
+        meta.watermark
+    })?;
+    // Only now: a block that was added before the watermark rose must be scanned.
+    let blocks = heap.blocks();
+    fill_gaps(heap, index, directory, watermark, blocks, plan)
+}

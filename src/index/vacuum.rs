@@ -1,0 +1,130 @@
+//! amvacuumcleanup and skip_summarize: everything that maintenance can do, in one pass under the maintenance
+//! lock.
+//!
+//! 1. Give back what lies behind the table's end, when VACUUM cut it short.
+//! 2. Fold the delta.
+//! 3. Close ranges that stayed open because they held tuples that could not be hashed.
+//! 4. Summarize new ranges, and gaps that a crash left.
+//! 5. Merge neighbouring segments.
+
+use super::summarize::{self, Plan, Summary};
+use super::target;
+use crate::index::collect::{Collector, CollectorOptions};
+use crate::pages::directory::{Directory, Segment};
+use crate::pages::meta::{self, Meta};
+use crate::pages::segment::{self, Bit};
+use crate::pages::upkeep::{self, fold, merge};
+use crate::pg::error::{Read, or_raise};
+use crate::pg::lock::{MAINTENANCE, PageLock};
+use crate::pg::sandbox::Sandbox;
+use crate::pg::{Rel, memory, wal::Logging};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use skip_core::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
+
+/// VACUUM is done with the table: summarize complete ranges and tidy up.
+pub fn vacuum_cleanup(heap: Rel, index: Rel) {
+    let plan = Plan { logging: Logging::EachPage, partial: false, in_vacuum: true, progress: false };
+    let _maintenance = PageLock::take(index, MAINTENANCE);
+    or_raise(index, maintain(heap, index, plan));
+}
+
+/// Summarizes all ranges of an index that are not summarized yet, the trailing partial one too, folds the delta
+/// and merges segments. Returns the number of ranges newly summarized.
+#[pg_extern(sql = false)]
+fn skip_summarize(index: pg_sys::Oid) -> i64 {
+    let target = target::for_maintenance(index);
+    if !target.index.is_valid_index() {
+        return 0;
+    }
+    let plan = Plan { logging: Logging::EachPage, partial: true, in_vacuum: false, progress: false };
+    let ranges = {
+        let _sandbox = Sandbox::enter(*target.table);
+        let _maintenance = PageLock::take(*target.index, MAINTENANCE);
+        or_raise(*target.index, maintain(*target.table, *target.index, plan)).ranges
+    };
+    target.keep_locks();
+    ranges as i64
+}
+
+fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {
+    let (_, mut directory) = upkeep::open(index)?;
+    let meta = forget_behind_end(heap, index, &mut directory)?;
+    fold::fold(index, &directory, meta.columns.len())?;
+    let closed = close_open_ranges(heap, index, &directory, &meta, plan)?;
+    let end = summarize::end_of_summarized(&meta, heap.blocks(), plan.partial);
+    let mut summary = summarize::summarize_to(heap, index, &mut directory, end, plan)?;
+    summary.ranges += closed;
+    for column in 0..meta.columns.len() {
+        merge::merge_column(index, &mut directory, column as u16, u32::MAX)?;
+    }
+    Ok(summary)
+}
+
+/// Retires segments that lie wholly behind the table's end and lowers the watermark to the end of those that
+/// are left: when the table grows again, its ranges are new ones. Safe in this order, for a range without a
+/// filter matches: a reader that finds the watermark lowered cannot have the retired segments any more, and an
+/// insert that still has the old watermark only writes a delta entry too many.
+fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Read<Meta> {
+    let meta = Meta::read(index)?;
+    let end = meta.ranges_in(heap.blocks());
+    if meta.watermark <= end {
+        return Ok(meta);
+    }
+    let behind: Vec<u64> = directory.all_segments().filter(|s| s.first_range >= end).map(|s| s.id).collect();
+    directory.retire(&behind)?;
+    let covered = directory.all_segments().map(|s| s.end_range()).max().unwrap_or(0).max(end);
+    meta::update(index, |meta| meta.watermark = meta.watermark.min(covered))?;
+    Meta::read(index)
+}
+
+/// Summarizes the ranges whose open bit is set, in place: first all bits, then the open bit is cleared. Returns
+/// the number of ranges closed.
+fn close_open_ranges(heap: Rel, index: Rel, directory: &Directory, meta: &Meta, plan: Plan) -> Read<u64> {
+    let mut collector = None;
+    let mut closed = 0;
+    let blocks = heap.blocks();
+    for segment in directory.all_segments() {
+        let shape = segment.shape()?;
+        let mut open = vec![0u64; shape.words()];
+        segment::read_slice(index, &segment, &shape, OPEN_SLICE, |slice| {
+            skip_core::or_slice(&mut open, slice)
+        })
+        .map_err(merge::not_recycled)?;
+        let is_open = |r: &u32| open[(r / 64) as usize] >> (r % 64) & 1 != 0;
+        for range in (0..segment.width).filter(is_open) {
+            let options = CollectorOptions {
+                bulk: false,
+                in_vacuum: plan.in_vacuum,
+                // What the segment's filter was made for, with room: more would only fill it up.
+                most_hashes: memory::maintenance_work_mem() / 64,
+                visible_only: false,
+            };
+            let collector = collector.get_or_insert_with(|| Collector::new(heap, index, meta, &options));
+            let first = u64::from(segment.first_range + range) * u64::from(meta.pages_per_range);
+            let end = first + u64::from(meta.pages_per_range);
+            collector.collect(first.min(blocks.into()) as u32, end.min(blocks.into()) as u32);
+            closed += u64::from(close_range(index, &segment, range, collector)?);
+        }
+    }
+    Ok(closed)
+}
+
+fn close_range(index: Rel, segment: &Segment, range: u32, collector: &Collector) -> Read<bool> {
+    let contents = &collector.columns[usize::from(segment.column)];
+    // A range that is open because of its many values would only fill the filter up.
+    let most = u64::from(segment.filter_bits);
+    if contents.state.open || contents.hashes.len() as u64 > most {
+        return Ok(false);
+    }
+    let shape = segment.shape()?;
+    let mut bits = Vec::new();
+    bits.extend(contents.state.nulls.then(|| Bit::new(&shape, NULLS_SLICE, range)));
+    bits.extend(contents.state.values.then(|| Bit::new(&shape, VALUES_SLICE, range)));
+    for hash in contents.hashes.iter() {
+        bits.extend(Bit::of_key(&shape, segment.hashes, hash, range));
+    }
+    segment::set_bits(index, segment, &mut bits)?;
+    segment::clear_bit(index, segment, Bit::new(&shape, OPEN_SLICE, range))?;
+    Ok(true)
+}

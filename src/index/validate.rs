@@ -1,0 +1,105 @@
+//! amvalidate: whether an operator class is what the access method needs.
+//!
+//! - strategy 1, a search operator `(left, right) returns boolean`, for the class's own type at least;
+//! - support 1, `(type, bigint) returns bigint`, for every type on either side of an operator: without it a key
+//!   of that type could not be hashed;
+//! - support 2, optional: `(internal) returns void`.
+//!
+//! Problems are reported as INFO, as core's access methods do.
+
+use crate::pg::catalog::{self, Member, OperatorClass};
+use crate::pg::error::report;
+use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
+use std::collections::BTreeSet;
+
+const EQUAL: i16 = 1;
+const HASH: i16 = 1;
+const OPTIONS: i16 = 2;
+
+/// Checks an operator class and its family.
+pub fn validate(class: pg_sys::Oid) -> bool {
+    let Some(class) = catalog::operator_class(class) else { return false };
+    let (operators, functions) = (catalog::operators(class.family), catalog::functions(class.family));
+    let mut sound = true;
+    let mut complain = |problem: String| {
+        sound = false;
+        let message = format!("operator class \"{}\" of access method skip {problem}", class.name);
+        report(PgLogLevel::INFO, PgSqlErrorCode::ERRCODE_INVALID_OBJECT_DEFINITION, message, None, None);
+    };
+    functions.iter().for_each(|function| check_function(function, &mut complain));
+    operators.iter().for_each(|operator| check_operator(operator, &mut complain));
+    check_complete(&class, &operators, &functions, &mut complain);
+    sound
+}
+
+fn check_function(function: &Member, complain: &mut impl FnMut(String)) {
+    let (result, arguments) = catalog::signature(function.object);
+    let right = match function.number {
+        HASH => {
+            let takes = |argument: &pg_sys::Oid| accepts(*argument, function.left);
+            result == pg_sys::INT8OID
+                && arguments.len() == 2
+                && arguments.first().is_some_and(takes)
+                && arguments.get(1) == Some(&pg_sys::INT8OID)
+        }
+        OPTIONS => result == pg_sys::VOIDOID && arguments == [pg_sys::INTERNALOID],
+        _ => return complain(format!("has a support function with invalid number {}", function.number)),
+    };
+    if !right {
+        complain(format!("has support function {} with a wrong signature", function.number));
+    }
+    if function.left != function.right {
+        complain(format!("has support function {} for two different types", function.number));
+    }
+}
+
+/// Whether a function's argument takes values of a type: the type itself, one that is stored alike, or a
+/// polymorphic one. Core's hash functions of a few types are declared for a wider one (date for integer).
+fn accepts(argument: pg_sys::Oid, input: pg_sys::Oid) -> bool {
+    argument == input || catalog::is_binary_coercible(input, argument) || is_core_stand_in(argument, input)
+}
+
+/// As in core's hashvalidate: hash functions that serve a type of the same representation.
+fn is_core_stand_in(argument: pg_sys::Oid, input: pg_sys::Oid) -> bool {
+    matches!(
+        (argument, input),
+        (pg_sys::INT4OID, pg_sys::DATEOID | pg_sys::XIDOID | pg_sys::CIDOID)
+            | (pg_sys::INT8OID, pg_sys::XID8OID | pg_sys::TIMESTAMPTZOID | pg_sys::TIMESTAMPOID)
+            | (pg_sys::TIMESTAMPOID, pg_sys::TIMESTAMPTZOID)
+            | (pg_sys::CHAROID, pg_sys::BOOLOID)
+            | (pg_sys::INTERNALOID, pg_sys::BYTEAOID)
+    )
+}
+
+fn check_operator(operator: &Member, complain: &mut impl FnMut(String)) {
+    if operator.number != EQUAL {
+        complain(format!("has an operator with invalid strategy number {}", operator.number));
+    }
+    if !operator.is_search {
+        complain("has an ordering operator, which it cannot use".into());
+    }
+    let types = catalog::operator_types(operator.object);
+    if types != Some((operator.left, operator.right, pg_sys::BOOLOID)) {
+        let (left, right) = (catalog::type_name(operator.left), catalog::type_name(operator.right));
+        complain(format!("has an operator with a wrong signature for types {left} and {right}"));
+    }
+}
+
+fn check_complete(
+    class: &OperatorClass,
+    operators: &[Member],
+    functions: &[Member],
+    complain: &mut impl FnMut(String),
+) {
+    if !operators.iter().any(|o| o.left == class.input && o.right == class.input) {
+        complain(format!("lacks its operator for type {}", catalog::type_name(class.input)));
+    }
+    let mut types: BTreeSet<u32> =
+        operators.iter().flat_map(|o| [o.left.to_u32(), o.right.to_u32()]).collect();
+    types.insert(class.input.to_u32());
+    for oid in types.into_iter().map(pg_sys::Oid::from) {
+        if !functions.iter().any(|f| f.number == HASH && f.left == oid && f.right == oid) {
+            complain(format!("lacks the hash function of type {}", catalog::type_name(oid)));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! skip_index_verify: reads everything and says what is wrong.
+//!
+//! Structure first: every page's checksum and kind, each segment's pages, extents that overlap. Then contents:
+//! each tuple version that the summarizing scan would hash is looked up in its range; one that is not found
+//! there, nor in the delta, is a row that queries lose.
+
+use super::collect::{Collector, CollectorOptions};
+use super::target;
+use crate::pages::delta::{self, DeltaEntry};
+use crate::pages::directory::{self, Directory, Segment};
+use crate::pages::layout::PageKind;
+use crate::pages::meta::Meta;
+use crate::pages::segment::{self, Bit, Fetch, Miss};
+use crate::pages::upkeep::merge::not_recycled;
+use crate::pg::error::Read;
+use crate::pg::lock::{MAINTENANCE, PageLock};
+use crate::pg::page::SharedPage;
+use crate::pg::{Damage, Rel, memory, sandbox};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use skip_core::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
+use std::collections::HashSet;
+
+/// Problems reported at most; a broken index has too many to be of use.
+const MOST_PROBLEMS: usize = 100;
+/// How often verifying starts over on a standby.
+const MOST_RESTARTS: usize = 20;
+
+/// One row for each problem: the index block it is at, and what it is. No rows for a sound index.
+#[pg_extern(sql = false)]
+fn skip_index_verify(
+    index: pg_sys::Oid,
+) -> TableIterator<'static, (name!(block, i64), name!(problem, String))> {
+    let target = target::for_reading(index);
+    let (table, index) = (*target.table, *target.index);
+    // Keeps merges and folds away, so that a value is in one place while it is looked for; not on a standby,
+    // where such locks cannot be taken.
+    let _maintenance = (!sandbox::in_recovery()).then(|| PageLock::take(index, MAINTENANCE));
+    let mut problems = Vec::new();
+    check_pages(index, &mut problems);
+    if problems.is_empty()
+        && let Err(damage) = check_contents(table, index, &mut problems)
+    {
+        problems.push(damage);
+    }
+    problems.truncate(MOST_PROBLEMS);
+    TableIterator::new(problems.into_iter().map(|p| (i64::from(p.block), p.what)))
+}
+
+fn check_pages(index: Rel, problems: &mut Vec<Damage>) {
+    let blocks = index.blocks();
+    for block in 0..blocks {
+        memory::check_for_interrupts();
+        if let Err(damage) = SharedPage::read(index, block).any_view() {
+            problems.push(damage);
+        }
+    }
+    if let Err(damage) = check_structure(index, blocks, problems) {
+        problems.push(damage);
+    }
+}
+
+fn check_structure(index: Rel, blocks: u32, problems: &mut Vec<Damage>) -> Read<()> {
+    if blocks == 0 {
+        return Err(Damage::new(0, "the index has no pages"));
+    }
+    let meta = Meta::read(index)?;
+    let directory = Directory::open(index, &meta)?;
+    let mut extents: Vec<(u32, u32, &str)> = directory.pages().iter().map(|&b| (b, 1, "directory")).collect();
+    extents.extend(directory.free_extents().map(|(first, count)| (first, count, "free space")));
+    for segment in directory.all_segments() {
+        extents.push((segment.first_block, segment.blocks, "segment"));
+        if let Err(damage) = check_segment(index, &meta, &segment, blocks) {
+            problems.push(damage);
+        }
+    }
+    extents.push((crate::pages::meta::META_BLOCK, 1, "meta page"));
+    extents.sort_unstable();
+    for pair in extents.windows(2) {
+        if pair[0].0 + pair[0].1 > pair[1].0 {
+            problems.push(Damage::new(pair[1].0, format!("a {} overlaps a {}", pair[0].2, pair[1].2)));
+        }
+    }
+    Ok(())
+}
+
+fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Read<()> {
+    segment.shape()?;
+    if segment.first_block.saturating_add(segment.blocks) > blocks {
+        return Err(Damage::new(segment.first_block, "the segment reaches behind the index's end"));
+    }
+    if usize::from(segment.column) >= meta.columns.len() || segment.end_range() > meta.watermark {
+        return Err(Damage::new(
+            segment.first_block,
+            "the segment covers what it should not: its column or its ranges",
+        ));
+    }
+    for page in 0..segment.blocks {
+        let block = segment.first_block + page;
+        let shared = SharedPage::read(index, block);
+        let view = shared.view(PageKind::Segment)?;
+        if view.owner() != segment.id || view.place() != page {
+            return Err(Damage::new(block, "the page belongs to another segment than the directory says"));
+        }
+    }
+    Ok(())
+}
+
+/// Looks up what the table holds.
+fn check_contents(table: Rel, index: Rel, problems: &mut Vec<Damage>) -> Read<()> {
+    let _sandbox = sandbox::Sandbox::enter(table);
+    for _ in 0..MOST_RESTARTS {
+        match find_missing(table, index) {
+            Ok(missing) => {
+                problems.extend(missing);
+                return Ok(());
+            }
+            Err(Miss::Damage(damage)) => return Err(damage),
+            // Only on a standby, where nothing keeps replay from recycling pages under us.
+            Err(Miss::Recycled(_)) if sandbox::in_recovery() => memory::check_for_interrupts(),
+            Err(miss) => return Err(not_recycled(miss)),
+        }
+    }
+    Ok(())
+}
+
+fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
+    // The watermark before the table: rows that come meanwhile are in the delta, which is read later.
+    let meta = Meta::read(index)?;
+    let most_hashes = memory::maintenance_work_mem() / 8;
+    let options = CollectorOptions { bulk: true, in_vacuum: false, most_hashes, visible_only: true };
+    let mut collector = Collector::new(table, index, &meta, &options);
+    let blocks = table.blocks();
+    let segments = directory::segments(index, &meta, |_| true)?;
+    let mut missing = Vec::new();
+    for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
+        let first = range * meta.pages_per_range;
+        collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
+        for segment in segments.iter().filter(|s| (s.first_range..s.end_range()).contains(&range)) {
+            check_range(index, segment, range, &collector, &mut missing)?;
+        }
+        if missing.len() > 100 * MOST_PROBLEMS {
+            break;
+        }
+    }
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    drop_those_in_delta(index, &mut missing)?;
+    drop_those_folded(index, &mut missing)?;
+    Ok(missing.into_iter().map(|(entry, block)| lost(&entry, block)).collect())
+}
+
+fn lost(entry: &DeltaEntry, block: u32) -> Damage {
+    let what = if entry.hash.is_some() { "a value" } else { "a NULL" };
+    Damage::new(
+        block,
+        format!("{what} of column {} in block range {} is not in the index", entry.column + 1, entry.range),
+    )
+}
+
+fn check_range(
+    index: Rel,
+    segment: &Segment,
+    range: u32,
+    collector: &Collector,
+    missing: &mut Vec<(DeltaEntry, u32)>,
+) -> Result<(), Miss> {
+    let shape = segment.shape()?;
+    let place = range - segment.first_range;
+    let is_set = |slice| segment::all_set(index, segment, std::iter::once(Bit::new(&shape, slice, place)));
+    if is_set(OPEN_SLICE)? {
+        return Ok(());
+    }
+    let contents = &collector.columns[usize::from(segment.column)];
+    let entry = |hash| DeltaEntry { range, column: segment.column, hash };
+    if contents.state.nulls && !is_set(NULLS_SLICE)? {
+        missing.push((entry(None), segment.first_block + shape.locate(NULLS_SLICE).0));
+    }
+    let has_values = !contents.state.values || is_set(VALUES_SLICE)?;
+    for hash in contents.hashes.iter() {
+        let bits = Bit::of_key(&shape, segment.hashes, hash, place);
+        if !has_values || !segment::all_set(index, segment, bits)? {
+            missing.push((entry(Some(hash)), segment.first_block));
+        }
+    }
+    Ok(())
+}
+
+fn drop_those_in_delta(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<()> {
+    let key = |e: &DeltaEntry| (e.range, e.column, e.hash);
+    let mut in_delta = HashSet::new();
+    let meta = Meta::read(index)?;
+    delta::scan(index, &meta, |entry| {
+        in_delta.insert(key(&entry));
+    })?;
+    missing.retain(|(entry, _)| !in_delta.contains(&key(entry)));
+    Ok(())
+}
+
+/// On a standby the delta may have been folded between the look at the filters and the one at the delta.
+fn drop_those_folded(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<()> {
+    if !sandbox::in_recovery() {
+        return Ok(());
+    }
+    let meta = Meta::read(index)?;
+    let segments = directory::segments(index, &meta, |_| true)?;
+    let mut still = Vec::new();
+    for (entry, block) in missing.drain(..) {
+        let covers =
+            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.range);
+        let found = match segments.iter().find(covers) {
+            Some(segment) => segment::has_entry(index, segment, entry.range, entry.hash)?,
+            None => true,
+        };
+        if !found {
+            still.push((entry, block));
+        }
+    }
+    *missing = still;
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! pg_skip: data-skipping indexes for PostgreSQL.
+//!
+//! Two journeys lead through the code, and the folders are their stations.
+//!
+//! *A row becomes bits.* PostgreSQL calls the access method ([`index`]: build, insert, vacuum); the row's values
+//! become key hashes ([`hash`]), the hashes of a block range a filter (the crate `skip_core`), 64 filters and more
+//! a bit-sliced segment, segments pages ([`pages`]).
+//!
+//! *A clause becomes block ranges.* The executor or the planner asks ([`index`]: scan, cost); the clause's keys
+//! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]).
+//!
+//! [`pg`] is the boundary: nothing outside of it touches server memory. Imports point down this list:
+//! index, prune, pages and hash, pg. (`pg` knows the page layout, and nothing else above it.)
+//!
+//! The SQL objects are in `sql/`, readable as users get them.
+
+mod hash;
+mod index;
+mod pages;
+mod pg;
+mod prune;
+
+use pgrx::prelude::*;
+
+::pgrx::pg_module_magic!(name, version);
+
+extension_sql_file!("../sql/access_method.sql", name = "access_method", bootstrap);
+extension_sql_file!("../sql/opclasses.sql", name = "opclasses", requires = ["access_method"]);
+extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["access_method"]);
+
+/// Called by PostgreSQL when it loads the library.
+#[pg_guard]
+pub extern "C-unwind" fn _PG_init() {
+    pg::options::register();
+}

@@ -1,0 +1,262 @@
+//! The delta: entries for tuples that came into ranges already summarized.
+//!
+//! A chain of pages numbered by an ever-growing sequence, from the meta page's head to its tail. Only the last
+//! page takes entries; giving a page a successor seals it. So maintenance can fold a sealed stretch into the
+//! segments while inserts go on behind it, then move the head past it and reuse the pages.
+//!
+//! Crash order: a new page is written before its predecessor leads to it, and the meta page's tail follows
+//! last; an insert that finds a tail with a successor walks on. Pages leave the chain (head) before they become
+//! spares. A crash in between loses a page to reuse, never an entry.
+//!
+//! ```text
+//! page:  0 next block u32 | 4 entries u32 | 8 entries of 16 bytes; the page's owner is its sequence number
+//! entry: 0 range u32 | 4 column u16 | 6 flags u16 (1 = NULL) | 8 key hash u64
+//! ```
+
+use super::layout::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
+use super::meta::{self, Meta};
+use super::segment::{Fetch, Miss};
+use crate::pg::{
+    Damage, Rel,
+    error::Read,
+    lock::{DELTA_GROWTH, PageLock},
+    page::{self, ExclusivePage, KnownBlocks, SharedPage},
+    wal::{self, Logging, PageEdit},
+};
+
+const ENTRIES_AT: usize = 8;
+const ENTRY_BYTES: usize = 16;
+/// Entries that a page holds: (8144 - 8) / 16.
+pub const ENTRIES_PER_PAGE: usize =
+    (super::layout::PAYLOAD_END - super::layout::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
+const FLAG_NULL: u16 = 1;
+
+/// One value that came into a summarized range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeltaEntry {
+    pub range: u32,
+    /// 0-based index column.
+    pub column: u16,
+    /// The value's key hash; None for NULL.
+    pub hash: Option<u64>,
+}
+
+impl DeltaEntry {
+    fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut b = [0u8; ENTRY_BYTES];
+        b[..4].copy_from_slice(&self.range.to_le_bytes());
+        b[4..6].copy_from_slice(&self.column.to_le_bytes());
+        b[6..8].copy_from_slice(&if self.hash.is_none() { FLAG_NULL } else { 0 }.to_le_bytes());
+        b[8..].copy_from_slice(&self.hash.unwrap_or(0).to_le_bytes());
+        b
+    }
+
+    fn decode(b: &[u8]) -> Self {
+        let null = get_u16(b, 6) & FLAG_NULL != 0;
+        Self { range: get_u32(b, 0), column: get_u16(b, 4), hash: (!null).then(|| get_u64(b, 8)) }
+    }
+}
+
+fn count(view: &PageView<'_>) -> usize {
+    (get_u32(view.payload(), 4) as usize).min(view.payload().len().saturating_sub(ENTRIES_AT) / ENTRY_BYTES)
+}
+
+fn empty_page(sequence: u64) -> PageImage {
+    let mut image = PageImage::fresh(PageKind::Delta, sequence, 0);
+    image.put(0, &NO_BLOCK.to_le_bytes());
+    image.put(4, &0u32.to_le_bytes());
+    image
+}
+
+/// Calls `each` with all entries from the head to the last page.
+///
+/// # Errors
+/// Damage, or that a page was recycled meanwhile: then start over from the meta page.
+pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<()> {
+    let mut known = KnownBlocks::new(index);
+    let (mut block, mut sequence) = (meta.delta_head, meta.delta_head_sequence);
+    while block != NO_BLOCK {
+        known.check(block.saturating_add(1))?;
+        let page = SharedPage::read(index, block);
+        let view = page.any_view()?.ok_or(Miss::Recycled(block))?;
+        if !view.is(PageKind::Delta) || view.owner() != sequence {
+            return Err(Miss::Recycled(block));
+        }
+        let entries = view.payload()[ENTRIES_AT..].chunks_exact(ENTRY_BYTES).take(count(&view));
+        entries.for_each(|bytes| each(DeltaEntry::decode(bytes)));
+        block = get_u32(view.payload(), 0);
+        sequence += 1;
+    }
+    Ok(())
+}
+
+/// Adds entries to the last page, adding pages as needed. Returns the number of delta pages in use.
+///
+/// # Errors
+/// Damage to a page.
+pub fn append(index: Rel, mut entries: &[DeltaEntry]) -> Read<u64> {
+    let mut missed = None;
+    loop {
+        let meta = Meta::read(index)?;
+        if entries.is_empty() {
+            return Ok(meta.delta_pages());
+        }
+        match fill_last_page(index, &meta, entries)? {
+            // The chain moved on between the two reads. Twice at the same place, it did not: damage.
+            Some(0) if missed == Some((meta.delta_tail, meta.delta_tail_sequence)) => {
+                return Err(Damage::new(
+                    meta.delta_tail,
+                    "the delta's last page is not what the meta page says",
+                ));
+            }
+            Some(0) => missed = Some((meta.delta_tail, meta.delta_tail_sequence)),
+            Some(done) => entries = &entries[done..],
+            None => grow(index, meta.delta_tail_sequence)?,
+        }
+    }
+}
+
+/// Puts as many entries as fit on the last page; None when there is no page with room. Some(0) when the chain
+/// has moved on since `meta` was read.
+fn fill_last_page(index: Rel, meta: &Meta, entries: &[DeltaEntry]) -> Read<Option<usize>> {
+    let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
+    while block != NO_BLOCK {
+        let page = ExclusivePage::read(index, block);
+        let view = PageView::check(page.bytes(), block).map_err(|what| Damage::new(block, what))?;
+        if !view.is(PageKind::Delta) || view.owner() != sequence {
+            return Ok(Some(0));
+        }
+        let (next, have) = (get_u32(view.payload(), 0), count(&view));
+        if next != NO_BLOCK {
+            (block, sequence) = (next, sequence + 1);
+            continue;
+        }
+        let taken = entries.len().min(ENTRIES_PER_PAGE - have.min(ENTRIES_PER_PAGE));
+        if taken == 0 {
+            return Ok(None);
+        }
+        let mut edit = PageEdit::of(index, page);
+        for (i, entry) in entries[..taken].iter().enumerate() {
+            edit.image().put(ENTRIES_AT + (have + i) * ENTRY_BYTES, &entry.encode());
+        }
+        edit.image().put(4, &((have + taken) as u32).to_le_bytes());
+        edit.commit();
+        return Ok(Some(taken));
+    }
+    Ok(None)
+}
+
+/// Adds a page behind the last one, sealing that. Does nothing when somebody else has done so since the
+/// caller saw `tail_sequence` as the tail.
+fn grow(index: Rel, tail_sequence: u64) -> Read<()> {
+    let _lock = PageLock::take(index, DELTA_GROWTH);
+    let meta = Meta::read(index)?;
+    if meta.delta_tail != NO_BLOCK && meta.delta_tail_sequence != tail_sequence {
+        return Ok(());
+    }
+    let (tail, sequence) = last_page(index, &meta)?;
+    let new = take_spare(index, &meta)?.unwrap_or_else(|| page::extend(index, 1));
+    let new_sequence = if tail == NO_BLOCK { sequence } else { sequence + 1 };
+    wal::write_page(index, new, empty_page(new_sequence), Logging::EachPage);
+    if tail != NO_BLOCK {
+        let mut edit = PageEdit::start(index, tail, PageKind::Delta)?;
+        edit.image().put(0, &new.to_le_bytes());
+        edit.commit();
+    }
+    meta::update(index, |meta| {
+        if meta.delta_head == NO_BLOCK {
+            (meta.delta_head, meta.delta_head_sequence) = (new, new_sequence);
+        }
+        (meta.delta_tail, meta.delta_tail_sequence) = (new, new_sequence);
+    })
+}
+
+/// The page without a successor, which after a crash may lie behind the meta page's tail.
+fn last_page(index: Rel, meta: &Meta) -> Read<(u32, u64)> {
+    let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
+    while block != NO_BLOCK {
+        let page = SharedPage::read(index, block);
+        let next = get_u32(page.view(PageKind::Delta)?.payload(), 0);
+        if next == NO_BLOCK {
+            break;
+        }
+        (block, sequence) = (next, sequence + 1);
+    }
+    Ok((block, sequence))
+}
+
+/// Takes the first spare page out of its chain. Growth lock held.
+fn take_spare(index: Rel, meta: &Meta) -> Read<Option<u32>> {
+    if meta.spare == NO_BLOCK {
+        return Ok(None);
+    }
+    let next = {
+        let page = SharedPage::read(index, meta.spare);
+        get_u32(page.view(PageKind::Spare)?.payload(), 0)
+    };
+    meta::update(index, |now| now.spare = next)?;
+    Ok(Some(meta.spare))
+}
+
+/// A sealed stretch of the delta, from the head on.
+pub struct Sealed {
+    pub entries: Vec<DeltaEntry>,
+    pages: Vec<u32>,
+    next: u32,
+    next_sequence: u64,
+}
+
+/// Seals the last page, so that everything up to it can be folded. Maintenance lock held.
+///
+/// # Errors
+/// Damage to a page.
+pub fn seal(index: Rel) -> Read<()> {
+    let meta = Meta::read(index)?;
+    if meta.delta_tail != NO_BLOCK { grow(index, meta.delta_tail_sequence) } else { Ok(()) }
+}
+
+/// Reads up to `most` sealed pages from the head; None when none is left. Maintenance lock held.
+///
+/// # Errors
+/// Damage to a page.
+pub fn read_sealed(index: Rel, most: usize) -> Read<Option<Sealed>> {
+    let meta = Meta::read(index)?;
+    let mut sealed = Sealed {
+        entries: Vec::new(),
+        pages: Vec::new(),
+        next: meta.delta_head,
+        next_sequence: meta.delta_head_sequence,
+    };
+    while sealed.next != NO_BLOCK && sealed.pages.len() < most {
+        let page = SharedPage::read(index, sealed.next);
+        let view = page.view(PageKind::Delta)?;
+        let next = get_u32(view.payload(), 0);
+        if next == NO_BLOCK {
+            break;
+        }
+        let entries = view.payload()[ENTRIES_AT..].chunks_exact(ENTRY_BYTES).take(count(&view));
+        sealed.entries.extend(entries.map(DeltaEntry::decode));
+        sealed.pages.push(sealed.next);
+        (sealed.next, sealed.next_sequence) = (next, sealed.next_sequence + 1);
+    }
+    Ok((!sealed.pages.is_empty()).then_some(sealed))
+}
+
+/// Takes a folded stretch out of the chain and keeps its pages for reuse. Maintenance lock held.
+///
+/// # Errors
+/// Damage to a page.
+pub fn drop_sealed(index: Rel, sealed: &Sealed) -> Read<()> {
+    let _lock = PageLock::take(index, DELTA_GROWTH);
+    meta::update(index, |meta| {
+        (meta.delta_head, meta.delta_head_sequence) = (sealed.next, sealed.next_sequence);
+    })?;
+    for &block in &sealed.pages {
+        let next = Meta::read(index)?.spare;
+        let mut image = PageImage::fresh(PageKind::Spare, 0, 0);
+        image.put(0, &next.to_le_bytes());
+        wal::write_page(index, block, image, Logging::EachPage);
+        meta::update(index, |meta| meta.spare = block)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! What the bytes of an index page mean: one place, no server memory.
+//!
+//! Every page is a standard PostgreSQL page of 8192 bytes, little-endian throughout:
+//!
+//! ```text
+//! 0      page header (24 bytes, PostgreSQL's; pd_lower marks the end of the payload)
+//! 24     payload, up to 8144 bytes; what lies above pd_lower is zero
+//! 8168   special space (24 bytes): checksum u64, owner u64, place u32, format version u16, kind u16
+//! ```
+//!
+//! `owner` and `place` say what the page belongs to: a segment's id and the page's place in it, a delta
+//! page's sequence number. A reader that finds another owner than it came for has met a recycled page.
+//!
+//! The checksum (XXH3, seeded with the block number) covers the payload and the special space. It is checked
+//! on every read: without it a bit that flips from 1 to 0 in a slice would lose rows silently on servers
+//! without data checksums.
+//!
+//! The layout is frozen by golden-bytes tests: FORMAT_VERSION changes whenever a byte changes its meaning.
+
+use skip_core::checksum;
+
+/// Size of a page in bytes; pg_skip supports servers with PostgreSQL's default block size only.
+pub const PAGE: usize = 8192;
+/// First byte of the payload: the size of PostgreSQL's page header.
+pub const PAYLOAD_START: usize = 24;
+/// Size of the special space in bytes.
+pub const SPECIAL: usize = 24;
+/// End of the payload, start of the special space.
+pub const PAYLOAD_END: usize = PAGE - SPECIAL;
+/// Payload bytes of a segment page: the multiple of 64 that leaves whole words for slices.
+pub const SLICE_BYTES: u32 = 8128;
+/// Version of everything in this file.
+pub const FORMAT_VERSION: u16 = 1;
+/// "No block": PostgreSQL's InvalidBlockNumber.
+pub const NO_BLOCK: u32 = u32::MAX;
+
+const PD_LOWER: usize = 12;
+const PD_SPECIAL: usize = 16;
+const SPECIAL_OWNER: usize = PAYLOAD_END + 8;
+const SPECIAL_PLACE: usize = PAYLOAD_END + 16;
+const SPECIAL_VERSION: usize = PAYLOAD_END + 20;
+const SPECIAL_KIND: usize = PAYLOAD_END + 22;
+
+const _: () = assert!(PAYLOAD_START + SLICE_BYTES as usize <= PAYLOAD_END);
+const _: () = assert!(SLICE_BYTES.is_multiple_of(64));
+const _: () = assert!(PAYLOAD_END.is_multiple_of(8));
+const _: () = assert!(SPECIAL_KIND + 2 == PAGE);
+
+/// What a page holds. The values lie in the last two bytes of the page, where tools look for a page id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum PageKind {
+    /// Block 0.
+    Meta = 0xFA01,
+    /// Live segments and free extents.
+    Directory = 0xFA02,
+    /// Slices of one segment.
+    Segment = 0xFA03,
+    /// Entries for tuples that came into summarized ranges.
+    Delta = 0xFA04,
+    /// A delta page that was emptied and waits to be used again.
+    Spare = 0xFA05,
+}
+
+/// A page's bytes.
+pub type PageBytes = [u8; PAGE];
+
+/// Reads a little-endian u16; out-of-range offsets read 0 (callers use constant offsets inside the page).
+pub fn get_u16(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_le_bytes)
+}
+
+/// Reads a little-endian u32, as [`get_u16`].
+pub fn get_u32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+/// Reads a little-endian u64, as [`get_u16`].
+pub fn get_u64(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// The checksum that page `block` with these bytes should carry.
+pub fn page_checksum(bytes: &PageBytes, block: u32) -> u64 {
+    let lower = usize::from(get_u16(bytes, PD_LOWER)).clamp(PAYLOAD_START, PAYLOAD_END);
+    let payload = checksum(&bytes[PAYLOAD_START..lower], u64::from(block));
+    checksum(&bytes[SPECIAL_OWNER..], payload ^ lower as u64)
+}
+
+/// A page whose header, kind, version and checksum have been checked.
+#[derive(Clone, Copy)]
+pub struct PageView<'a> {
+    bytes: &'a PageBytes,
+    lower: usize,
+}
+
+impl<'a> PageView<'a> {
+    /// Checks everything that can be checked without knowing whose page it should be.
+    ///
+    /// # Errors
+    /// What is wrong, as the text of an error message.
+    pub fn check(bytes: &'a PageBytes, block: u32) -> Result<Self, &'static str> {
+        let lower = usize::from(get_u16(bytes, PD_LOWER));
+        if get_u16(bytes, PD_SPECIAL) == 0 && lower == 0 {
+            return Err("the page is empty");
+        }
+        if usize::from(get_u16(bytes, PD_SPECIAL)) != PAYLOAD_END
+            || !(PAYLOAD_START..=PAYLOAD_END).contains(&lower)
+        {
+            return Err("the page header is damaged");
+        }
+        if get_u16(bytes, SPECIAL_VERSION) != FORMAT_VERSION {
+            return Err("the page has an unknown format version");
+        }
+        if get_u64(bytes, PAYLOAD_END) != page_checksum(bytes, block) {
+            return Err("the page's checksum does not match its contents");
+        }
+        Ok(Self { bytes, lower })
+    }
+
+    /// As [`PageView::check`], and the page is of this kind.
+    ///
+    /// # Errors
+    /// As [`PageView::check`], or that the page is of another kind.
+    pub fn check_kind(bytes: &'a PageBytes, block: u32, kind: PageKind) -> Result<Self, &'static str> {
+        let view = Self::check(bytes, block)?;
+        if view.is(kind) { Ok(view) } else { Err("the page is of another kind than expected") }
+    }
+
+    /// Whether the page is of this kind.
+    pub fn is(&self, kind: PageKind) -> bool {
+        get_u16(self.bytes, SPECIAL_KIND) == kind as u16
+    }
+
+    /// The id of what the page belongs to.
+    pub fn owner(&self) -> u64 {
+        get_u64(self.bytes, SPECIAL_OWNER)
+    }
+
+    /// The page's place in what it belongs to.
+    pub fn place(&self) -> u32 {
+        get_u32(self.bytes, SPECIAL_PLACE)
+    }
+
+    /// The payload up to pd_lower.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[PAYLOAD_START..self.lower]
+    }
+}
+
+/// A page being made or changed in local memory; remembers which bytes were touched.
+pub struct PageImage {
+    bytes: Box<PageBytes>,
+    spans: Vec<(u16, u16)>,
+}
+
+impl PageImage {
+    /// A fresh page of this kind with an empty payload.
+    pub fn fresh(kind: PageKind, owner: u64, place: u32) -> Self {
+        let mut image = Self { bytes: Box::new([0; PAGE]), spans: Vec::new() };
+        image.write(PD_LOWER, &(PAYLOAD_START as u16).to_le_bytes());
+        image.write(PD_LOWER + 2, &(PAYLOAD_END as u16).to_le_bytes());
+        image.write(PD_SPECIAL, &(PAYLOAD_END as u16).to_le_bytes());
+        // Page size and layout version 4, as PageInit sets them.
+        image.write(PD_SPECIAL + 2, &(PAGE as u16 | 4).to_le_bytes());
+        image.write(SPECIAL_VERSION, &FORMAT_VERSION.to_le_bytes());
+        image.set_identity(kind, owner, place);
+        image
+    }
+
+    /// A copy of a page that exists, to be changed.
+    pub fn copy_of(bytes: &PageBytes) -> Self {
+        Self { bytes: Box::new(*bytes), spans: Vec::with_capacity(4) }
+    }
+
+    /// Makes the page another kind's, or another owner's.
+    pub fn set_identity(&mut self, kind: PageKind, owner: u64, place: u32) {
+        self.write(SPECIAL_OWNER, &owner.to_le_bytes());
+        self.write(SPECIAL_PLACE, &place.to_le_bytes());
+        self.write(SPECIAL_KIND, &(kind as u16).to_le_bytes());
+    }
+
+    /// Writes payload bytes at `at` (0 is the first payload byte) and raises pd_lower over them.
+    /// What does not fit the payload is cut off.
+    pub fn put(&mut self, at: usize, data: &[u8]) {
+        let from = (PAYLOAD_START + at).min(PAYLOAD_END);
+        let data = &data[..data.len().min(PAYLOAD_END - from)];
+        self.write(from, data);
+        let end = from + data.len();
+        if end > usize::from(get_u16(&self.bytes[..], PD_LOWER)) {
+            self.write(PD_LOWER, &(end as u16).to_le_bytes());
+        }
+    }
+
+    /// The payload area of `len` bytes for filling in place; raises pd_lower to its end.
+    pub fn payload_mut(&mut self, len: usize) -> &mut [u8] {
+        let end = (PAYLOAD_START + len).min(PAYLOAD_END);
+        self.write(PD_LOWER, &(end as u16).to_le_bytes());
+        self.spans.push((PAYLOAD_START as u16, (end - PAYLOAD_START) as u16));
+        &mut self.bytes[PAYLOAD_START..end]
+    }
+
+    /// Sets or clears bits in one payload byte.
+    pub fn change_byte(&mut self, at: usize, change: impl FnOnce(u8) -> u8) {
+        if let Some(&old) = self.bytes.get(PAYLOAD_START + at) {
+            let new = change(old);
+            if new != old {
+                self.put(at, &[new]);
+            }
+        }
+    }
+
+    /// Whether anything was changed.
+    pub fn is_changed(&self) -> bool {
+        !self.spans.is_empty()
+    }
+
+    /// Sets the checksum for page `block` and hands out the page with the changed spans (offset, length),
+    /// sorted and merged.
+    pub fn seal(mut self, block: u32) -> (Box<PageBytes>, Vec<(u16, u16)>) {
+        let sum = page_checksum(&self.bytes, block);
+        self.write(PAYLOAD_END, &sum.to_le_bytes());
+        self.spans.sort_unstable();
+        let mut merged: Vec<(u16, u16)> = Vec::with_capacity(self.spans.len());
+        for (at, len) in self.spans {
+            match merged.last_mut() {
+                // A gap of up to 4 bytes costs less than another fragment header.
+                Some((from, have)) if at <= *from + *have + 4 => *have = (*have).max(at + len - *from),
+                _ => merged.push((at, len)),
+            }
+        }
+        (self.bytes, merged)
+    }
+
+    fn write(&mut self, at: usize, data: &[u8]) {
+        self.bytes[at..at + data.len()].copy_from_slice(data);
+        self.spans.push((at as u16, data.len() as u16));
+    }
+}

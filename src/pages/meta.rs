@@ -1,0 +1,234 @@
+//! Block 0: what was frozen when the index was built, the watermark, and where everything is.
+//!
+//! The **watermark** is the first block range not summarized. `aminsert` reads it under the page's share lock
+//! after its tuple is in the heap; a summarizer raises it, in WAL, before it scans the heap. So a tuple whose
+//! insert saw the lower watermark is on its heap page when the scan comes by, and every later one goes to the
+//! delta. The watermark never falls.
+//!
+//! The **generation** rises after segments were taken out of the directory and before their blocks can be used
+//! again: a reader that meets a foreign page looks whether the generation moved on (start over) or not (damage).
+//!
+//! ```text
+//! 0 magic u32 | 4 hash scheme u16 | 6 columns u16 | 8 seed u64 | 16 pages per range u32 | 20 watermark u32
+//! 24 directory u32 | 28 spare delta pages u32 | 32 generation u64 | 40 next segment id u64
+//! 48 delta head u32 | 52 delta tail u32 | 56 delta head sequence u64 | 64 delta tail sequence u64
+//! 72 per column 16 bytes: canon u16, hashes u8, zero u8, bits per row u32, false-positive rate f64
+//! ```
+
+use super::layout::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
+use crate::pg::{
+    Damage, Rel,
+    error::Read,
+    page::SharedPage,
+    wal::{self, Logging, PageEdit},
+};
+use skip_core::{HASH_SCHEME, Sizing};
+
+/// The meta page's block number.
+pub const META_BLOCK: u32 = 0;
+/// The first directory page; the build puts it right behind the meta page.
+pub const FIRST_DIRECTORY_BLOCK: u32 = 1;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"SKIP");
+const COLUMNS_AT: usize = 72;
+const COLUMN_BYTES: usize = 16;
+/// PostgreSQL's INDEX_MAX_KEYS in every supported build.
+const MAX_COLUMNS: usize = 32;
+
+/// What is frozen for one indexed column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnMeta {
+    /// How values become bytes before hashing: [`crate::hash::Canon`]'s number.
+    pub canon: u16,
+    /// Bits per distinct value and number of probes.
+    pub sizing: Sizing,
+    /// The false-positive rate that was asked for.
+    pub rate: f64,
+}
+
+/// The decoded meta page.
+#[derive(Clone, Debug)]
+pub struct Meta {
+    pub hash_scheme: u16,
+    pub seed: u64,
+    /// Heap blocks per range.
+    pub pages_per_range: u32,
+    /// First range not summarized.
+    pub watermark: u32,
+    /// First directory block.
+    pub directory: u32,
+    /// First of the chained spare delta pages, or NO_BLOCK.
+    pub spare: u32,
+    pub generation: u64,
+    pub next_segment: u64,
+    /// First delta page, or NO_BLOCK.
+    pub delta_head: u32,
+    /// The delta page that takes entries (or one before it, after a crash), or NO_BLOCK.
+    pub delta_tail: u32,
+    pub delta_head_sequence: u64,
+    pub delta_tail_sequence: u64,
+    pub columns: Vec<ColumnMeta>,
+}
+
+impl Meta {
+    /// The meta page of an index over no rows.
+    pub fn new(seed: u64, pages_per_range: u32, columns: Vec<ColumnMeta>) -> Self {
+        Self {
+            hash_scheme: HASH_SCHEME,
+            seed,
+            pages_per_range,
+            watermark: 0,
+            directory: FIRST_DIRECTORY_BLOCK,
+            spare: NO_BLOCK,
+            generation: 1,
+            next_segment: 1,
+            delta_head: NO_BLOCK,
+            delta_tail: NO_BLOCK,
+            delta_head_sequence: 1,
+            delta_tail_sequence: 1,
+            columns,
+        }
+    }
+
+    /// Reads the meta page.
+    ///
+    /// # Errors
+    /// Damage to it.
+    pub fn read(index: Rel) -> Read<Self> {
+        let page = SharedPage::read(index, META_BLOCK);
+        Self::decode(&page.view(PageKind::Meta)?)
+    }
+
+    fn decode(view: &PageView<'_>) -> Read<Self> {
+        let p = view.payload();
+        check_magic(p)?;
+        let columns = usize::from(get_u16(p, 6));
+        if columns == 0 || columns > MAX_COLUMNS || p.len() < COLUMNS_AT + columns * COLUMN_BYTES {
+            return Err(Damage::new(META_BLOCK, "the number of columns is impossible"));
+        }
+        let pages_per_range = get_u32(p, 16);
+        if pages_per_range == 0 {
+            return Err(Damage::new(META_BLOCK, "pages_per_range is zero"));
+        }
+        Ok(Self {
+            hash_scheme: get_u16(p, 4),
+            seed: get_u64(p, 8),
+            pages_per_range,
+            watermark: get_u32(p, 20),
+            directory: get_u32(p, 24),
+            spare: get_u32(p, 28),
+            generation: get_u64(p, 32),
+            next_segment: get_u64(p, 40),
+            delta_head: get_u32(p, 48),
+            delta_tail: get_u32(p, 52),
+            delta_head_sequence: get_u64(p, 56),
+            delta_tail_sequence: get_u64(p, 64),
+            columns: (0..columns).map(|c| decode_column(&p[COLUMNS_AT + c * COLUMN_BYTES..])).collect(),
+        })
+    }
+
+    fn encode(&self, image: &mut PageImage) {
+        image.put(0, &MAGIC.to_le_bytes());
+        image.put(4, &self.hash_scheme.to_le_bytes());
+        image.put(6, &(self.columns.len() as u16).to_le_bytes());
+        image.put(8, &self.seed.to_le_bytes());
+        image.put(16, &self.pages_per_range.to_le_bytes());
+        image.put(20, &self.watermark.to_le_bytes());
+        image.put(24, &self.directory.to_le_bytes());
+        image.put(28, &self.spare.to_le_bytes());
+        image.put(32, &self.generation.to_le_bytes());
+        image.put(40, &self.next_segment.to_le_bytes());
+        image.put(48, &self.delta_head.to_le_bytes());
+        image.put(52, &self.delta_tail.to_le_bytes());
+        image.put(56, &self.delta_head_sequence.to_le_bytes());
+        image.put(64, &self.delta_tail_sequence.to_le_bytes());
+        for (c, column) in self.columns.iter().enumerate() {
+            let mut bytes = [0u8; COLUMN_BYTES];
+            bytes[..2].copy_from_slice(&column.canon.to_le_bytes());
+            bytes[2] = column.sizing.hashes;
+            bytes[4..8].copy_from_slice(&column.sizing.bits_per_row.to_le_bytes());
+            bytes[8..].copy_from_slice(&column.rate.to_le_bytes());
+            image.put(COLUMNS_AT + c * COLUMN_BYTES, &bytes);
+        }
+    }
+
+    /// The meta page as a new page.
+    pub fn image(&self) -> PageImage {
+        let mut image = PageImage::fresh(PageKind::Meta, 0, 0);
+        self.encode(&mut image);
+        image
+    }
+
+    /// Writes the meta page of a new index.
+    pub fn write_new(&self, index: Rel, logging: Logging) {
+        wal::write_page(index, META_BLOCK, self.image(), logging);
+    }
+
+    /// Whether this build's key hashes are those of the index. If not, the index rules nothing out.
+    pub fn hashes_match(&self) -> bool {
+        self.hash_scheme == HASH_SCHEME
+    }
+
+    /// Number of ranges, the last one perhaps partial, in a table of `blocks` blocks.
+    pub fn ranges_in(&self, blocks: u32) -> u32 {
+        blocks.div_ceil(self.pages_per_range)
+    }
+
+    /// Delta pages in use.
+    pub fn delta_pages(&self) -> u64 {
+        if self.delta_head == NO_BLOCK {
+            0
+        } else {
+            self.delta_tail_sequence.saturating_sub(self.delta_head_sequence) + 1
+        }
+    }
+}
+
+fn check_magic(payload: &[u8]) -> Read<()> {
+    if payload.len() < COLUMNS_AT || get_u32(payload, 0) != MAGIC {
+        return Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index"));
+    }
+    Ok(())
+}
+
+fn decode_column(bytes: &[u8]) -> ColumnMeta {
+    ColumnMeta {
+        canon: get_u16(bytes, 0),
+        sizing: Sizing { hashes: bytes[2].max(1), bits_per_row: get_u32(bytes, 4) },
+        rate: f64::from_bits(get_u64(bytes, 8)),
+    }
+}
+
+/// Changes the meta page under its exclusive lock, in one WAL record. `change` sees the page as it is now.
+///
+/// # Errors
+/// Damage to the meta page.
+pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
+    let mut edit = PageEdit::start(index, META_BLOCK, PageKind::Meta)?;
+    let mut meta = Meta::decode(&edit.before()?)?;
+    let result = change(&mut meta);
+    meta.encode(edit.image());
+    edit.commit();
+    Ok(result)
+}
+
+/// What `aminsert` needs for most tuples, read without decoding the rest.
+#[derive(Clone, Copy)]
+pub struct Progress {
+    pub watermark: u32,
+    pub pages_per_range: u32,
+}
+
+impl Progress {
+    /// Reads watermark and range size under the share lock.
+    ///
+    /// # Errors
+    /// Damage to the meta page.
+    pub fn read(index: Rel) -> Read<Self> {
+        let page = SharedPage::read(index, META_BLOCK);
+        let view = page.view(PageKind::Meta)?;
+        let p = view.payload();
+        check_magic(p)?;
+        Ok(Self { watermark: get_u32(p, 20), pages_per_range: get_u32(p, 16).max(1) })
+    }
+}

@@ -1,0 +1,170 @@
+//! Segment pages: writing a new segment, reading slices, adding bits.
+//!
+//! A segment's pages lie in one piece; slice `s` is on page `s / slices_per_page`. Each page carries the
+//! segment's id and its place, so a reader with an old directory notices when the blocks were used again.
+//!
+//! Bits are only ever added to a published segment, with one exception in a safe order: the bit of the *open*
+//! slice ("this range has no filter, it always matches") is cleared after all bits of the range were set.
+//! Readers therefore read the open slice before any other.
+
+use super::directory::Segment;
+use super::layout::{PageImage, PageKind, SLICE_BYTES};
+use crate::pg::{
+    Damage, Rel,
+    page::SharedPage,
+    wal::{self, Logging, PageEdit},
+};
+use skip_core::{FIRST_PROBE_SLICE, NULLS_SLICE, SegmentShape, VALUES_SLICE, probes};
+
+/// Why a page could not be used.
+#[derive(Debug)]
+pub enum Miss {
+    /// The page is damaged.
+    Damage(Damage),
+    /// The page belongs to something else by now: start over from the meta page.
+    Recycled(u32),
+}
+
+impl From<Damage> for Miss {
+    fn from(damage: Damage) -> Self {
+        Miss::Damage(damage)
+    }
+}
+
+/// Result of reading what may be recycled meanwhile.
+pub type Fetch<T> = Result<T, Miss>;
+
+/// Calls `read` with the slices of one page of a segment.
+///
+/// # Errors
+/// Damage, or that the page is not the segment's any more.
+pub fn read_page<R>(index: Rel, segment: &Segment, page: u32, read: impl FnOnce(&[u8]) -> R) -> Fetch<R> {
+    let block = segment.first_block + page;
+    let shared = SharedPage::read(index, block);
+    let view = shared.any_view()?.ok_or(Miss::Recycled(block))?;
+    if !view.is(PageKind::Segment) || view.owner() != segment.id || view.place() != page {
+        return Err(Miss::Recycled(block));
+    }
+    if view.payload().len() < SLICE_BYTES as usize {
+        return Err(Damage::new(block, "the segment page is too short").into());
+    }
+    Ok(read(view.payload()))
+}
+
+/// Calls `read` with the bytes of one slice.
+///
+/// # Errors
+/// As [`read_page`].
+pub fn read_slice<R>(
+    index: Rel,
+    segment: &Segment,
+    shape: &SegmentShape,
+    slice: u32,
+    read: impl FnOnce(&[u8]) -> R,
+) -> Fetch<R> {
+    let (page, at) = shape.locate(slice);
+    let at = at as usize;
+    read_page(index, segment, page, |slices| read(&slices[at..at + shape.stride() as usize]))
+}
+
+/// Writes one page of a new segment; `fill` gets its zeroed slices.
+pub fn write_page(index: Rel, segment: &Segment, page: u32, logging: Logging, fill: impl FnOnce(&mut [u8])) {
+    let mut image = PageImage::fresh(PageKind::Segment, segment.id, page);
+    fill(image.payload_mut(SLICE_BYTES as usize));
+    wal::write_page(index, segment.first_block + page, image, logging);
+}
+
+/// A bit of a segment to set: page of the segment, byte of its payload, mask.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bit {
+    page: u32,
+    byte: u16,
+    mask: u8,
+}
+
+impl Bit {
+    /// The bit of `range` (counted from the segment's first) in a slice.
+    pub fn new(shape: &SegmentShape, slice: u32, range: u32) -> Self {
+        let (page, at) = shape.locate(slice);
+        Self { page, byte: (at + range / 8) as u16, mask: 1 << (range % 8) }
+    }
+
+    /// The bits of a key in the filter of `range`.
+    pub fn of_key(shape: &SegmentShape, hashes: u8, hash: u64, range: u32) -> impl Iterator<Item = Self> {
+        probes(hash, shape.filter_bits(), hashes).map(move |p| Self::new(shape, FIRST_PROBE_SLICE + p, range))
+    }
+
+    fn is_set(&self, slices: &[u8]) -> bool {
+        slices[usize::from(self.byte)] & self.mask != 0
+    }
+}
+
+/// Sets bits, one WAL record a page. Maintenance lock held: the segment cannot be recycled meanwhile.
+///
+/// # Errors
+/// Damage to a page.
+pub fn set_bits(index: Rel, segment: &Segment, bits: &mut Vec<Bit>) -> Result<(), Damage> {
+    change_bits(index, segment, bits, |byte, mask| byte | mask)
+}
+
+/// Clears one bit of the open slice, after all bits of the range were set.
+///
+/// # Errors
+/// Damage to the page.
+pub fn clear_bit(index: Rel, segment: &Segment, bit: Bit) -> Result<(), Damage> {
+    change_bits(index, segment, &mut vec![bit], |byte, mask| byte & !mask)
+}
+
+fn change_bits(
+    index: Rel,
+    segment: &Segment,
+    bits: &mut Vec<Bit>,
+    change: fn(u8, u8) -> u8,
+) -> Result<(), Damage> {
+    bits.sort_unstable();
+    bits.dedup();
+    for same_page in bits.chunk_by(|a, b| a.page == b.page) {
+        crate::pg::memory::check_for_interrupts();
+        let page = same_page[0].page;
+        let block = segment.first_block + page;
+        let mut edit = PageEdit::start(index, block, PageKind::Segment)?;
+        let view = edit.before()?;
+        if view.owner() != segment.id || view.place() != page {
+            return Err(Damage::new(block, "the page belongs to another segment than the directory says"));
+        }
+        for bit in same_page {
+            edit.image().change_byte(usize::from(bit.byte), |byte| change(byte, bit.mask));
+        }
+        edit.commit();
+    }
+    Ok(())
+}
+
+/// Whether all these bits are set.
+///
+/// # Errors
+/// As [`read_page`].
+pub fn all_set(index: Rel, segment: &Segment, bits: impl Iterator<Item = Bit>) -> Fetch<bool> {
+    for bit in bits {
+        if !read_page(index, segment, bit.page, |slices| bit.is_set(slices))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the filter of `range` has a key, or the NULL bit for None.
+///
+/// # Errors
+/// As [`read_page`].
+pub fn has_entry(index: Rel, segment: &Segment, range: u32, hash: Option<u64>) -> Fetch<bool> {
+    let shape = segment.shape()?;
+    let place = range - segment.first_range;
+    match hash {
+        None => all_set(index, segment, std::iter::once(Bit::new(&shape, NULLS_SLICE, place))),
+        Some(hash) => {
+            let values = std::iter::once(Bit::new(&shape, VALUES_SLICE, place));
+            all_set(index, segment, values.chain(Bit::of_key(&shape, segment.hashes, hash, place)))
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Merging neighbouring segments of equal filter size into wider ones, by moving bits.
+//!
+//! Which: from the newest segment back, neighbours are gathered as long as the next one is less than twice as
+//! wide as what was gathered, as a binary counter carries. So a wide segment is written again only when the
+//! gathered ones have grown to its order of size, each range is moved O(log n) times in all, and O(log n)
+//! segments remain. Whole-table merges (VACUUM, skip_summarize) and the small ones of autosummarize differ only
+//! in how many bytes they may write.
+//!
+//! The wide segment is written and published first, then the narrow ones are retired; a crash in between leaves
+//! both, each right, and the next maintenance retires the covered ones.
+
+use super::super::directory::{Directory, Segment};
+use super::super::layout::SLICE_BYTES;
+use super::super::segment::{self, Fetch, Miss};
+use crate::pages::meta;
+use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
+use skip_core::{SegmentShape, copy_bits};
+
+/// Merges what is worth merging in a column, writing at most `most_blocks` blocks a merge.
+///
+/// # Errors
+/// Damage to the index.
+pub fn merge_column(index: Rel, directory: &mut Directory, column: u16, most_blocks: u32) -> Read<()> {
+    let segments = directory.segments(column);
+    let mut end = segments.len();
+    while end > 1 {
+        let start = start_of_run(&segments[..end], most_blocks);
+        if end - start > 1 {
+            merge_run(index, directory, &segments[start..end])?;
+        }
+        end = start.min(end - 1);
+    }
+    Ok(())
+}
+
+/// Where the run to merge starts that ends with the last of `segments`.
+fn start_of_run(segments: &[Segment], most_blocks: u32) -> usize {
+    let mut start = segments.len() - 1;
+    let mut width = segments[start].width;
+    let mut chosen = start;
+    while start > 0 {
+        let (before, after) = (&segments[start - 1], &segments[start]);
+        let alike = before.filter_bits == after.filter_bits && before.hashes == after.hashes;
+        if !alike || before.end_range() != after.first_range {
+            break;
+        }
+        let total = width + before.width;
+        let shape =
+            SegmentShape::new(total, before.filter_bits, SLICE_BYTES).filter(|s| s.pages() <= most_blocks);
+        let Some(shape) = shape else { break };
+        if before.width >= width.saturating_mul(2) {
+            break;
+        }
+        start -= 1;
+        width = total;
+        // Some widths pack badly (a slice of 60 % of a page leaves 40 % unused): go on, but do not stop there.
+        if shape.slices_per_page() * shape.stride() >= SLICE_BYTES / 8 * 7 {
+            chosen = start;
+        }
+    }
+    chosen
+}
+
+fn merge_run(index: Rel, directory: &mut Directory, run: &[Segment]) -> Read<()> {
+    let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
+    let width = last.end_range() - first.first_range;
+    let impossible = || Damage::new(first.first_block, "neighbouring segments cannot be merged");
+    let shape = SegmentShape::new(width, first.filter_bits, SLICE_BYTES).ok_or_else(impossible)?;
+    let sources: Vec<(Segment, SegmentShape)> =
+        run.iter().map(|s| Ok((*s, s.shape()?))).collect::<Read<_>>()?;
+    let merged = Segment {
+        width,
+        first_block: directory.allocate(shape.pages())?,
+        blocks: shape.pages(),
+        id: take_segment_id(index)?,
+        ..*first
+    };
+    for page in 0..shape.pages() {
+        memory::check_for_interrupts();
+        let slices = gather_page(index, &sources, &shape, page).map_err(not_recycled)?;
+        segment::write_page(index, &merged, page, Logging::EachPage, |out| out.copy_from_slice(&slices));
+    }
+    directory.publish(merged)?;
+    let ids: Vec<u64> = run.iter().map(|s| s.id).collect();
+    directory.retire(&ids)
+}
+
+/// The slices of one page of the wide segment, from those of the narrow ones. Slices of one page lie side by
+/// side in each source too, so each source page is visited once or twice.
+fn gather_page(
+    index: Rel,
+    sources: &[(Segment, SegmentShape)],
+    shape: &SegmentShape,
+    page: u32,
+) -> Fetch<Vec<u8>> {
+    let mut out = vec![0u8; SLICE_BYTES as usize];
+    let first = page * shape.slices_per_page();
+    let end = (first + shape.slices_per_page()).min(shape.slices());
+    let mut at_range = 0;
+    for (segment, source) in sources {
+        let mut slice = first;
+        while slice < end {
+            let (source_page, _) = source.locate(slice);
+            let stop = end.min((source_page + 1) * source.slices_per_page());
+            segment::read_page(index, segment, source_page, |bytes| {
+                for s in slice..stop {
+                    let (from, to) = (source.locate(s).1 as usize * 8, shape.locate(s).1 as usize * 8);
+                    copy_bits(&mut out, to + at_range, bytes, from, segment.width as usize);
+                }
+            })?;
+            slice = stop;
+        }
+        at_range += segment.width as usize;
+    }
+    Ok(out)
+}
+
+/// Under the maintenance lock nobody recycles pages, so a foreign page is damage.
+pub fn not_recycled(miss: Miss) -> Damage {
+    match miss {
+        Miss::Damage(damage) => damage,
+        Miss::Recycled(block) => {
+            Damage::new(block, "the page belongs to another segment than the directory says")
+        }
+    }
+}
+
+/// The next segment id; never given twice, not even after a crash.
+///
+/// # Errors
+/// Damage to the meta page.
+pub fn take_segment_id(index: Rel) -> Read<u64> {
+    meta::update(index, |meta| {
+        meta.next_segment += 1;
+        meta.next_segment - 1
+    })
+}

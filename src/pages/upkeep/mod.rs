@@ -1,0 +1,46 @@
+//! Moving data that is already in the index: delta entries into segments ([`fold`]), narrow segments into wide
+//! ones ([`merge`]). Neither looks at the table. The caller holds the maintenance lock.
+
+pub mod fold;
+pub mod merge;
+
+use super::directory::Directory;
+use super::meta::Meta;
+use crate::pg::{Rel, error::Read};
+
+/// Retires segments that another one covers: the leftovers of a merge that a crash cut off between publishing
+/// the wide segment and retiring the narrow ones. Must run before anything else changes segments, so that
+/// new bits need to go to one segment only.
+///
+/// # Errors
+/// Damage to the index.
+pub fn retire_covered(directory: &mut Directory, columns: usize) -> Read<()> {
+    let mut covered = Vec::new();
+    for column in 0..columns {
+        let segments = directory.segments(column as u16);
+        for (i, s) in segments.iter().enumerate() {
+            let inside = |o: &super::directory::Segment| {
+                o.first_range <= s.first_range
+                    && o.end_range() >= s.end_range()
+                    && (o.width, o.id) > (s.width, s.id)
+            };
+            // Sorted by first range: a segment that covers this one starts before it or at the same range.
+            let same_start = segments[i..].iter().take_while(|o| o.first_range == s.first_range);
+            if segments[..i].iter().rev().chain(same_start).any(inside) {
+                covered.push(s.id);
+            }
+        }
+    }
+    directory.retire(&covered)
+}
+
+/// Opens the directory for maintenance and clears leftovers of crashed maintenance.
+///
+/// # Errors
+/// Damage to the index.
+pub fn open(index: Rel) -> Read<(Meta, Directory)> {
+    let meta = Meta::read(index)?;
+    let mut directory = Directory::open(index, &meta)?;
+    retire_covered(&mut directory, meta.columns.len())?;
+    Ok((Meta::read(index)?, directory))
+}

@@ -1,0 +1,249 @@
+//! The access method's callbacks: trampolines from PostgreSQL into an [`AccessMethod`]'s safe functions.
+
+use super::evaluate::IndexRow;
+use super::planner::{Costs, IndexPathView};
+use super::scankey::{self, Key};
+use super::{OpenRel, Rel, compat, lock, relation};
+use pgrx::prelude::*;
+use pgrx::{PgBox, pg_sys};
+use std::ffi::CStr;
+
+/// What an access method does, in safe terms.
+pub trait AccessMethod {
+    /// Builds the index; returns the numbers of table rows and of index entries.
+    fn build(heap: Rel, index: Rel) -> (f64, f64);
+    /// Writes the init fork of an unlogged index.
+    fn build_empty(index: Rel);
+    /// A row was put into heap block `block` at `offset`.
+    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, block: u32, offset: u16);
+    /// VACUUM is done with the table.
+    fn vacuum_cleanup(heap: Rel, index: Rel);
+    /// Calls `add` with every run of heap blocks (first, behind last) that may hold matching rows; returns an
+    /// estimate of the rows.
+    fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)) -> i64;
+    /// Costs of a path.
+    fn cost(path: &IndexPathView) -> Costs;
+    /// Checks an operator class.
+    fn validate(class: pg_sys::Oid) -> bool;
+    /// Name of a phase of building, by number.
+    fn phase_name(phase: i64) -> Option<&'static CStr>;
+}
+
+/// The handler's table for an access method.
+pub fn routine<A: AccessMethod>() -> PgBox<pg_sys::IndexAmRoutine> {
+    // SAFETY: a palloc'd node, zeroed but for its tag.
+    let mut am = unsafe { PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine) };
+    am.amstrategies = 1;
+    am.amsupport = 2;
+    am.amoptsprocnum = 2;
+    am.amcanmulticol = true;
+    am.amoptionalkey = true; // any subset of the columns is usable
+    am.amsearcharray = true;
+    am.amsearchnulls = true;
+    am.amkeytype = pg_sys::InvalidOid;
+    am.amparallelvacuumoptions = pg_sys::VACUUM_OPTION_PARALLEL_CLEANUP as u8;
+    am.ambuild = Some(build::<A>);
+    am.ambuildempty = Some(build_empty::<A>);
+    am.aminsert = Some(insert::<A>);
+    am.ambulkdelete = Some(bulk_delete);
+    am.amvacuumcleanup = Some(vacuum_cleanup::<A>);
+    am.amcostestimate = Some(cost_estimate::<A>);
+    am.amoptions = Some(super::options::amoptions);
+    am.ambuildphasename = Some(phase_name::<A>);
+    am.amvalidate = Some(validate::<A>);
+    am.amadjustmembers = Some(super::catalog::adjust_members);
+    am.ambeginscan = Some(begin_scan);
+    am.amrescan = Some(rescan);
+    am.amgetbitmap = Some(get_bitmap::<A>);
+    am.amendscan = Some(end_scan);
+    compat::fill_am_routine(&mut am);
+    am.into_pg_boxed()
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn build<A: AccessMethod>(
+    heap: pg_sys::Relation,
+    index: pg_sys::Relation,
+    _info: *mut pg_sys::IndexInfo,
+) -> *mut pg_sys::IndexBuildResult {
+    // SAFETY: PostgreSQL hands open relations.
+    let (heap_tuples, index_tuples) = unsafe { A::build(Rel::from_raw(heap), Rel::from_raw(index)) };
+    // SAFETY: a palloc'd struct for the caller.
+    let mut result = unsafe { PgBox::<pg_sys::IndexBuildResult>::alloc0() };
+    result.heap_tuples = heap_tuples;
+    result.index_tuples = index_tuples;
+    result.into_pg()
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn build_empty<A: AccessMethod>(index: pg_sys::Relation) {
+    // SAFETY: PostgreSQL hands an open relation.
+    A::build_empty(unsafe { Rel::from_raw(index) });
+}
+
+#[pg_guard]
+#[allow(clippy::too_many_arguments, reason = "PostgreSQL's signature")]
+unsafe extern "C-unwind" fn insert<A: AccessMethod>(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    tid: pg_sys::ItemPointer,
+    heap: pg_sys::Relation,
+    _check_unique: pg_sys::IndexUniqueCheck::Type,
+    _unchanged: bool,
+    _info: *mut pg_sys::IndexInfo,
+) -> bool {
+    // SAFETY: open relations, one value and flag for each column, a valid item pointer.
+    unsafe {
+        let index = Rel::from_raw(index);
+        let row = IndexRow::from_raw(values, nulls, index.key_columns());
+        let (block, offset) = pgrx::itemptr::item_pointer_get_both(*tid);
+        A::insert(Rel::from_raw(heap), index, &row, block, offset);
+    }
+    false
+}
+
+/// Deleted rows need no work: their values stay in the filters, costing false positives at most.
+#[pg_guard]
+unsafe extern "C-unwind" fn bulk_delete(
+    info: *mut pg_sys::IndexVacuumInfo,
+    stats: *mut pg_sys::IndexBulkDeleteResult,
+    _callback: pg_sys::IndexBulkDeleteCallback,
+    _state: *mut std::ffi::c_void,
+) -> *mut pg_sys::IndexBulkDeleteResult {
+    let _ = info;
+    if !stats.is_null() {
+        return stats;
+    }
+    // SAFETY: a palloc'd struct for the caller.
+    unsafe { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn vacuum_cleanup<A: AccessMethod>(
+    info: *mut pg_sys::IndexVacuumInfo,
+    stats: *mut pg_sys::IndexBulkDeleteResult,
+) -> *mut pg_sys::IndexBulkDeleteResult {
+    // SAFETY: a valid IndexVacuumInfo with an open index.
+    let (info, index) = unsafe { (&*info, Rel::from_raw((*info).index)) };
+    if info.analyze_only {
+        return stats;
+    }
+    if let Some(table) = relation::table_of(index.oid()) {
+        // VACUUM holds the table's lock already.
+        let heap = OpenRel::table(table, lock::Mode::None);
+        A::vacuum_cleanup(*heap, index);
+    }
+    // SAFETY: stats is NULL or the struct that an earlier callback allocated.
+    unsafe {
+        let stats =
+            if stats.is_null() { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() } else { stats };
+        (*stats).num_pages = index.blocks();
+        (*stats).num_index_tuples = info.num_heap_tuples;
+        (*stats).estimated_count = true;
+        stats
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn begin_scan(
+    index: pg_sys::Relation,
+    nkeys: std::ffi::c_int,
+    norderbys: std::ffi::c_int,
+) -> pg_sys::IndexScanDesc {
+    // SAFETY: allocates a scan descriptor with room for the keys; nothing else is kept between calls.
+    unsafe { pg_sys::RelationGetIndexScan(index, nkeys, norderbys) }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn rescan(
+    scan: pg_sys::IndexScanDesc,
+    keys: pg_sys::ScanKey,
+    _nkeys: std::ffi::c_int,
+    _orderbys: pg_sys::ScanKey,
+    _norderbys: std::ffi::c_int,
+) {
+    // SAFETY: numberOfKeys keys may be copied into keyData, as every access method does here.
+    unsafe {
+        let count = (*scan).numberOfKeys.max(0) as usize;
+        if !keys.is_null() && count > 0 {
+            std::ptr::copy(keys, (*scan).keyData, count);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
+    scan: pg_sys::IndexScanDesc,
+    bitmap: *mut pg_sys::TIDBitmap,
+) -> i64 {
+    // SAFETY: a scan descriptor of an open index with its keys copied by rescan.
+    unsafe {
+        compat::count_index_search(scan);
+        let index = Rel::from_raw((*scan).indexRelation);
+        let keys = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
+        let Some(table) = relation::table_of(index.oid()) else { return 0 };
+        let heap = OpenRel::table(table, lock::Mode::AccessShare);
+        A::bitmap(*heap, index, &keys, &mut |from, to| {
+            for block in from..to {
+                pg_sys::tbm_add_page(bitmap, block as u32);
+            }
+        })
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn end_scan(_scan: pg_sys::IndexScanDesc) {}
+
+#[pg_guard]
+#[allow(clippy::too_many_arguments, reason = "PostgreSQL's signature")]
+unsafe extern "C-unwind" fn cost_estimate<A: AccessMethod>(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::IndexPath,
+    loop_count: f64,
+    startup_cost: *mut pg_sys::Cost,
+    total_cost: *mut pg_sys::Cost,
+    selectivity: *mut pg_sys::Selectivity,
+    correlation: *mut f64,
+    pages: *mut f64,
+) {
+    // SAFETY: a valid planner state and path; the out-parameters are the caller's.
+    unsafe {
+        let costs = A::cost(&IndexPathView::new(root, path, loop_count));
+        *startup_cost = costs.startup;
+        *total_cost = costs.total;
+        *selectivity = costs.selectivity;
+        *correlation = 0.0;
+        *pages = costs.index_pages;
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn validate<A: AccessMethod>(class: pg_sys::Oid) -> bool {
+    A::validate(class)
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn phase_name<A: AccessMethod>(phase: i64) -> *mut std::ffi::c_char {
+    A::phase_name(phase).map_or(std::ptr::null_mut(), |name| name.as_ptr().cast_mut())
+}
+
+/// Shows a phase of CREATE INDEX.
+pub fn progress_phase(phase: i64) {
+    progress(pg_sys::PROGRESS_CREATEIDX_SUBPHASE, phase);
+}
+
+/// Shows how many heap blocks CREATE INDEX will scan.
+pub fn progress_blocks_total(blocks: u32) {
+    progress(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, blocks.into());
+}
+
+/// Shows how many heap blocks CREATE INDEX has scanned.
+pub fn progress_blocks_done(blocks: u32) {
+    progress(pg_sys::PROGRESS_SCAN_BLOCKS_DONE, blocks.into());
+}
+
+fn progress(index: u32, value: i64) {
+    // SAFETY: sets a slot of this backend's progress array; nothing happens outside of a command that shows one.
+    unsafe { pg_sys::pgstat_progress_update_param(index as i32, value) }
+}

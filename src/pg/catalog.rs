@@ -1,0 +1,171 @@
+//! Catalog look-ups: access methods, permissions, operator classes.
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::ffi::{CStr, CString};
+
+/// OID of an access method by name.
+pub fn access_method_oid(name: &str) -> Option<pg_sys::Oid> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a catalog look-up with missing_ok.
+    let oid = unsafe { pg_sys::get_am_oid(name.as_ptr(), true) };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+/// Whether the current user may see what is in an index: who may read its table, and monitors.
+pub fn may_read(index: pg_sys::Oid, table: pg_sys::Oid) -> bool {
+    let _ = index;
+    // SAFETY: catalog look-ups.
+    unsafe {
+        let user = pg_sys::GetUserId();
+        let select = pg_sys::pg_class_aclcheck(table, user, u64::from(pg_sys::ACL_SELECT) as _);
+        select == pg_sys::AclResult::ACLCHECK_OK
+            || pg_sys::has_privs_of_role(user, pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR))
+    }
+}
+
+/// An operator class.
+pub struct OperatorClass {
+    pub name: String,
+    pub family: pg_sys::Oid,
+    pub input: pg_sys::Oid,
+}
+
+/// A member of an operator family: an operator or a support function.
+pub struct Member {
+    /// Strategy or support number.
+    pub number: i16,
+    pub left: pg_sys::Oid,
+    pub right: pg_sys::Oid,
+    /// The operator or function.
+    pub object: pg_sys::Oid,
+    /// For an operator: whether it is a search operator.
+    pub is_search: bool,
+}
+
+/// Looks an operator class up.
+pub fn operator_class(oid: pg_sys::Oid) -> Option<OperatorClass> {
+    // SAFETY: a syscache tuple, released after its contents were copied.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::CLAOID as i32, oid.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>();
+        let name = CStr::from_ptr(form.opcname.data.as_ptr()).to_string_lossy().into_owned();
+        let class = OperatorClass { name, family: form.opcfamily, input: form.opcintype };
+        pg_sys::ReleaseSysCache(tuple);
+        Some(class)
+    }
+}
+
+/// The operators of a family.
+pub fn operators(family: pg_sys::Oid) -> Vec<Member> {
+    members(family, pg_sys::SysCacheIdentifier::AMOPSTRATEGY as i32, |form: &pg_sys::FormData_pg_amop| {
+        Member {
+            number: form.amopstrategy,
+            left: form.amoplefttype,
+            right: form.amoprighttype,
+            object: form.amopopr,
+            is_search: form.amoppurpose as u8 == pg_sys::AMOP_SEARCH,
+        }
+    })
+}
+
+/// The support functions of a family.
+pub fn functions(family: pg_sys::Oid) -> Vec<Member> {
+    members(family, pg_sys::SysCacheIdentifier::AMPROCNUM as i32, |form: &pg_sys::FormData_pg_amproc| {
+        Member {
+            number: form.amprocnum,
+            left: form.amproclefttype,
+            right: form.amprocrighttype,
+            object: form.amproc,
+            is_search: false,
+        }
+    })
+}
+
+fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> Member) -> Vec<Member> {
+    // SAFETY: a syscache list of the family's rows, whose struct is T by the cache's id.
+    unsafe {
+        let none = pg_sys::Datum::null();
+        let list = pg_sys::SearchSysCacheList(cache, 1, family.into(), none, none);
+        let count = usize::try_from((*list).n_members).unwrap_or(0);
+        let rows = (0..count).map(|i| {
+            let member = *(*list).members.as_ptr().add(i);
+            read(&*pg_sys::GETSTRUCT(&raw mut (*member).tuple).cast::<T>())
+        });
+        let found = rows.collect();
+        pg_sys::ReleaseCatCacheList(list);
+        found
+    }
+}
+
+/// Result and argument types of a function.
+pub fn signature(function: pg_sys::Oid) -> (pg_sys::Oid, Vec<pg_sys::Oid>) {
+    // SAFETY: a syscache tuple, released after its contents were copied; proargtypes has pronargs elements.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::PROCOID as i32, function.into());
+        if tuple.is_null() {
+            return (pg_sys::InvalidOid, Vec::new());
+        }
+        let form = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_proc>();
+        let count = usize::try_from((*form).pronargs).unwrap_or(0);
+        let first = (&raw const (*form).proargtypes.values).cast::<pg_sys::Oid>();
+        let arguments = (0..count).map(|i| *first.add(i)).collect();
+        let result = (*form).prorettype;
+        pg_sys::ReleaseSysCache(tuple);
+        (result, arguments)
+    }
+}
+
+/// Left and right input types and the result type of an operator.
+pub fn operator_types(operator: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid, pg_sys::Oid)> {
+    // SAFETY: a syscache tuple, released after its contents were copied.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::OPEROID as i32, operator.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_operator>();
+        let types = (form.oprleft, form.oprright, form.oprresult);
+        pg_sys::ReleaseSysCache(tuple);
+        Some(types)
+    }
+}
+
+/// Whether values of one type are values of the other as they are.
+pub fn is_binary_coercible(from: pg_sys::Oid, to: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::IsBinaryCoercible(from, to) }
+}
+
+/// A type's name.
+pub fn type_name(oid: pg_sys::Oid) -> String {
+    // SAFETY: format_type_be returns a palloc'd string for every OID.
+    unsafe { CStr::from_ptr(pg_sys::format_type_be(oid)) }.to_string_lossy().into_owned()
+}
+
+/// amadjustmembers: operators may leave a family without its operator class; the hash function of a class may
+/// not; options are optional.
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn adjust_members(
+    family: pg_sys::Oid,
+    class: pg_sys::Oid,
+    operators: *mut pg_sys::List,
+    functions: *mut pg_sys::List,
+) {
+    // SAFETY: lists of OpFamilyMember, which this callback is meant to change.
+    unsafe {
+        for list in [operators, functions] {
+            let count = if list.is_null() { 0 } else { (*list).length };
+            for i in 0..count {
+                let member = (*(*list).elements.add(i as usize)).ptr_value.cast::<pg_sys::OpFamilyMember>();
+                let of_class = class != pg_sys::InvalidOid && (*member).is_func && (*member).number == 1;
+                (*member).ref_is_hard = of_class;
+                (*member).ref_is_family = !of_class;
+                (*member).refobjid = if of_class { class } else { family };
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What differs between PostgreSQL 15, 16, 17 and 18; `cfg(feature = "pgNN")` stands nowhere else.
+
+use pgrx::pg_sys;
+
+#[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
+compile_error!("pg_skip supports PostgreSQL 15 to 18: choose one of the features pg15 to pg18");
+
+/// Whether the relation's storage was made in this transaction (rd_createSubid, or the relfilenode's).
+pub fn created_in_transaction(rel: &pg_sys::RelationData) -> bool {
+    #[cfg(feature = "pg15")]
+    let storage = rel.rd_firstRelfilenodeSubid;
+    #[cfg(not(feature = "pg15"))]
+    let storage = rel.rd_firstRelfilelocatorSubid;
+    // InvalidSubTransactionId is 0 in all versions.
+    rel.rd_createSubid != 0 || storage != 0
+}
+
+/// Column `column` (0-based) of a tuple descriptor.
+///
+/// # Safety
+/// `desc` is a valid descriptor with more than `column` columns.
+pub unsafe fn attribute(desc: pg_sys::TupleDesc, column: usize) -> *mut pg_sys::FormData_pg_attribute {
+    // SAFETY: by the caller's promise. PostgreSQL 18 put compact attributes in front of the full ones.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        {
+            (*desc).attrs.as_mut_ptr().add(column)
+        }
+        #[cfg(feature = "pg18")]
+        {
+            pg_sys::TupleDescAttr(desc, column as i32)
+        }
+    }
+}
+
+/// Whether the current user owns the relation, or may maintain it (17 and later: MAINTAIN).
+pub fn may_maintain(index: pg_sys::Oid, table: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups.
+    unsafe {
+        let user = pg_sys::GetUserId();
+        #[cfg(feature = "pg15")]
+        {
+            let _ = table;
+            pg_sys::pg_class_ownercheck(index, user)
+        }
+        #[cfg(feature = "pg16")]
+        {
+            let _ = table;
+            pg_sys::object_ownercheck(pg_sys::RelationRelationId, index, user)
+        }
+        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        {
+            pg_sys::object_ownercheck(pg_sys::RelationRelationId, index, user)
+                || pg_sys::pg_class_aclcheck(table, user, u64::from(pg_sys::ACL_MAINTAIN))
+                    == pg_sys::AclResult::ACLCHECK_OK
+        }
+    }
+}
+
+/// Nails search_path down for maintenance commands, where the server does so itself (17 and later).
+pub fn restrict_search_path() {
+    // SAFETY: sets a GUC inside the GUC nest level that the caller opened.
+    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    unsafe {
+        pg_sys::RestrictSearchPath();
+    }
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    // SAFETY: as above; the value is what RestrictSearchPath sets.
+    unsafe {
+        pg_sys::set_config_option(
+            c"search_path".as_ptr(),
+            c"pg_catalog, pg_temp".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+    }
+}
+
+/// vacuum_delay_point with each version's arguments. Never under a buffer lock.
+pub fn vacuum_delay_point() {
+    // SAFETY: may raise an error for a cancelled query; the caller holds nothing that minds.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::vacuum_delay_point();
+        #[cfg(feature = "pg18")]
+        pg_sys::vacuum_delay_point(false);
+    }
+}
+
+/// Sets the fields of the access method's table that some versions do not have.
+pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
+    // HOT updates stay possible although an indexed column changes: safe because the summarizing scan takes
+    // every tuple version that is on the page (crate::index::collect).
+    #[cfg(not(feature = "pg15"))]
+    {
+        am.amsummarizing = true;
+    }
+    #[cfg(feature = "pg15")]
+    let _ = am;
+}
+
+/// Counts one index search for EXPLAIN (18 and later) and for pg_stat_user_indexes.
+///
+/// # Safety
+/// `scan` is a scan descriptor of an open index.
+pub unsafe fn count_index_search(scan: pg_sys::IndexScanDesc) {
+    // SAFETY: by the caller's promise; pgstat_count_index_scan is a macro over these fields.
+    unsafe {
+        #[cfg(feature = "pg18")]
+        if !(*scan).instrument.is_null() {
+            (*(*scan).instrument).nsearches += 1;
+        }
+        let rel = (*scan).indexRelation;
+        let mut info = (*rel).pgstat_info;
+        if info.is_null() && (*rel).pgstat_enabled {
+            pg_sys::pgstat_assoc_relation(rel);
+            info = (*rel).pgstat_info;
+        }
+        if !info.is_null() {
+            #[cfg(feature = "pg15")]
+            {
+                (*info).t_counts.t_numscans += 1;
+            }
+            #[cfg(not(feature = "pg15"))]
+            {
+                (*info).counts.numscans += 1;
+            }
+        }
+    }
+}
+
+/// An element of the table of relation options.
+pub fn relopt(
+    name: &'static std::ffi::CStr,
+    kind: pg_sys::relopt_type::Type,
+    offset: usize,
+) -> pg_sys::relopt_parse_elt {
+    pg_sys::relopt_parse_elt {
+        optname: name.as_ptr(),
+        opttype: kind,
+        offset: offset as i32,
+        #[cfg(feature = "pg18")]
+        isset_offset: 0,
+    }
+}

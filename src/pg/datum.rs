@@ -1,0 +1,203 @@
+//! Datums: their bytes, arrays, calls of a type's hash function.
+
+use super::{Rel, compat};
+use pgrx::pg_sys::{self, Datum, Oid};
+
+/// How values of a type lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repr {
+    /// In the datum itself, this many bytes.
+    ByValue(usize),
+    /// Behind a pointer, this many bytes.
+    ByReference(usize),
+    /// Behind a pointer, with a varlena header; perhaps compressed or out of line.
+    Varlena,
+    /// A NUL-terminated name in 64 bytes.
+    Name,
+}
+
+impl Repr {
+    /// The representation of a type.
+    pub fn of_type(oid: Oid) -> Self {
+        if oid == pg_sys::NAMEOID {
+            return Repr::Name;
+        }
+        let (mut len, mut by_value) = (0i16, false);
+        // SAFETY: a catalog look-up that raises an error for a type that is not there.
+        unsafe { pg_sys::get_typlenbyval(oid, &mut len, &mut by_value) };
+        match usize::try_from(len) {
+            Ok(len) if by_value => Repr::ByValue(len),
+            Ok(len) => Repr::ByReference(len),
+            Err(_) => Repr::Varlena,
+        }
+    }
+}
+
+/// A value that is not NULL, of a type with a known representation, in memory that lives long enough for it
+/// to be hashed.
+#[derive(Clone, Copy)]
+pub struct Value {
+    datum: Datum,
+    repr: Repr,
+}
+
+impl Value {
+    /// Wraps a datum.
+    ///
+    /// # Safety
+    /// `datum` is a non-null value of a type with this representation and lives as long as the result is used.
+    pub unsafe fn new(datum: Datum, repr: Repr) -> Self {
+        Self { datum, repr }
+    }
+
+    /// Calls `read` with the bytes of the value: of a varlena its contents (detoasted if need be), of a name
+    /// what stands before its NUL.
+    pub fn with_bytes<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
+        let datum = self.datum;
+        // SAFETY: by new()'s promise each pointer leads to a value of the given length.
+        unsafe {
+            match self.repr {
+                Repr::ByValue(len) => read(&datum.value().to_le_bytes()[..len.min(8)]),
+                Repr::ByReference(len) => read(std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), len)),
+                Repr::Name => {
+                    let bytes =
+                        std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), pg_sys::NAMEDATALEN as usize);
+                    read(until_nul(bytes))
+                }
+                Repr::Varlena => {
+                    let flat = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+                    let len = pgrx::varsize_any_exhdr(flat);
+                    let result = read(std::slice::from_raw_parts(pgrx::vardata_any(flat).cast::<u8>(), len));
+                    if flat != datum.cast_mut_ptr() {
+                        pg_sys::pfree(flat.cast());
+                    }
+                    result
+                }
+            }
+        }
+    }
+}
+
+/// What of a name's bytes stands before its NUL.
+pub fn until_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+/// The value whose bytes lie on a copied heap page: whole and aligned as on the page.
+///
+/// # Safety
+/// `bytes` are a whole, aligned value of a type with this representation and outlive the result's use.
+pub(super) unsafe fn value_on_page(bytes: &[u8], repr: Repr) -> Value {
+    let datum = match repr {
+        Repr::ByValue(len) => {
+            let mut wide = [0u8; 8];
+            wide[..len.min(8)].copy_from_slice(&bytes[..len.min(8)]);
+            // fetch_att sign-extends; only the low bytes count for whoever takes the datum.
+            Datum::from(usize::from_le_bytes(wide))
+        }
+        _ => Datum::from(bytes.as_ptr()),
+    };
+    Value { datum, repr }
+}
+
+/// A type's extended hash function, ready to be called.
+pub struct HashFunction {
+    info: Box<pg_sys::FmgrInfo>,
+    collation: Oid,
+}
+
+impl HashFunction {
+    /// Looks the function up. The look-up lives in the current memory context, which must outlive it.
+    pub fn new(function: Oid, collation: Oid) -> Self {
+        let mut info = Box::<pg_sys::FmgrInfo>::default();
+        // SAFETY: fills info, or raises an error for a function that is not there.
+        unsafe { pg_sys::fmgr_info(function, &mut *info) };
+        Self { info, collation }
+    }
+
+    /// Hashes a value of the function's argument type.
+    pub fn hash(&mut self, value: Value, seed: u64) -> u64 {
+        // SAFETY: an extended hash function takes the value and an int8, and returns an int8 (amvalidate and
+        // CREATE OPERATOR CLASS see to that); hashers are made for the type of the values they are given.
+        let hash = unsafe {
+            pg_sys::FunctionCall2Coll(&mut *self.info, self.collation, value.datum, Datum::from(seed))
+        };
+        hash.value() as u64
+    }
+}
+
+/// The elements of an array that are not NULL.
+///
+/// # Safety
+/// `array` is a non-null value of an array type; it lives in memory that outlives the elements' use.
+pub(super) unsafe fn elements(array: Datum) -> Vec<Value> {
+    // SAFETY: the array is detoasted first; deconstruct_array fills the two vectors of `count` elements.
+    unsafe {
+        let array = pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+        let element = (*array).elemtype;
+        let (mut len, mut by_value, mut align) = (0i16, false, Default::default());
+        pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align);
+        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0i32);
+        pg_sys::deconstruct_array(
+            array,
+            element,
+            len as i32,
+            by_value,
+            align,
+            &mut values,
+            &mut nulls,
+            &mut count,
+        );
+        let repr = Repr::of_type(element);
+        let present = (0..usize::try_from(count).unwrap_or(0)).filter(|&i| !*nulls.add(i));
+        present.map(|i| Value { datum: *values.add(i), repr }).collect()
+    }
+}
+
+/// Whether strings that differ in bytes differ under this collation; true for types without collation.
+pub fn is_deterministic(collation: Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    collation == pg_sys::InvalidOid || unsafe { pg_sys::get_collation_isdeterministic(collation) }
+}
+
+/// Support function 1 of an operator family for a type, if it has one.
+pub fn hash_function_of(family: Oid, input: Oid) -> Option<Oid> {
+    // SAFETY: a catalog look-up.
+    let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, 1) };
+    (function != pg_sys::InvalidOid).then_some(function)
+}
+
+/// Length and alignment of the first `count` columns of a table: what walking a tuple needs.
+pub fn column_layouts(table: Rel, count: usize) -> Vec<ColumnLayout> {
+    // SAFETY: the descriptor of an open relation.
+    let desc = unsafe { (*table.raw()).rd_att };
+    // SAFETY: as above.
+    let columns = usize::try_from(unsafe { (*desc).natts }).unwrap_or(0);
+    (0..count.min(columns))
+        .map(|column| {
+            // SAFETY: column is one of the descriptor's.
+            let attribute = unsafe { &*compat::attribute(desc, column) };
+            ColumnLayout { len: attribute.attlen, align: alignment(attribute.attalign as u8) }
+        })
+        .collect()
+}
+
+/// Bytes that a value of this pg_type.typalign starts at a multiple of.
+fn alignment(code: u8) -> usize {
+    match code {
+        b'c' => 1,
+        b's' => 2,
+        b'i' => 4,
+        _ => 8,
+    }
+}
+
+/// How a column lies in a heap tuple.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnLayout {
+    /// pg_attribute.attlen: bytes, or -1 for a varlena.
+    pub len: i16,
+    /// Alignment in bytes.
+    pub align: usize,
+}

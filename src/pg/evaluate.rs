@@ -1,0 +1,123 @@
+//! Index columns of heap tuples the slow way: expressions, predicates, values that are not in the tuple.
+
+use super::{
+    Rel,
+    datum::{Repr, Value},
+    heap::Tuple,
+};
+use pgrx::pg_sys;
+
+/// The most columns an index has.
+const MAX_KEYS: usize = pg_sys::INDEX_MAX_KEYS as usize;
+
+/// Forms index rows from heap tuples as the executor would.
+pub struct Evaluator {
+    heap: Rel,
+    info: *mut pg_sys::IndexInfo,
+    estate: *mut pg_sys::EState,
+    slot: *mut pg_sys::TupleTableSlot,
+    predicate: *mut pg_sys::ExprState,
+    values: [pg_sys::Datum; MAX_KEYS],
+    nulls: [bool; MAX_KEYS],
+}
+
+/// A row of an index. By-reference values live until the next row is formed.
+#[derive(Clone, Copy)]
+pub struct IndexRow<'a> {
+    values: &'a [pg_sys::Datum],
+    nulls: &'a [bool],
+}
+
+impl IndexRow<'_> {
+    /// What PostgreSQL handed to aminsert.
+    ///
+    /// # Safety
+    /// Both point to `count` elements that live as long as the row, formed for the index's columns.
+    pub unsafe fn from_raw(values: *const pg_sys::Datum, nulls: *const bool, count: usize) -> Self {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            Self {
+                values: std::slice::from_raw_parts(values, count),
+                nulls: std::slice::from_raw_parts(nulls, count),
+            }
+        }
+    }
+
+    /// The value of column `column` (0-based), whose type has this representation; None for NULL.
+    pub fn value(&self, column: usize, repr: Repr) -> Option<Value> {
+        let (value, is_null) = (self.values.get(column)?, self.nulls.get(column)?);
+        // SAFETY: a value that PostgreSQL formed for this column.
+        (!is_null).then(|| unsafe { Value::new(*value, repr) })
+    }
+}
+
+impl Evaluator {
+    /// An evaluator for an index of `heap`.
+    pub fn new(heap: Rel, index: Rel) -> Self {
+        // SAFETY: index is an open index relation; the IndexInfo lives in the current memory context; executor state in the current memory context; released in Drop, or with the context.
+        unsafe {
+            let info = pg_sys::BuildIndexInfo(index.raw());
+            let estate = pg_sys::CreateExecutorState();
+            let slot =
+                pg_sys::MakeSingleTupleTableSlot((*heap.raw()).rd_att, &raw const pg_sys::TTSOpsHeapTuple);
+            let predicate = pg_sys::ExecPrepareQual((*info).ii_Predicate, estate);
+            let (values, nulls) = ([pg_sys::Datum::null(); MAX_KEYS], [true; MAX_KEYS]);
+            Self { heap, info, estate, slot, predicate, values, nulls }
+        }
+    }
+
+    /// The table columns (1-based) that the index has; None when it has an expression or a predicate, so that rows
+    /// must be formed by [`Evaluator::form`].
+    pub fn plain_columns(&self) -> Option<Vec<usize>> {
+        // SAFETY: info was made in new().
+        let info = unsafe { &*self.info };
+        let count = usize::try_from(info.ii_NumIndexKeyAttrs).unwrap_or(0).min(MAX_KEYS);
+        let columns = info.ii_IndexAttrNumbers[..count].iter();
+        let plain: Option<Vec<usize>> =
+            columns.map(|&c| usize::try_from(c).ok().filter(|&c| c > 0)).collect();
+        if info.ii_Predicate.is_null() { plain } else { None }
+    }
+
+    /// The index row of a tuple; None when a partial index does not want the tuple.
+    ///
+    /// The tuple's bytes must stay where they are until the row has been used.
+    pub fn form(&mut self, tuple: &Tuple<'_>, block: u32) -> Option<IndexRow<'_>> {
+        // SAFETY: the tuple is whole and aligned as on its page; the slot only points to it and is cleared
+        // before the bytes can go.
+        unsafe {
+            let mut heap_tuple = pg_sys::HeapTupleData {
+                t_len: tuple.bytes.len() as u32,
+                t_tableOid: self.heap.oid(),
+                t_data: tuple.bytes.as_ptr().cast_mut().cast(),
+                ..Default::default()
+            };
+            pgrx::itemptr::item_pointer_set_all(&mut heap_tuple.t_self, block, tuple.offset);
+            let mut context = (*self.estate).es_per_tuple_exprcontext;
+            if context.is_null() {
+                context = pg_sys::MakePerTupleExprContext(self.estate);
+            }
+            pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
+            (*context).ecxt_scantuple = self.slot;
+            pg_sys::ExecStoreHeapTuple(&mut heap_tuple, self.slot, false);
+            let wanted = self.predicate.is_null() || pg_sys::ExecQual(self.predicate, context);
+            if wanted {
+                let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
+                pg_sys::FormIndexDatum(self.info, self.slot, self.estate, values, nulls);
+            }
+            wanted.then_some(IndexRow { values: &self.values, nulls: &self.nulls })
+        }
+    }
+}
+
+impl Drop for Evaluator {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: made in new(), released once. Nobody else has the IndexInfo, whose prepared expressions go
+            // with the executor state.
+            unsafe {
+                pg_sys::ExecDropSingleTupleTableSlot(self.slot);
+                pg_sys::FreeExecutorState(self.estate);
+            }
+        }
+    }
+}

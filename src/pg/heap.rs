@@ -1,0 +1,336 @@
+//! Heap pages as they are: every tuple version that is physically there.
+//!
+//! A page is copied under its share lock and then read without any lock, as plain bytes. That is how the
+//! summarizing scan sees tuples that no snapshot shows (dead ones, old versions of HOT chains) and how it keeps
+//! hashing out of the buffer lock. Everything is bounds-checked: a damaged heap page yields [`Fields::Odd`], which
+//! makes the range match everything, not a crash.
+
+use super::{
+    Rel,
+    datum::{ColumnLayout, Repr, Value},
+};
+use crate::pages::layout::{PAGE, get_u16, get_u32};
+use pgrx::pg_sys;
+
+const _: () = assert!(cfg!(target_endian = "little"), "tuple headers are read as on little-endian machines");
+
+/// First line pointer: the size of the page header.
+const LINE_POINTERS: usize = 24;
+const PD_LOWER: usize = 12;
+const LP_NORMAL: u32 = 1;
+// Offsets and flags of HeapTupleHeaderData.
+const T_INFOMASK2: usize = 18;
+const T_INFOMASK: usize = 20;
+const T_HOFF: usize = 22;
+const T_BITS: usize = 23;
+const HEAP_HASNULL: u16 = 0x0001;
+const HEAP_HASEXTERNAL: u16 = 0x0004;
+const HEAP_XMIN_COMMITTED: u16 = 0x0100;
+const HEAP_XMIN_INVALID: u16 = 0x0200;
+const HEAP_XMAX_COMMITTED: u16 = 0x0400;
+const HEAP_XMAX_LOCK_ONLY: u16 = 0x0080;
+const HEAP_NATTS_MASK: u16 = 0x07FF;
+
+/// Whether a tuple's values may be evaluated, detoasted or handed to functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Live, or being deleted.
+    Usable,
+    /// Inserted by a transaction in progress.
+    Inserting,
+    /// Recently dead: some snapshot may still see it, but its out-of-line values may go any time.
+    RecentlyDead,
+    /// Dead to everybody here (a standby's snapshot may still see it), or never committed.
+    Dead,
+}
+
+#[repr(C, align(8))]
+struct AlignedPage([u8; PAGE]);
+
+/// Copies heap pages one at a time.
+pub struct HeapReader {
+    heap: Rel,
+    strategy: pg_sys::BufferAccessStrategy,
+    page: Box<AlignedPage>,
+    standings: Vec<Standing>,
+}
+
+impl HeapReader {
+    /// A reader with a ring of buffers of its own, as sequential scans of large tables have, when `bulk`.
+    pub fn new(heap: Rel, bulk: bool) -> Self {
+        // SAFETY: allocated in the current memory context, freed with it.
+        let strategy = if bulk {
+            unsafe { pg_sys::GetAccessStrategy(pg_sys::BufferAccessStrategyType::BAS_BULKREAD) }
+        } else {
+            std::ptr::null_mut()
+        };
+        Self { heap, strategy, page: Box::new(AlignedPage([0; PAGE])), standings: Vec::new() }
+    }
+
+    /// Copies a block; with `horizon`, every tuple's standing is found out under the same lock.
+    pub fn load(&mut self, block: u32, horizon: Option<pg_sys::TransactionId>) {
+        self.standings.clear();
+        // SAFETY: the block exists (the caller asked for the relation's size and holds a lock against
+        // truncation); the copy happens under the share lock.
+        unsafe {
+            let buffer = pg_sys::ReadBufferExtended(
+                self.heap.raw(),
+                pg_sys::ForkNumber::MAIN_FORKNUM,
+                block,
+                pg_sys::ReadBufferMode::RBM_NORMAL,
+                self.strategy,
+            );
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            let source = pg_sys::BufferGetPage(buffer).cast::<u8>();
+            std::ptr::copy_nonoverlapping(source, self.page.0.as_mut_ptr(), PAGE);
+            if let Some(horizon) = horizon {
+                self.standings = standings(self.heap, buffer, block, &self.page.0, horizon);
+            }
+            pg_sys::UnlockReleaseBuffer(buffer);
+        }
+    }
+
+    /// All tuples with storage on the page loaded last.
+    pub fn tuples(&self) -> impl Iterator<Item = Tuple<'_>> {
+        let page = &self.page.0;
+        line_pointers(page)
+            .filter_map(move |(offset, at, len)| Some(Tuple { offset, bytes: page.get(at..at + len)? }))
+    }
+
+    /// The standing of a tuple of the page loaded last; Dead when it was not asked for.
+    pub fn standing(&self, tuple: &Tuple<'_>) -> Standing {
+        self.standings.get(usize::from(tuple.offset) - 1).copied().unwrap_or(Standing::Dead)
+    }
+}
+
+/// Offset number, start and length of every item with storage.
+fn line_pointers(page: &[u8; PAGE]) -> impl Iterator<Item = (u16, usize, usize)> + '_ {
+    let end = usize::from(get_u16(page, PD_LOWER)).clamp(LINE_POINTERS, PAGE);
+    page[LINE_POINTERS..end].chunks_exact(4).enumerate().filter_map(|(i, item)| {
+        let item = get_u32(item, 0);
+        ((item >> 15) & 3 == LP_NORMAL).then_some((
+            i as u16 + 1,
+            (item & 0x7FFF) as usize,
+            (item >> 17) as usize,
+        ))
+    })
+}
+
+/// # Safety
+/// `buffer` holds `block` of `heap` under at least a share lock; `page` is its copy.
+unsafe fn standings(
+    heap: Rel,
+    buffer: pg_sys::Buffer,
+    block: u32,
+    page: &[u8; PAGE],
+    horizon: pg_sys::TransactionId,
+) -> Vec<Standing> {
+    let mut found = Vec::new();
+    for (offset, at, len) in line_pointers(page) {
+        found.resize(usize::from(offset), Standing::Dead);
+        if len < T_BITS || at + len > PAGE {
+            continue;
+        }
+        // SAFETY: the tuple lies on the locked page at the place its copy has.
+        let standing = unsafe {
+            let mut tuple = pg_sys::HeapTupleData {
+                t_len: len as u32,
+                t_tableOid: heap.oid(),
+                t_data: pg_sys::BufferGetPage(buffer).cast::<u8>().add(at).cast(),
+                ..Default::default()
+            };
+            pgrx::itemptr::item_pointer_set_all(&mut tuple.t_self, block, offset);
+            match pg_sys::HeapTupleSatisfiesVacuum(&mut tuple, horizon, buffer) {
+                pg_sys::HTSV_Result::HEAPTUPLE_LIVE | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS => {
+                    Standing::Usable
+                }
+                pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => Standing::Inserting,
+                pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD => Standing::RecentlyDead,
+                _ => Standing::Dead,
+            }
+        };
+        found[usize::from(offset) - 1] = standing;
+    }
+    found
+}
+
+/// The horizon below which deleted tuples are dead to everybody on this server.
+pub fn dead_horizon(heap: Rel) -> pg_sys::TransactionId {
+    // SAFETY: heap is open.
+    unsafe { pg_sys::GetOldestNonRemovableTransactionId(heap.raw()) }
+}
+
+/// One tuple version: header and data.
+#[derive(Clone, Copy)]
+pub struct Tuple<'a> {
+    /// Offset number on its page, from 1.
+    pub offset: u16,
+    /// The whole tuple.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Tuple<'a> {
+    fn infomask(&self) -> u16 {
+        get_u16(self.bytes, T_INFOMASK)
+    }
+
+    /// Whether some value is stored out of line.
+    pub fn has_external(&self) -> bool {
+        self.infomask() & HEAP_HASEXTERNAL != 0
+    }
+
+    /// Whether the tuple looks live by its hint bits: good enough for counting rows. Without hints a tuple is
+    /// taken as live.
+    pub fn looks_live(&self) -> bool {
+        let mask = self.infomask();
+        let frozen =
+            mask & (HEAP_XMIN_COMMITTED | HEAP_XMIN_INVALID) == HEAP_XMIN_COMMITTED | HEAP_XMIN_INVALID;
+        let aborted = mask & HEAP_XMIN_INVALID != 0 && !frozen;
+        let deleted = mask & HEAP_XMAX_COMMITTED != 0 && mask & HEAP_XMAX_LOCK_ONLY == 0;
+        !aborted && !deleted
+    }
+}
+
+/// A value as it lies in a tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field<'a> {
+    Null,
+    /// A fixed-length value.
+    Fixed(&'a [u8]),
+    /// A varlena stored plainly in the tuple: all of it, and how many bytes of that are its header.
+    Plain(&'a [u8], usize),
+    /// A varlena compressed in the tuple: with its header.
+    Compressed(&'a [u8]),
+    /// A varlena stored out of line.
+    External,
+}
+
+impl Field<'_> {
+    /// The value as a function of its type would take it; None for NULL and for one stored out of line.
+    pub fn value(&self, repr: Repr) -> Option<Value> {
+        let bytes = match *self {
+            Field::Fixed(bytes) | Field::Plain(bytes, _) | Field::Compressed(bytes) => bytes,
+            Field::Null | Field::External => return None,
+        };
+        // SAFETY: fields are found on copied pages, which keep the alignment of the original.
+        Some(unsafe { super::datum::value_on_page(bytes, repr) })
+    }
+}
+
+/// What reading a tuple's columns gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fields {
+    /// All were there.
+    Read,
+    /// The tuple is older than a column (ADD COLUMN): its value is in the catalog.
+    Short,
+    /// The tuple cannot be read.
+    Odd,
+}
+
+/// Finds chosen columns in tuples.
+pub struct ColumnFinder {
+    layouts: Vec<ColumnLayout>,
+    /// 0-based columns, in the order in which they are asked for, with their place in ascending order.
+    wanted: Vec<usize>,
+    last: usize,
+    /// Offset of each wanted column when nothing before it is variable or NULL.
+    fixed_at: Vec<Option<usize>>,
+}
+
+impl ColumnFinder {
+    /// A finder of these columns (0-based) of a table whose first columns have these layouts.
+    pub fn new(layouts: Vec<ColumnLayout>, wanted: Vec<usize>) -> Self {
+        let last = wanted.iter().copied().max().unwrap_or(0);
+        let mut offsets = Vec::with_capacity(last + 1);
+        let mut at = Some(0usize);
+        for layout in layouts.iter().take(last + 1) {
+            let here = if layout.len > 0 { at.map(|a| a.next_multiple_of(layout.align)) } else { None };
+            offsets.push(here);
+            at = here.map(|a| a + layout.len as usize);
+        }
+        let fixed_at = wanted.iter().map(|&w| offsets.get(w).copied().flatten()).collect();
+        Self { layouts, wanted, last, fixed_at }
+    }
+
+    /// Puts the wanted columns' values into `out`, which must be as long as the list given to new().
+    pub fn read<'a>(&self, tuple: &Tuple<'a>, out: &mut [Field<'a>]) -> Fields {
+        let bytes = tuple.bytes;
+        let hoff = bytes.get(T_HOFF).copied().map_or(0, usize::from);
+        let columns = usize::from(get_u16(bytes, T_INFOMASK2) & HEAP_NATTS_MASK);
+        if hoff <= T_BITS - 1 || bytes.len() < hoff {
+            return Fields::Odd;
+        }
+        if columns <= self.last {
+            return Fields::Short;
+        }
+        let data = &bytes[hoff..];
+        let has_nulls = tuple.infomask() & HEAP_HASNULL != 0;
+        if !has_nulls && self.read_fixed(data, out) {
+            return Fields::Read;
+        }
+        let nulls = if has_nulls { Some(&bytes[T_BITS..hoff]) } else { None };
+        if self.walk(data, nulls, out).is_some() { Fields::Read } else { Fields::Odd }
+    }
+
+    fn read_fixed<'a>(&self, data: &'a [u8], out: &mut [Field<'a>]) -> bool {
+        for ((&column, &at), out) in self.wanted.iter().zip(&self.fixed_at).zip(out) {
+            let value = at.and_then(|at| data.get(at..at + self.layouts[column].len as usize));
+            let Some(value) = value else { return false };
+            *out = Field::Fixed(value);
+        }
+        true
+    }
+
+    fn walk<'a>(&self, data: &'a [u8], nulls: Option<&[u8]>, out: &mut [Field<'a>]) -> Option<()> {
+        let mut at = 0usize;
+        for column in 0..=self.last {
+            let is_null = match nulls {
+                Some(bits) => bits.get(column / 8)? & (1 << (column % 8)) == 0,
+                None => false,
+            };
+            let field = if is_null { Field::Null } else { next_field(data, &mut at, self.layouts[column])? };
+            for (&wanted, out) in self.wanted.iter().zip(out.iter_mut()) {
+                if wanted == column {
+                    *out = field;
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// Reads the value at `at` and moves past it: att_align_pointer, fetchatt and att_addlength_pointer in one.
+fn next_field<'a>(data: &'a [u8], at: &mut usize, layout: ColumnLayout) -> Option<Field<'a>> {
+    if layout.len > 0 {
+        let from = at.next_multiple_of(layout.align);
+        *at = from + layout.len as usize;
+        return data.get(from..*at).map(Field::Fixed);
+    }
+    if layout.len != -1 {
+        return None; // cstring: no table column has that type
+    }
+    // A short header stands unaligned; padding bytes are zero, which no short header is.
+    let from = if *data.get(*at)? != 0 { *at } else { at.next_multiple_of(layout.align) };
+    let head = *data.get(from)?;
+    let (field, end) = match head {
+        0x01 => {
+            // Out of line: header byte, tag byte, then 16 bytes for a value on disk (VARTAG_ONDISK = 18).
+            let on_disk = *data.get(from + 1)? == 18;
+            (Field::External, if on_disk { from + 18 } else { return None })
+        }
+        h if h & 1 == 1 => {
+            let end = from + usize::from(h >> 1).max(1);
+            (Field::Plain(data.get(from..end)?, 1), end)
+        }
+        _ => {
+            let word = get_u32(data.get(from..from + 4)?, 0);
+            let end = from + (word >> 2) as usize;
+            let plain = word & 3 == 0;
+            let whole = data.get(from..end).filter(|whole| whole.len() >= 4)?;
+            (if plain { Field::Plain(whole, 4) } else { Field::Compressed(whole) }, end)
+        }
+    };
+    *at = end;
+    Some(field)
+}

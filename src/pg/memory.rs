@@ -1,0 +1,66 @@
+//! Memory contexts for work that repeats, and the state of a scan.
+
+use pgrx::pg_sys;
+
+/// A memory context of its own, deleted when dropped.
+pub struct Scratch(pg_sys::MemoryContext);
+
+impl Scratch {
+    /// A child of the current context.
+    pub fn new() -> Self {
+        // SAFETY: creates a context below the current one; the name is a static string as the API demands.
+        Self(unsafe {
+            pg_sys::AllocSetContextCreateInternal(
+                pg_sys::CurrentMemoryContext,
+                c"pg_skip scratch".as_ptr(),
+                pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+                pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+                pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+            )
+        })
+    }
+
+    /// Runs `work` with this context as the current one.
+    pub fn run<R>(&self, work: impl FnOnce() -> R) -> R {
+        // SAFETY: the context lives as long as self.
+        let before = unsafe { pg_sys::MemoryContextSwitchTo(self.0) };
+        let result = work();
+        // SAFETY: the context that was current before. After an ERROR nobody comes here: the abort resets it.
+        unsafe { pg_sys::MemoryContextSwitchTo(before) };
+        result
+    }
+
+    /// Frees everything allocated in it.
+    pub fn reset(&self) {
+        // SAFETY: the context lives as long as self.
+        unsafe { pg_sys::MemoryContextReset(self.0) }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: created in new(), deleted once.
+            unsafe { pg_sys::MemoryContextDelete(self.0) }
+        }
+    }
+}
+
+/// Answers a pending cancel or shutdown. Never under a buffer lock.
+pub fn check_for_interrupts() {
+    pgrx::check_for_interrupts!();
+}
+
+/// maintenance_work_mem in bytes.
+pub fn maintenance_work_mem() -> usize {
+    // SAFETY: a plain global of the server, in kB.
+    usize::try_from(unsafe { pg_sys::maintenance_work_mem }).unwrap_or(65_536) * 1024
+}
+
+/// A random seed for a new index, so that nobody can prepare keys that collide in it.
+pub fn random_seed() -> u64 {
+    let mut seed = [0u8; 8];
+    // SAFETY: fills exactly 8 bytes. When it fails the seed stays 0, which is a seed like any other.
+    unsafe { pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len()) };
+    u64::from_le_bytes(seed)
+}

@@ -1,0 +1,30 @@
+//! The boundary: the only folder that touches server memory.
+//!
+//! Everything outside sees safe values: [`Rel`], [`page::SharedPage`], [`datum::Value`]… Rules kept here:
+//!
+//! - Guards release in `Drop`, but do nothing while a panic unwinds: that panic is a PostgreSQL ERROR on its
+//!   way to the transaction's abort, which releases pins, locks and memory itself.
+//! - WAL changes are published by an explicit `commit`, never in `Drop`.
+//! - Differences between PostgreSQL versions live in [`compat`] and nowhere else.
+//! - No Rust value with a destructor that matters lives across a call that PostgreSQL may leave by longjmp:
+//!   pgrx turns such an ERROR into a panic at every call, so destructors do run.
+
+pub mod am;
+pub mod catalog;
+pub mod compat;
+pub mod datum;
+pub mod error;
+pub mod evaluate;
+pub mod heap;
+pub mod lock;
+pub mod memory;
+pub mod options;
+pub mod page;
+pub mod planner;
+pub mod relation;
+pub mod sandbox;
+pub mod scankey;
+pub mod wal;
+
+pub use error::{Damage, fail};
+pub use relation::{OpenRel, Rel};

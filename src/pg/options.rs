@@ -1,0 +1,181 @@
+//! Options: of the index (WITH) and of a column's operator class.
+
+use super::{Rel, compat};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::mem::offset_of;
+use std::sync::OnceLock;
+
+/// Bounds and default of `pages_per_range`, as BRIN's; the default comes from the sweep in docs/options.md.
+pub const PAGES_PER_RANGE: (i32, i32, i32) = (1, 131_072, 16);
+/// Bounds and default of `false_positive_rate`. ClickHouse's parameters are odd above 0.2 (see
+/// skip_core::params); below 1e-9 filters would only grow.
+pub const FALSE_POSITIVE_RATE: (f64, f64, f64) = (1e-9, 0.2, 0.0001);
+/// Bounds and default of `delta_limit`, in kB.
+pub const DELTA_LIMIT_KB: (i32, i32, i32) = (64, 1_048_576, 256);
+/// Default of `autosummarize`.
+pub const AUTOSUMMARIZE: bool = true;
+
+/// What build_reloptions fills in, as PostgreSQL keeps it in rd_options.
+#[repr(C)]
+struct RawOptions {
+    vl_len: i32,
+    pages_per_range: i32,
+    false_positive_rate: f64,
+    autosummarize: bool,
+    delta_limit: i32,
+}
+
+/// What local_reloptions fills in for a column.
+#[repr(C)]
+struct RawClassOptions {
+    vl_len: i32,
+    false_positive_rate: f64,
+}
+
+/// The options of an index.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Heap blocks per range; frozen at build.
+    pub pages_per_range: u32,
+    /// Of all columns without their own; frozen at build.
+    pub false_positive_rate: f64,
+    /// Whether inserts summarize ranges as the table grows.
+    pub autosummarize: bool,
+    /// Bytes of delta pages above which inserts fold the delta.
+    pub delta_limit: u64,
+}
+
+impl Options {
+    /// The options that an index has now.
+    pub fn of(index: Rel) -> Self {
+        let raw = index.raw_options().cast::<RawOptions>();
+        if raw.is_null() {
+            return Self {
+                pages_per_range: PAGES_PER_RANGE.2 as u32,
+                false_positive_rate: FALSE_POSITIVE_RATE.2,
+                autosummarize: AUTOSUMMARIZE,
+                delta_limit: DELTA_LIMIT_KB.2 as u64 * 1024,
+            };
+        }
+        // SAFETY: rd_options of an index of this access method is what amoptions made.
+        let raw = unsafe { &*raw };
+        Self {
+            pages_per_range: raw.pages_per_range as u32,
+            false_positive_rate: raw.false_positive_rate,
+            autosummarize: raw.autosummarize,
+            delta_limit: raw.delta_limit as u64 * 1024,
+        }
+    }
+
+    /// The false-positive rate of a column (0-based): its operator class's option, or the index's.
+    pub fn rate_of(&self, index: Rel, column: usize) -> f64 {
+        // SAFETY: an array with an entry, NULL or not, for each key column, cached by the relcache.
+        unsafe {
+            let all = pg_sys::RelationGetIndexAttOptions(index.raw(), false);
+            let own = if all.is_null() { std::ptr::null_mut() } else { *all.add(column) };
+            if own.is_null() {
+                return self.false_positive_rate;
+            }
+            let rate = (*own.cast::<RawClassOptions>()).false_positive_rate;
+            if rate > 0.0 { rate } else { self.false_positive_rate }
+        }
+    }
+}
+
+static KIND: OnceLock<u32> = OnceLock::new();
+
+/// Registers the options; once per process, when the library is loaded.
+pub fn register() {
+    KIND.get_or_init(|| {
+        // SAFETY: called from _PG_init; the strings are static.
+        unsafe {
+            let kind = pg_sys::add_reloption_kind();
+            pg_sys::add_int_reloption(
+                kind,
+                c"pages_per_range".as_ptr(),
+                c"Number of table pages that one filter covers".as_ptr(),
+                PAGES_PER_RANGE.2,
+                PAGES_PER_RANGE.0,
+                PAGES_PER_RANGE.1,
+                pg_sys::AccessExclusiveLock as i32,
+            );
+            pg_sys::add_real_reloption(
+                kind,
+                c"false_positive_rate".as_ptr(),
+                c"Part of the ranges without a value that a look-up of it reads nevertheless".as_ptr(),
+                FALSE_POSITIVE_RATE.2,
+                FALSE_POSITIVE_RATE.0,
+                FALSE_POSITIVE_RATE.1,
+                pg_sys::AccessExclusiveLock as i32,
+            );
+            pg_sys::add_bool_reloption(
+                kind,
+                c"autosummarize".as_ptr(),
+                c"Summarize ranges while rows are inserted".as_ptr(),
+                AUTOSUMMARIZE,
+                pg_sys::ShareUpdateExclusiveLock as i32,
+            );
+            pg_sys::add_int_reloption(
+                kind,
+                c"delta_limit".as_ptr(),
+                c"Size of the delta, in kilobytes, above which it is folded into the segments".as_ptr(),
+                DELTA_LIMIT_KB.2,
+                DELTA_LIMIT_KB.0,
+                DELTA_LIMIT_KB.1,
+                pg_sys::ShareUpdateExclusiveLock as i32,
+            );
+            kind
+        }
+    });
+}
+
+/// amoptions.
+#[pg_guard]
+pub(super) unsafe extern "C-unwind" fn amoptions(
+    reloptions: pg_sys::Datum,
+    validate: bool,
+) -> *mut pg_sys::bytea {
+    use pg_sys::relopt_type::{RELOPT_TYPE_BOOL, RELOPT_TYPE_INT, RELOPT_TYPE_REAL};
+    let table = [
+        compat::relopt(c"pages_per_range", RELOPT_TYPE_INT, offset_of!(RawOptions, pages_per_range)),
+        compat::relopt(c"false_positive_rate", RELOPT_TYPE_REAL, offset_of!(RawOptions, false_positive_rate)),
+        compat::relopt(c"autosummarize", RELOPT_TYPE_BOOL, offset_of!(RawOptions, autosummarize)),
+        compat::relopt(c"delta_limit", RELOPT_TYPE_INT, offset_of!(RawOptions, delta_limit)),
+    ];
+    register();
+    let kind = KIND.get().copied().unwrap_or_default();
+    // SAFETY: the table describes RawOptions.
+    unsafe {
+        pg_sys::build_reloptions(
+            reloptions,
+            validate,
+            kind,
+            size_of::<RawOptions>(),
+            table.as_ptr(),
+            table.len() as i32,
+        )
+        .cast()
+    }
+}
+
+/// Support function 2 of every operator class: its options.
+#[pg_extern(sql = false)]
+fn skip_opclass_options(options: pgrx::Internal) {
+    let Some(datum) = options.into_datum() else { return };
+    // SAFETY: PostgreSQL calls this function with a local_relopts, and only it can: the argument is internal.
+    unsafe {
+        let options = datum.cast_mut_ptr::<pg_sys::local_relopts>();
+        pg_sys::init_local_reloptions(options, size_of::<RawClassOptions>());
+        pg_sys::add_local_real_reloption(
+            options,
+            c"false_positive_rate".as_ptr(),
+            c"Part of the ranges without a value that a look-up of it reads nevertheless".as_ptr(),
+            -1.0,
+            // The bounds hold for values that are given; the default below them means "as the index has it".
+            FALSE_POSITIVE_RATE.0,
+            FALSE_POSITIVE_RATE.1,
+            offset_of!(RawClassOptions, false_positive_rate) as i32,
+        );
+    }
+}

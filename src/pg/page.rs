@@ -1,0 +1,189 @@
+//! Buffers of an index: pins and locks as guards, new blocks.
+
+use super::{Damage, Rel, error::Read, lock::ExtensionLock};
+use crate::pages::layout::{PAGE, PageBytes, PageKind, PageView};
+use pgrx::pg_sys;
+
+const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");
+
+/// A pinned, locked buffer.
+struct Locked(pg_sys::Buffer);
+
+impl Locked {
+    fn read(rel: Rel, block: u32, lock: u32) -> Self {
+        // SAFETY: rel is open; ReadBufferExtended raises an error for a block that is not there.
+        unsafe {
+            let buffer = pg_sys::ReadBufferExtended(
+                rel.raw(),
+                pg_sys::ForkNumber::MAIN_FORKNUM,
+                block,
+                pg_sys::ReadBufferMode::RBM_NORMAL,
+                std::ptr::null_mut(),
+            );
+            pg_sys::LockBuffer(buffer, lock as i32);
+            Self(buffer)
+        }
+    }
+
+    fn bytes(&self) -> &PageBytes {
+        // SAFETY: a pinned buffer's page is PAGE bytes; a content lock, shared or exclusive, keeps everybody
+        // else from changing it, but for hint bits and LSNs, which index pages here do not get under a share
+        // lock.
+        unsafe { &*pg_sys::BufferGetPage(self.0).cast::<PageBytes>() }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: pinned and locked in the constructor.
+            unsafe { pg_sys::UnlockReleaseBuffer(self.0) }
+        }
+    }
+}
+
+/// A page under a share lock. Nothing slow may happen while one is held.
+pub struct SharedPage {
+    locked: Locked,
+    block: u32,
+}
+
+impl SharedPage {
+    /// Pins and locks a block of the main fork.
+    pub fn read(rel: Rel, block: u32) -> Self {
+        Self { locked: Locked::read(rel, block, pg_sys::BUFFER_LOCK_SHARE), block }
+    }
+
+    /// The page, checked.
+    ///
+    /// # Errors
+    /// Damage that [`PageView::check`] finds, or a page of another kind.
+    pub fn view(&self, kind: PageKind) -> Read<PageView<'_>> {
+        PageView::check_kind(self.locked.bytes(), self.block, kind)
+            .map_err(|what| Damage::new(self.block, what))
+    }
+
+    /// The page, checked, of whatever kind; None for a page that was never written (a crash can leave one).
+    ///
+    /// # Errors
+    /// Damage that [`PageView::check`] finds.
+    pub fn any_view(&self) -> Read<Option<PageView<'_>>> {
+        if self.locked.bytes().iter().all(|&b| b == 0) {
+            return Ok(None);
+        }
+        PageView::check(self.locked.bytes(), self.block)
+            .map(Some)
+            .map_err(|what| Damage::new(self.block, what))
+    }
+}
+
+/// A page under the exclusive lock.
+pub struct ExclusivePage {
+    locked: Locked,
+    block: u32,
+}
+
+impl ExclusivePage {
+    /// Pins and locks a block of the main fork.
+    pub fn read(rel: Rel, block: u32) -> Self {
+        Self { locked: Locked::read(rel, block, pg_sys::BUFFER_LOCK_EXCLUSIVE), block }
+    }
+
+    /// Pins and locks a block whose contents do not matter: it is not read from disk, and zeroed if it was not
+    /// cached.
+    pub fn overwrite(rel: Rel, block: u32) -> Self {
+        // SAFETY: rel is open and the block exists (allocated by extend() or recycled).
+        let buffer = unsafe {
+            pg_sys::ReadBufferExtended(
+                rel.raw(),
+                pg_sys::ForkNumber::MAIN_FORKNUM,
+                block,
+                pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK,
+                std::ptr::null_mut(),
+            )
+        };
+        Self { locked: Locked(buffer), block }
+    }
+
+    /// The page, checked.
+    ///
+    /// # Errors
+    /// As [`SharedPage::view`].
+    pub fn view(&self, kind: PageKind) -> Read<PageView<'_>> {
+        PageView::check_kind(self.locked.bytes(), self.block, kind)
+            .map_err(|what| Damage::new(self.block, what))
+    }
+
+    /// The page's bytes as they are.
+    pub fn bytes(&self) -> &PageBytes {
+        self.locked.bytes()
+    }
+
+    /// The page's block number.
+    pub fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// The buffer, for [`super::wal`].
+    pub(super) fn buffer(&self) -> pg_sys::Buffer {
+        self.locked.0
+    }
+}
+
+/// Adds `count` blocks in one piece to the end of the main fork; returns the first one's number. They are
+/// zero until somebody writes them.
+pub fn extend(rel: Rel, count: u32) -> u32 {
+    let _lock = ExtensionLock::take(rel);
+    let first = rel.blocks();
+    for _ in 0..count {
+        // SAFETY: the extension lock is held, as P_NEW demands.
+        unsafe {
+            let buffer = pg_sys::ReadBufferExtended(
+                rel.raw(),
+                pg_sys::ForkNumber::MAIN_FORKNUM,
+                pg_sys::InvalidBlockNumber, // P_NEW
+                pg_sys::ReadBufferMode::RBM_NORMAL,
+                std::ptr::null_mut(),
+            );
+            pg_sys::ReleaseBuffer(buffer);
+        }
+    }
+    first
+}
+
+/// Asks the system to read a block ahead; nothing happens when it is cached.
+pub fn prefetch(rel: Rel, block: u32) {
+    // SAFETY: rel is open; a block past the end is ignored by the system.
+    unsafe { pg_sys::PrefetchBuffer(rel.raw(), pg_sys::ForkNumber::MAIN_FORKNUM, block) };
+}
+
+/// How many blocks a relation is known to have, so that a block number read from a page is never asked of the
+/// storage layer without looking: a file cut short is damage to report, not an error of the file system.
+pub struct KnownBlocks {
+    rel: Rel,
+    known: u32,
+}
+
+impl KnownBlocks {
+    /// Nothing known yet.
+    pub fn new(rel: Rel) -> Self {
+        Self { rel, known: 0 }
+    }
+
+    /// Checks that block numbers below `end` exist; asks the file system at most when they seem not to.
+    ///
+    /// # Errors
+    /// Damage: the index ends before `end`.
+    pub fn check(&mut self, end: u32) -> Read<()> {
+        if end > self.known {
+            self.known = self.rel.blocks();
+        }
+        if end > self.known {
+            return Err(Damage::new(
+                end.saturating_sub(1),
+                format!("the index has only {} blocks", self.known),
+            ));
+        }
+        Ok(())
+    }
+}

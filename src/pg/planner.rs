@@ -1,0 +1,206 @@
+//! What the planner knows of an index path, in safe terms.
+
+use super::datum::{self, Repr, Value};
+use super::scankey::{Key, KeyTest};
+use super::{OpenRel, lock};
+use pgrx::{is_a, pg_sys};
+
+/// An index path to be costed.
+pub struct IndexPathView {
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::IndexPath,
+    loop_count: f64,
+}
+
+/// What the planner wants to know of a path.
+pub struct Costs {
+    pub startup: f64,
+    pub total: f64,
+    /// Part of the table's rows that the planner should believe to be fetched.
+    pub selectivity: f64,
+    pub index_pages: f64,
+}
+
+/// One condition of a path.
+pub struct Condition {
+    /// The keys, where they are known at plan time.
+    pub key: Option<Key>,
+    /// Number of keys, or a guess.
+    pub key_count: f64,
+}
+
+impl IndexPathView {
+    /// # Safety
+    /// Both pointers are valid for as long as the view is used.
+    pub(super) unsafe fn new(
+        root: *mut pg_sys::PlannerInfo,
+        path: *mut pg_sys::IndexPath,
+        loop_count: f64,
+    ) -> Self {
+        Self { root, path, loop_count }
+    }
+
+    fn index(&self) -> &pg_sys::IndexOptInfo {
+        // SAFETY: by new()'s promise.
+        unsafe { &*(*self.path).indexinfo }
+    }
+
+    fn table(&self) -> &pg_sys::RelOptInfo {
+        // SAFETY: the index's relation.
+        unsafe { &*self.index().rel }
+    }
+
+    /// Blocks of the table, as the planner sees it.
+    pub fn table_blocks(&self) -> f64 {
+        f64::from(self.table().pages)
+    }
+
+    /// Rows of the table, as the planner sees it.
+    pub fn table_rows(&self) -> f64 {
+        self.table().tuples
+    }
+
+    /// Blocks of the index.
+    pub fn index_blocks(&self) -> f64 {
+        f64::from(self.index().pages)
+    }
+
+    /// How often the path is expected to be run.
+    pub fn loop_count(&self) -> f64 {
+        self.loop_count.max(1.0)
+    }
+
+    /// Opens the index, which the planner has locked; None for one that is only imagined (hypothetical).
+    pub fn open_index(&self) -> Option<OpenRel> {
+        let info = self.index();
+        (!info.hypothetical).then(|| OpenRel::index(info.indexoid, lock::Mode::None))
+    }
+
+    /// Part of the table's rows that satisfy the path's conditions, by the planner's statistics.
+    pub fn row_selectivity(&self) -> f64 {
+        // SAFETY: lists of the path; clauselist_selectivity only reads them.
+        unsafe {
+            let clauses = (*self.path).indexclauses;
+            let mut quals: *mut pg_sys::List = std::ptr::null_mut();
+            for clause in list_iter::<pg_sys::IndexClause>(clauses) {
+                quals = pg_sys::lappend(quals, (*clause).rinfo.cast());
+            }
+            let rel = (*self.index().rel).relid as i32;
+            pg_sys::clauselist_selectivity(
+                self.root,
+                quals,
+                rel,
+                pg_sys::JoinType::JOIN_INNER,
+                std::ptr::null_mut(),
+            )
+        }
+    }
+
+    /// Costs of a random and of a sequential page, in the table's tablespace.
+    pub fn page_costs(&self) -> (f64, f64) {
+        let (mut random, mut sequential) = (0.0, 0.0);
+        // SAFETY: fills the two numbers.
+        unsafe {
+            pg_sys::get_tablespace_page_costs(self.index().reltablespace, &mut random, &mut sequential)
+        };
+        (random, sequential)
+    }
+
+    /// cpu_tuple_cost and cpu_operator_cost.
+    pub fn cpu_costs(&self) -> (f64, f64) {
+        // SAFETY: plain globals.
+        unsafe { (pg_sys::cpu_tuple_cost, pg_sys::cpu_operator_cost) }
+    }
+
+    /// The path's conditions.
+    pub fn conditions(&self) -> Vec<Condition> {
+        let mut found = Vec::new();
+        // SAFETY: lists of valid planner nodes.
+        unsafe {
+            for clause in list_iter::<pg_sys::IndexClause>((*self.path).indexclauses) {
+                let column = (*clause).indexcol;
+                for qual in list_iter::<pg_sys::RestrictInfo>((*clause).indexquals) {
+                    found.push(self.condition((*qual).clause.cast(), column));
+                }
+            }
+        }
+        found
+    }
+
+    /// # Safety
+    /// `node` is an indexable expression on column `column`, the index key on its left.
+    unsafe fn condition(&self, node: *mut pg_sys::Node, column: i16) -> Condition {
+        let column16 = column.max(0) as u16;
+        let unknown = |key_count| Condition { key: None, key_count };
+        let known = |key_type, test| {
+            let key_count = if let KeyTest::AnyOf(values) = &test { values.len() as f64 } else { 1.0 };
+            Condition { key: Some(Key { column: column16, key_type, test }), key_count }
+        };
+        // SAFETY: the node's tag says what it is; arguments of an indexable expression are two.
+        unsafe {
+            let family = *self.index().opfamily.add(usize::from(column16));
+            if is_a(node, pg_sys::NodeTag::T_NullTest) {
+                let is_null =
+                    (*node.cast::<pg_sys::NullTest>()).nulltesttype == pg_sys::NullTestType::IS_NULL;
+                return known(pg_sys::InvalidOid, if is_null { KeyTest::IsNull } else { KeyTest::IsNotNull });
+            }
+            if is_a(node, pg_sys::NodeTag::T_OpExpr) {
+                let op = node.cast::<pg_sys::OpExpr>();
+                let Some(value) = self.constant((*op).args) else { return unknown(1.0) };
+                let key_type = right_type((*op).opno, family);
+                let values = match value {
+                    None => Vec::new(),
+                    Some(datum) => vec![Value::new(datum, Repr::of_type(key_type))],
+                };
+                return known(key_type, KeyTest::AnyOf(values));
+            }
+            if is_a(node, pg_sys::NodeTag::T_ScalarArrayOpExpr) {
+                let op = node.cast::<pg_sys::ScalarArrayOpExpr>();
+                let Some(value) = self.constant((*op).args) else { return unknown(10.0) };
+                let values = value.map_or_else(Vec::new, |array| datum::elements(array));
+                return known(right_type((*op).opno, family), KeyTest::AnyOf(values));
+            }
+        }
+        unknown(1.0)
+    }
+
+    /// The second of two arguments, if estimation may evaluate it to a constant: Some(None) is NULL.
+    ///
+    /// # Safety
+    /// `args` is the argument list of an indexable expression.
+    unsafe fn constant(&self, args: *mut pg_sys::List) -> Option<Option<pg_sys::Datum>> {
+        // SAFETY: a list of two expressions; estimate_expression_value evaluates stable functions too.
+        unsafe {
+            let right = list_iter::<pg_sys::Node>(args).nth(1)?;
+            let value = pg_sys::estimate_expression_value(self.root, right);
+            if !is_a(value, pg_sys::NodeTag::T_Const) {
+                return None;
+            }
+            let value = value.cast::<pg_sys::Const>();
+            Some((!(*value).constisnull).then_some((*value).constvalue))
+        }
+    }
+}
+
+/// The type of an operator's right-hand side as its family declares it.
+fn right_type(operator: pg_sys::Oid, family: pg_sys::Oid) -> pg_sys::Oid {
+    let (mut strategy, mut left, mut right) = (0, pg_sys::InvalidOid, pg_sys::InvalidOid);
+    // SAFETY: the operator is a member of the family, or the planner had not matched it to the index.
+    unsafe {
+        pg_sys::get_op_opfamily_properties(operator, family, false, &mut strategy, &mut left, &mut right)
+    };
+    right
+}
+
+/// The elements of a list of pointers.
+///
+/// # Safety
+/// `list` is NULL or a pointer list of `T` that outlives the iterator.
+unsafe fn list_iter<T>(list: *mut pg_sys::List) -> impl Iterator<Item = *mut T> {
+    // SAFETY: by the caller's promise.
+    let count = if list.is_null() { 0 } else { unsafe { (*list).length } };
+    (0..count).map(move |i| {
+        // SAFETY: i is below the list's length.
+        unsafe { (*(*list).elements.add(i as usize)).ptr_value.cast::<T>() }
+    })
+}

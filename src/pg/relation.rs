@@ -1,0 +1,207 @@
+//! Relations: names, sizes, persistence, opening and closing.
+
+use super::{compat, lock};
+use pgrx::pg_sys;
+use std::ffi::CStr;
+
+/// An open relation. Copies are cheap; whoever makes one promises that the relation stays open (and locked
+/// as its use needs) as long as any copy is used.
+#[derive(Clone, Copy)]
+pub struct Rel(pg_sys::Relation);
+
+impl Rel {
+    /// Wraps a relation that PostgreSQL handed to a callback.
+    ///
+    /// # Safety
+    /// `raw` must be an open relation and stay open as long as the result or a copy of it is used.
+    pub unsafe fn from_raw(raw: pg_sys::Relation) -> Self {
+        Self(raw)
+    }
+
+    /// The raw pointer, for calls into the server.
+    pub fn raw(self) -> pg_sys::Relation {
+        self.0
+    }
+
+    fn data(&self) -> &pg_sys::RelationData {
+        // SAFETY: from_raw's caller promised an open relation.
+        unsafe { &*self.0 }
+    }
+
+    fn class(&self) -> &pg_sys::FormData_pg_class {
+        // SAFETY: rd_rel of an open relation is set and lives as long as it.
+        unsafe { &*self.data().rd_rel }
+    }
+
+    /// The relation's OID.
+    pub fn oid(self) -> pg_sys::Oid {
+        self.data().rd_id
+    }
+
+    /// The relation's name, without its schema.
+    pub fn name(self) -> String {
+        // SAFETY: relname is a NUL-terminated NameData.
+        unsafe { CStr::from_ptr(self.class().relname.data.as_ptr()) }.to_string_lossy().into_owned()
+    }
+
+    /// Schema and name, quoted where needed.
+    pub fn qualified_name(self) -> String {
+        // SAFETY: get_namespace_name returns NULL or a palloc'd string, quote_qualified_identifier a palloc'd one.
+        unsafe {
+            let schema = pg_sys::get_namespace_name(self.class().relnamespace);
+            let quoted = pg_sys::quote_qualified_identifier(schema, self.class().relname.data.as_ptr());
+            CStr::from_ptr(quoted).to_string_lossy().into_owned()
+        }
+    }
+
+    /// OID of the role that owns the relation.
+    pub fn owner(self) -> pg_sys::Oid {
+        self.class().relowner
+    }
+
+    /// Size of the main fork in blocks, asked of the file system.
+    pub fn blocks(self) -> u32 {
+        // SAFETY: an open relation with storage.
+        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.0, pg_sys::ForkNumber::MAIN_FORKNUM) }
+    }
+
+    /// Whether changes must be WAL-logged: the macro RelationNeedsWAL. Relations created or rewritten in this
+    /// transaction under wal_level = minimal are synced at commit instead.
+    pub fn needs_wal(self) -> bool {
+        let permanent = self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
+        // SAFETY: wal_level is a plain global of the server.
+        let archived = unsafe { pg_sys::wal_level } >= pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;
+        permanent && (archived || !compat::created_in_transaction(self.data()))
+    }
+
+    /// Whether the table uses PostgreSQL's heap access method.
+    pub fn is_heap(self) -> bool {
+        // SAFETY: GetHeapamTableAmRoutine returns the address of a static.
+        std::ptr::eq(self.data().rd_tableam, unsafe { pg_sys::GetHeapamTableAmRoutine() })
+    }
+
+    /// Number of key columns of an index (all columns: there is no INCLUDE).
+    pub fn key_columns(self) -> usize {
+        // SAFETY: rd_index of an open index relation.
+        let index = unsafe { &*self.data().rd_index };
+        usize::try_from(index.indnkeyatts).unwrap_or(0)
+    }
+
+    /// Whether the index may be used for queries.
+    pub fn is_valid_index(self) -> bool {
+        // SAFETY: rd_index of an open index relation.
+        unsafe { (*self.data().rd_index).indisvalid }
+    }
+
+    /// Operator family, input type and collation of index column `column` (0-based).
+    pub fn column_class(self, column: usize) -> ColumnClass {
+        // SAFETY: the relcache keeps one entry per key column in each of these arrays.
+        unsafe {
+            let data = self.data();
+            ColumnClass {
+                family: *data.rd_opfamily.add(column),
+                input: *data.rd_opcintype.add(column),
+                collation: *data.rd_indcollation.add(column),
+            }
+        }
+    }
+
+    /// Type of the relation's column `column` (0-based).
+    pub fn column_type(self, column: usize) -> pg_sys::Oid {
+        // SAFETY: as column_name.
+        unsafe { (*compat::attribute(self.data().rd_att, column)).atttypid }
+    }
+
+    /// Name of the relation's column `column` (0-based).
+    pub fn column_name(self, column: usize) -> String {
+        // SAFETY: the tuple descriptor of an open relation; column is in range by the caller's count.
+        unsafe {
+            let attribute = compat::attribute(self.data().rd_att, column);
+            CStr::from_ptr((*attribute).attname.data.as_ptr()).to_string_lossy().into_owned()
+        }
+    }
+
+    /// The options bytea of an index, NULL when none were given.
+    pub fn raw_options(self) -> *mut pg_sys::bytea {
+        self.data().rd_options
+    }
+}
+
+/// What an index column's operator class says of it.
+#[derive(Clone, Copy)]
+pub struct ColumnClass {
+    /// Operator family.
+    pub family: pg_sys::Oid,
+    /// The operator class's input type.
+    pub input: pg_sys::Oid,
+    /// The column's collation in the index.
+    pub collation: pg_sys::Oid,
+}
+
+/// A relation opened here, closed in Drop; its lock is kept until the transaction ends unless it is said
+/// otherwise.
+pub struct OpenRel {
+    rel: Rel,
+    close: unsafe fn(pg_sys::Relation, pg_sys::LOCKMODE),
+    release: lock::Mode,
+}
+
+impl OpenRel {
+    /// Opens a table; the lock is released when the guard goes.
+    pub fn table(oid: pg_sys::Oid, mode: lock::Mode) -> Self {
+        // SAFETY: table_open returns an open relation or raises an error.
+        let rel = unsafe { Rel::from_raw(pg_sys::table_open(oid, mode.raw())) };
+        Self { rel, close: pg_sys::table_close, release: mode }
+    }
+
+    /// Opens an index; the lock is released when the guard goes.
+    pub fn index(oid: pg_sys::Oid, mode: lock::Mode) -> Self {
+        // SAFETY: index_open returns an open relation or raises an error.
+        let rel = unsafe { Rel::from_raw(pg_sys::index_open(oid, mode.raw())) };
+        Self { rel, close: pg_sys::index_close, release: mode }
+    }
+
+    /// Closes without giving back the lock: it is kept until the transaction ends.
+    pub fn keep_lock(mut self) {
+        self.release = lock::Mode::None;
+    }
+}
+
+impl std::ops::Deref for OpenRel {
+    type Target = Rel;
+    fn deref(&self) -> &Rel {
+        &self.rel
+    }
+}
+
+impl Drop for OpenRel {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: opened in the constructor, closed once.
+            unsafe { (self.close)(self.rel.raw(), self.release.raw()) }
+        }
+    }
+}
+
+/// The table that an index belongs to; None when there is no such index.
+pub fn table_of(index: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a catalog look-up with missing_ok.
+    let oid = unsafe { pg_sys::IndexGetRelation(index, true) };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+/// `relkind` and access method of any relation, without opening it; None when there is no such relation.
+pub fn kind_and_method(oid: pg_sys::Oid) -> Option<(u8, pg_sys::Oid, String)> {
+    // SAFETY: a syscache look-up, released below; the struct is valid until then.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, oid.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
+        let name = CStr::from_ptr((*class).relname.data.as_ptr()).to_string_lossy().into_owned();
+        let found = ((*class).relkind as u8, (*class).relam, name);
+        pg_sys::ReleaseSysCache(tuple);
+        Some(found)
+    }
+}

@@ -1,0 +1,48 @@
+//! Running maintenance as the table's owner, in a security-restricted operation, with search_path nailed down:
+//! index expressions are the owner's code, whoever calls. As core's brin_summarize_range and VACUUM do.
+
+use super::{Rel, compat};
+use pgrx::pg_sys;
+
+/// While it lives, the current user is the table's owner.
+pub struct Sandbox {
+    user: pg_sys::Oid,
+    context: i32,
+    guc_level: i32,
+}
+
+impl Sandbox {
+    /// Becomes the owner of `table`.
+    pub fn enter(table: Rel) -> Self {
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        // SAFETY: reads and sets the session's user state; an ERROR resets it at transaction abort.
+        unsafe {
+            pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+            pg_sys::SetUserIdAndSecContext(
+                table.owner(),
+                context | pg_sys::SECURITY_RESTRICTED_OPERATION as i32,
+            );
+            let guc_level = pg_sys::NewGUCNestLevel();
+            compat::restrict_search_path();
+            Self { user, context, guc_level }
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: undoes what enter() did, in reverse.
+            unsafe {
+                pg_sys::AtEOXact_GUC(false, self.guc_level);
+                pg_sys::SetUserIdAndSecContext(self.user, self.context);
+            }
+        }
+    }
+}
+
+/// Whether this server is a standby or still recovering.
+pub fn in_recovery() -> bool {
+    // SAFETY: reads shared state.
+    unsafe { pg_sys::RecoveryInProgress() }
+}

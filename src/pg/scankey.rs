@@ -1,0 +1,74 @@
+//! Scan keys: what the executor asks an index for.
+
+use super::datum::{self, Repr, Value};
+use super::{Rel, catalog};
+use pgrx::{AnyElement, pg_sys};
+
+/// What a column is compared with.
+pub enum KeyTest {
+    /// `= value`, or `= ANY (array)`: one of these values.
+    AnyOf(Vec<Value>),
+    IsNull,
+    IsNotNull,
+}
+
+/// One condition on an index column.
+pub struct Key {
+    /// 0-based index column.
+    pub column: u16,
+    /// Type of the values as the operator declares it; InvalidOid for the column's own.
+    pub key_type: pg_sys::Oid,
+    pub test: KeyTest,
+}
+
+/// Decodes the executor's scan keys.
+///
+/// # Safety
+/// `keys` points to `count` scan keys whose arguments live as long as the result.
+pub unsafe fn decode(keys: *const pg_sys::ScanKeyData, count: usize) -> Vec<Key> {
+    // SAFETY: by the caller's promise.
+    (0..count).map(|i| unsafe { decode_one(&*keys.add(i)) }).collect()
+}
+
+/// # Safety
+/// As [`decode`].
+unsafe fn decode_one(key: &pg_sys::ScanKeyData) -> Key {
+    let flags = key.sk_flags as u32;
+    let test = if flags & pg_sys::SK_SEARCHNULL != 0 {
+        KeyTest::IsNull
+    } else if flags & pg_sys::SK_SEARCHNOTNULL != 0 {
+        KeyTest::IsNotNull
+    } else if flags & pg_sys::SK_ISNULL != 0 {
+        KeyTest::AnyOf(Vec::new()) // nothing equals NULL
+    } else if flags & pg_sys::SK_SEARCHARRAY != 0 {
+        // SAFETY: the argument of such a key is an array.
+        KeyTest::AnyOf(unsafe { datum::elements(key.sk_argument) })
+    } else {
+        // SAFETY: a non-null argument of the operator's right-hand type, or of the column's own.
+        KeyTest::AnyOf(vec![unsafe { Value::new(key.sk_argument, argument_repr(key)) }])
+    };
+    Key { column: (key.sk_attno - 1).max(0) as u16, key_type: key.sk_subtype, test }
+}
+
+/// InvalidOid as subtype means the operator class's input type; the executor always fills it in, and core's
+/// own callers that do not (catalog scans) never come to this access method.
+fn argument_repr(key: &pg_sys::ScanKeyData) -> Repr {
+    Repr::of_type(key.sk_subtype)
+}
+
+/// The key for a value that an SQL function was given; None asks for IS NULL.
+pub fn key_of_argument(index: Rel, column: u16, value: Option<AnyElement>) -> Key {
+    let Some(value) = value else {
+        return Key { column, key_type: pg_sys::InvalidOid, test: KeyTest::IsNull };
+    };
+    let given = value.oid();
+    let class = index.column_class(usize::from(column));
+    // Values of a type that is stored as the column's (varchar as text), and those that a polymorphic operator
+    // class takes (any enum, any array), are the column's own.
+    let own = index.column_type(usize::from(column));
+    let key_type =
+        if given == own || catalog::is_binary_coercible(given, class.input) { class.input } else { given };
+    // SAFETY: a non-null argument of type `given`, which lives as long as the function call.
+    let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
+    Key { column, key_type, test: KeyTest::AnyOf(vec![value]) }
+}

@@ -1,0 +1,178 @@
+//! Changes to pages, in WAL.
+//!
+//! Every change touches one page and is one WAL record: a whole new page as a full image, a change in place as
+//! a record of the generic resource manager. PostgreSQL's own GenericXLog pallocs some 70 kB and compares whole
+//! pages for each record; here the changed bytes are known, so the record is put together by hand. Its format
+//! is that of `generic_xlog.c` (fragments of u16 offset, u16 length, bytes), which every server of version 9.6
+//! or later replays without this library; replay also zeroes the hole above pd_lower, so nothing lies there.
+//!
+//! Inside the critical sections nothing is allocated by us and nothing can raise an error: everything is
+//! prepared before.
+
+use super::page::ExclusivePage;
+use super::{Damage, Rel, error::Read};
+use crate::pages::layout::{PAGE, PageBytes, PageImage, PageKind, PageView};
+use pgrx::pg_sys;
+
+/// Whether changes are logged one by one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Logging {
+    /// Each page when it is written, if the relation needs WAL at all.
+    EachPage,
+    /// Not now: the caller logs the whole relation at the end ([`log_whole`]).
+    AtEnd,
+}
+
+/// A page being changed in place. Nothing happens to the page before [`PageEdit::commit`].
+pub struct PageEdit {
+    rel: Rel,
+    page: ExclusivePage,
+    image: PageImage,
+}
+
+impl PageEdit {
+    /// Locks the page, checks it and starts a change.
+    ///
+    /// # Errors
+    /// Damage to the page.
+    pub fn start(rel: Rel, block: u32, kind: PageKind) -> Read<Self> {
+        let page = ExclusivePage::read(rel, block);
+        page.view(kind)?;
+        Ok(Self::of(rel, page))
+    }
+
+    /// Starts a change of a page that the caller has locked and checked.
+    pub fn of(rel: Rel, page: ExclusivePage) -> Self {
+        let image = PageImage::copy_of(page.bytes());
+        Self { rel, page, image }
+    }
+
+    /// The page as it was when the change started.
+    ///
+    /// # Errors
+    /// Never after `start` succeeded; the check is cheap to repeat and keeps this free of panics.
+    pub fn before(&self) -> Read<PageView<'_>> {
+        PageView::check(self.page.bytes(), self.page.block())
+            .map_err(|what| Damage::new(self.page.block(), what))
+    }
+
+    /// The new contents.
+    pub fn image(&mut self) -> &mut PageImage {
+        &mut self.image
+    }
+
+    /// Publishes the change: page and WAL. Without a change nothing is written.
+    pub fn commit(self) {
+        if !self.image.is_changed() {
+            return;
+        }
+        let (bytes, spans) = self.image.seal(self.page.block());
+        let size: usize = spans.iter().map(|&(_, len)| usize::from(len) + 4).sum();
+        let mut fragments = Vec::with_capacity(size);
+        for &(at, len) in &spans {
+            fragments.extend_from_slice(&at.to_ne_bytes());
+            fragments.extend_from_slice(&len.to_ne_bytes());
+            fragments.extend_from_slice(&bytes[usize::from(at)..usize::from(at) + usize::from(len)]);
+        }
+        let log = self.rel.needs_wal();
+        // SAFETY: the buffer is exclusively locked; spans lie inside the page; the critical section allocates
+        // nothing and raises no error (XLogInsert's own failures are PANICs, as everywhere in the server).
+        unsafe {
+            let buffer = self.page.buffer();
+            let target = pg_sys::BufferGetPage(buffer).cast::<u8>();
+            pg_sys::CritSectionCount += 1;
+            for &(at, len) in &spans {
+                let at = usize::from(at);
+                std::ptr::copy_nonoverlapping(bytes[at..].as_ptr(), target.add(at), usize::from(len));
+            }
+            pg_sys::MarkBufferDirty(buffer);
+            if log {
+                pg_sys::XLogBeginInsert();
+                pg_sys::XLogRegisterBuffer(0, buffer, pg_sys::REGBUF_STANDARD as u8);
+                pg_sys::XLogRegisterBufData(0, fragments.as_mut_ptr().cast(), fragments.len() as _);
+                let lsn = pg_sys::XLogInsert(pg_sys::RmgrIds::RM_GENERIC_ID as u8, 0);
+                set_lsn(target, lsn);
+            }
+            pg_sys::CritSectionCount -= 1;
+        }
+    }
+}
+
+/// Writes a whole page over whatever the block held.
+pub fn write_page(rel: Rel, block: u32, image: PageImage, logging: Logging) {
+    let page = ExclusivePage::overwrite(rel, block);
+    let (bytes, _) = image.seal(block);
+    let log = logging == Logging::EachPage && rel.needs_wal();
+    // SAFETY: the buffer is exclusively locked; as in PageEdit::commit nothing fails inside. log_newpage_buffer
+    // sets the LSN itself.
+    unsafe {
+        let buffer = page.buffer();
+        pg_sys::CritSectionCount += 1;
+        copy_keeping_lsn(&bytes, pg_sys::BufferGetPage(buffer).cast::<u8>());
+        pg_sys::MarkBufferDirty(buffer);
+        if log {
+            pg_sys::log_newpage_buffer(buffer, true);
+        }
+        pg_sys::CritSectionCount -= 1;
+    }
+}
+
+/// Logs all pages of the main fork at once, after a build that wrote them with [`Logging::AtEnd`].
+pub fn log_whole(rel: Rel) {
+    if rel.needs_wal() {
+        // SAFETY: rel is open and nobody else writes to it: it is being built.
+        unsafe {
+            let main = pg_sys::ForkNumber::MAIN_FORKNUM;
+            pg_sys::log_newpage_range(rel.raw(), main, 0, rel.blocks(), true);
+        }
+    }
+}
+
+/// Adds a page to the init fork of an unlogged index. It is WAL-logged always: the init fork must survive a
+/// crash although the relation itself is not logged (GenericXLog would not log it).
+pub fn append_init_page(rel: Rel, block: u32, image: PageImage) {
+    let (bytes, _) = image.seal(block);
+    // SAFETY: the init fork is only written here, while the index is created; the new block is locked by
+    // RBM_ZERO_AND_LOCK, and the critical section holds nothing that fails.
+    unsafe {
+        let buffer = {
+            let _lock = super::lock::ExtensionLock::take(rel);
+            pg_sys::ReadBufferExtended(
+                rel.raw(),
+                pg_sys::ForkNumber::INIT_FORKNUM,
+                pg_sys::InvalidBlockNumber,
+                pg_sys::ReadBufferMode::RBM_NORMAL,
+                std::ptr::null_mut(),
+            )
+        };
+        pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as i32);
+        pg_sys::CritSectionCount += 1;
+        copy_keeping_lsn(&bytes, pg_sys::BufferGetPage(buffer).cast::<u8>());
+        pg_sys::MarkBufferDirty(buffer);
+        pg_sys::log_newpage_buffer(buffer, true);
+        pg_sys::CritSectionCount -= 1;
+        pg_sys::UnlockReleaseBuffer(buffer);
+    }
+}
+
+/// Copies all of a page but the LSN in its first 8 bytes.
+///
+/// # Safety
+/// `target` is a page of an exclusively locked buffer.
+unsafe fn copy_keeping_lsn(bytes: &PageBytes, target: *mut u8) {
+    // SAFETY: both are PAGE bytes long and do not overlap: one is local memory, one a shared buffer.
+    unsafe { std::ptr::copy_nonoverlapping(bytes[8..].as_ptr(), target.add(8), PAGE - 8) }
+}
+
+/// PageSetLSN: the high half comes first on the page.
+///
+/// # Safety
+/// `page` is a page of an exclusively locked buffer.
+unsafe fn set_lsn(page: *mut u8, lsn: u64) {
+    // SAFETY: pd_lsn is the first field of the page header.
+    unsafe {
+        let header = page.cast::<pg_sys::PageHeaderData>();
+        (*header).pd_lsn.xlogid = (lsn >> 32) as u32;
+        (*header).pd_lsn.xrecoff = lsn as u32;
+    }
+}

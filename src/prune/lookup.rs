@@ -1,0 +1,129 @@
+//! One segment's answer: slices read and ANDed.
+//!
+//! A single key reads its slices in the order of its probes and stops when no range is left. Many keys are
+//! answered in one pass: the slices they need are sorted by page, each page is read once, and every key has its
+//! own accumulator.
+
+use super::Test;
+use crate::pages::directory::Segment;
+use crate::pages::segment::{self, Fetch};
+use crate::pg::{Rel, memory, page};
+use skip_core::{
+    FIRST_PROBE_SLICE, NULLS_SLICE, OPEN_SLICE, RangeSet, SegmentShape, VALUES_SLICE, and_slice, or_slice,
+    probes,
+};
+
+/// Accumulators of keys answered in one pass, in bytes: more keys than fit take several passes.
+const PASS_BYTES: usize = 4 << 20;
+/// Pages asked of the system ahead of the one being read.
+const READ_AHEAD: usize = 32;
+
+/// Adds the ranges of a segment that satisfy a test to `matching`; returns the number of slices read.
+///
+/// # Errors
+/// Damage, or pages recycled meanwhile.
+pub fn matching_ranges(index: Rel, segment: &Segment, test: &Test, matching: &mut RangeSet) -> Fetch<u64> {
+    let shape = segment.shape()?;
+    let mut result = vec![0u64; shape.words()];
+    let or_into = |slice: &[u8], result: &mut Vec<u64>| or_slice(result, slice);
+    // First, always: see crate::pages::segment.
+    segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| or_into(slice, &mut result))?;
+    let slices = match test {
+        Test::IsNull => {
+            segment::read_slice(index, segment, &shape, NULLS_SLICE, |slice| or_into(slice, &mut result))?;
+            1
+        }
+        Test::IsNotNull => {
+            segment::read_slice(index, segment, &shape, VALUES_SLICE, |slice| or_into(slice, &mut result))?;
+            1
+        }
+        Test::Keys(keys) => match keys.as_slice() {
+            [] => 0,
+            [key] => one_key(index, segment, &shape, *key, &mut result)?,
+            keys => many_keys(index, segment, &shape, keys, &mut result)?,
+        },
+    };
+    matching.or_bits(segment.first_range.into(), &result, segment.width.into());
+    Ok(slices + 1)
+}
+
+fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result: &mut [u64]) -> Fetch<u64> {
+    let mut left = vec![u64::MAX; shape.words()];
+    let mut slices = 0;
+    for position in probes(key, shape.filter_bits(), segment.hashes) {
+        slices += 1;
+        let slice = FIRST_PROBE_SLICE + position;
+        if !segment::read_slice(index, segment, shape, slice, |slice| and_slice(&mut left, slice))? {
+            return Ok(slices);
+        }
+    }
+    or_words(result, &left);
+    Ok(slices)
+}
+
+fn many_keys(
+    index: Rel,
+    segment: &Segment,
+    shape: &SegmentShape,
+    keys: &[u64],
+    result: &mut [u64],
+) -> Fetch<u64> {
+    let keys_at_once = (PASS_BYTES / (shape.words() * 8)).max(1);
+    let mut slices = 0;
+    for keys in keys.chunks(keys_at_once) {
+        memory::check_for_interrupts();
+        slices += one_pass(index, segment, shape, keys, result)?;
+    }
+    Ok(slices)
+}
+
+/// A slice that a key needs: page, byte on the page, number of the key in the pass.
+type Wanted = (u32, u32, u32);
+
+fn one_pass(
+    index: Rel,
+    segment: &Segment,
+    shape: &SegmentShape,
+    keys: &[u64],
+    result: &mut [u64],
+) -> Fetch<u64> {
+    let words = shape.words();
+    let mut left = vec![u64::MAX; words * keys.len()];
+    let mut alive = vec![true; keys.len()];
+    let mut wanted: Vec<Wanted> = Vec::with_capacity(keys.len() * usize::from(segment.hashes));
+    for (k, &key) in keys.iter().enumerate() {
+        for position in probes(key, shape.filter_bits(), segment.hashes) {
+            let (page, at) = shape.locate(FIRST_PROBE_SLICE + position);
+            wanted.push((page, at, k as u32));
+        }
+    }
+    wanted.sort_unstable();
+    let pages: Vec<&[Wanted]> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
+    for (i, same_page) in pages.iter().enumerate() {
+        if i % READ_AHEAD == 0 {
+            memory::check_for_interrupts();
+            let ahead = &pages[i..pages.len().min(i + READ_AHEAD)];
+            ahead.iter().for_each(|wanted| page::prefetch(index, segment.first_block + wanted[0].0));
+        }
+        if !same_page.iter().any(|&(_, _, k)| alive[k as usize]) {
+            continue;
+        }
+        segment::read_page(index, segment, same_page[0].0, |bytes| {
+            for &(_, at, k) in *same_page {
+                let k = k as usize;
+                let slice = &bytes[at as usize..(at + shape.stride()) as usize];
+                alive[k] = alive[k] && and_slice(&mut left[k * words..(k + 1) * words], slice);
+            }
+        })?;
+    }
+    for (k, key_left) in left.chunks_exact(words).enumerate() {
+        if alive[k] {
+            or_words(result, key_left);
+        }
+    }
+    Ok(wanted.len() as u64)
+}
+
+fn or_words(result: &mut [u64], words: &[u64]) {
+    result.iter_mut().zip(words).for_each(|(result, word)| *result |= word);
+}

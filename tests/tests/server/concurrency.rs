@@ -1,0 +1,307 @@
+//! Writers, readers and maintenance side by side: inside any one snapshot the index and a plain scan agree, nothing
+//! deadlocks, and the index is sound afterwards.
+use crate::shared::{Database, on_shared, together};
+use fastrand::Rng;
+use libtest_mimic::Trial;
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::seed;
+use pg_skip_tests::session::Session;
+use std::time::{Duration, Instant};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("concurrency::writers_readers_and_maintenance", writers_readers_and_maintenance),
+        on_shared("concurrency::create_and_reindex_concurrently", create_and_reindex_concurrently),
+        on_shared("concurrency::autosummarize_with_many_inserters", autosummarize_with_many_inserters),
+        on_shared("concurrency::summarize_with_an_insert_in_progress", summarize_with_an_insert_in_progress),
+        on_shared("concurrency::open_cursor", open_cursor),
+        on_shared("concurrency::interrupted_maintenance", interrupted_maintenance),
+        on_shared("concurrency::serializable", serializable),
+    ]
+}
+
+/// How many different keys the rows have.
+const KEYS: u32 = 3000;
+
+fn table(session: &mut Session, options: &str) {
+    session.run(&format!(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, v text, filler text DEFAULT repeat('x', 200))
+            WITH (fillfactor = 70);
+         INSERT INTO t (k, v) SELECT i, i FROM generate_series(1, 2000) i;
+         CREATE INDEX t_skip ON t USING skip (k, v) WITH ({options})"
+    ));
+}
+
+/// Changes rows until the time is up.
+fn write(database: &Database, seed: u64, until: Instant) {
+    let (mut session, mut rng) = (database.session(), Rng::with_seed(seed));
+    while Instant::now() < until {
+        let (key, other, count) = (rng.u32(..KEYS), rng.u32(..KEYS), rng.u32(1..60));
+        match rng.u32(..8) {
+            0..=2 => session.run(&format!(
+                "INSERT INTO t (k, v) SELECT ({key} + i * 7) % {KEYS}, {other} FROM generate_series(1, {count}) i"
+            )),
+            3 => {
+                let lines: String = (0..count).map(|i| format!("{}\t{other}\n", (key + i) % KEYS)).collect();
+                session.copy("COPY t (k, v) FROM STDIN", &mut lines.as_bytes());
+            }
+            // One row at a time: two writers that lock many rows in different orders deadlock on those.
+            4..=5 => session.run(&format!(
+                "UPDATE t SET k = {other} WHERE id = (SELECT id FROM t WHERE k = {key} LIMIT 1)"
+            )),
+            6 => session.run(&format!(
+                "DELETE FROM t WHERE id IN (SELECT id FROM t WHERE k = {key} ORDER BY id LIMIT 20 FOR UPDATE SKIP LOCKED)"
+            )),
+            _ => session.run(&format!(
+                "BEGIN; INSERT INTO t (k) VALUES ({key}); SAVEPOINT s; INSERT INTO t (k) VALUES ({other});
+                 ROLLBACK TO s; INSERT INTO t (v) VALUES ('{key}'); {}",
+                if rng.bool() { "COMMIT" } else { "ROLLBACK" }
+            )),
+        }
+    }
+}
+
+/// Compares inside snapshots that are some questions old by the end.
+fn read(database: &Database, seed: u64, until: Instant) {
+    let (mut session, mut rng) = (database.session(), Rng::with_seed(seed));
+    let mut asked = 0;
+    while Instant::now() < until {
+        session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+        for _ in 0..rng.u32(1..12) {
+            let (one, two) = (rng.u32(..KEYS), rng.u32(..KEYS));
+            let predicate = match rng.u32(..5) {
+                0..=1 => format!("k = {one}"),
+                2 => format!("v = '{one}'"),
+                3 => format!("k IN ({one}, {two}, NULL)"),
+                _ => format!("k = {one} AND v IS NOT NULL"),
+            };
+            same(&mut session, "t", &Question::any(predicate));
+            asked += 1;
+        }
+        session.run("COMMIT");
+    }
+    assert!(asked > 20, "only {asked} questions: the reader was kept waiting");
+}
+
+/// Maintains until the time is up.
+fn maintain(database: &Database, statements: &[&str], until: Instant) {
+    let mut session = database.session();
+    for sql in statements.iter().cycle() {
+        if Instant::now() >= until {
+            return;
+        }
+        session.run(sql);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn settled(session: &mut Session) {
+    sound(session, "t_skip");
+    for key in (0..KEYS).step_by(97) {
+        same(session, "t", &Question::using("t_skip", format!("k = {key}")));
+        same(session, "t", &Question::using("t_skip", format!("v = '{key}'")));
+    }
+}
+
+fn writers_readers_and_maintenance(database: &Database) {
+    for (round, options) in
+        ["pages_per_range = 1, delta_limit = 64", "pages_per_range = 4, autosummarize = off"]
+            .iter()
+            .enumerate()
+    {
+        let mut session = database.session();
+        session.run("DROP TABLE IF EXISTS t");
+        table(&mut session, options);
+        let until = Instant::now() + Duration::from_secs(6);
+        let seed = seed() + 10 * round as u64;
+        let maintenance = ["VACUUM t", "SELECT skip_summarize('t_skip')", "SELECT skip_summarize('t_skip')"];
+        together(vec![
+            Box::new(move || write(database, seed, until)),
+            Box::new(move || write(database, seed + 1, until)),
+            Box::new(move || read(database, seed + 2, until)),
+            Box::new(move || read(database, seed + 3, until)),
+            Box::new(move || maintain(database, &maintenance, until)),
+            // A second one: two must not run at the same time, and neither may fail.
+            Box::new(move || maintain(database, &maintenance[1..], until)),
+        ]);
+        settled(&mut session);
+        session.run("SELECT skip_summarize('t_skip')");
+        settled(&mut session);
+    }
+}
+
+fn create_and_reindex_concurrently(database: &Database) {
+    let mut session = database.session();
+    table(&mut session, "pages_per_range = 2");
+    let until = Instant::now() + Duration::from_secs(6);
+    let seed = seed() + 100;
+    together(vec![
+        Box::new(move || write(database, seed, until)),
+        Box::new(move || write(database, seed + 1, until)),
+        Box::new(move || read(database, seed + 2, until)),
+        Box::new(move || {
+            let mut session = database.session();
+            while Instant::now() < until {
+                session.run("DROP INDEX CONCURRENTLY t_skip");
+                session.run(
+                    "CREATE INDEX CONCURRENTLY t_skip ON t USING skip (k, v) WITH (pages_per_range = 1)",
+                );
+                sound(&mut session, "t_skip");
+                session.run("REINDEX INDEX CONCURRENTLY t_skip");
+                sound(&mut session, "t_skip");
+                session.run("REINDEX TABLE CONCURRENTLY t");
+            }
+        }),
+    ]);
+    settled(&mut session);
+    let invalid = session.number("SELECT count(*) FROM pg_index WHERE NOT indisvalid");
+    assert_eq!(invalid, 0.0, "nothing half-built is left");
+    // Rows that the build has hashed already are handed to the index again; the filter knows them.
+    session.run("DROP TABLE t");
+    session.run("CREATE TABLE t (id int, k int, v text)");
+    session.run("INSERT INTO t SELECT i, i % 3000, i FROM generate_series(1, 20000) i");
+    session.run("CREATE INDEX CONCURRENTLY t_skip ON t USING skip (k, v)");
+    let entries = session.number("SELECT coalesce(sum(delta_entries), 0) FROM skip_index_info('t_skip')");
+    assert!(entries <= 2000.0, "{entries} of 20000 known rows are in the delta");
+    settled(&mut session);
+}
+
+fn autosummarize_with_many_inserters(database: &Database) {
+    let mut session = database.session();
+    table(&mut session, "pages_per_range = 2, autosummarize = on");
+    let seed = seed() + 200;
+    let until = Instant::now() + Duration::from_secs(4);
+    let grow = |number: u64| {
+        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + number));
+        while Instant::now() < until {
+            let key = rng.u32(..KEYS);
+            if number.is_multiple_of(2) {
+                let lines: String = (0..500).map(|i| format!("{}\t{i}\n", (key + i) % KEYS)).collect();
+                session.copy("COPY t (k, v) FROM STDIN", &mut lines.as_bytes());
+            } else {
+                session.run(&format!("INSERT INTO t (k, v) VALUES ({key}, '{key}')"));
+            }
+        }
+    };
+    together(vec![
+        Box::new(|| grow(0)),
+        Box::new(|| grow(1)),
+        Box::new(|| grow(2)),
+        Box::new(|| grow(3)),
+        Box::new(|| read(database, seed + 9, until)),
+    ]);
+    settled(&mut session);
+    let row = session.rows("SELECT ranges, summarized FROM skip_index_info('t_skip') LIMIT 1").remove(0);
+    let number =
+        |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<f64>().ok()).unwrap_or(-1.0);
+    let (ranges, summarized) = (number(&row[0]), number(&row[1]));
+    assert!(
+        summarized >= ranges / 2.0,
+        "of {ranges} ranges only {summarized} have been summarized on the way"
+    );
+}
+
+/// PostgreSQL's own isolation test of BRIN (summarization-and-inprogress-insertion), both permutations.
+fn summarize_with_an_insert_in_progress(database: &Database) {
+    for summarize in ["SELECT skip_summarize('t_skip')", "VACUUM t"] {
+        let mut session = database.session();
+        session.run("DROP TABLE IF EXISTS t");
+        session.run(
+            "CREATE TABLE t (id int, k int, filler text DEFAULT repeat('x', 900)) WITH (fillfactor = 90)",
+        );
+        session
+            .run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1, autosummarize = off)");
+        session.run("INSERT INTO t (id, k) SELECT i, i FROM generate_series(1, 60) i");
+        session.run("DELETE FROM t WHERE id BETWEEN 20 AND 25");
+        session.run("VACUUM (INDEX_CLEANUP off) t"); // room in the middle of the table; nothing summarized, as it may
+        let (mut writer, mut reader) = (database.session(), database.session());
+        writer.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+        writer.run("INSERT INTO t (id, k) SELECT i, i FROM generate_series(1000, 1003) i");
+        reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+        session.run(summarize);
+        same(&mut writer, "t", &Question::any("k = 1000"));
+        writer.run("INSERT INTO t (id, k) SELECT i, i FROM generate_series(1004, 1008) i");
+        writer.run("COMMIT");
+        for key in [1, 22, 40, 1000, 1003, 1004, 1008] {
+            same(&mut reader, "t", &Question::any(format!("k = {key}")));
+            same(&mut session, "t", &Question::using("t_skip", format!("k = {key}")));
+        }
+        reader.run("COMMIT");
+        same(&mut reader, "t", &Question::using("t_skip", "k = 1000"));
+        let found = session.number("SELECT count(*) FROM t WHERE k IN (1000, 1008)");
+        assert_eq!(found, 2.0);
+        sound(&mut session, "t_skip");
+    }
+}
+
+/// A cursor goes on with what it knows while everything it read is replaced.
+fn open_cursor(database: &Database) {
+    let mut session = database.session();
+    table(&mut session, "pages_per_range = 1");
+    let mut reader = database.session();
+    reader.run("BEGIN; SET LOCAL enable_seqscan = off");
+    reader.run("DECLARE c CURSOR FOR SELECT id FROM t WHERE k IN (5, 500, 900, 1500, 1999)");
+    let first = reader.column("FETCH 1 FROM c");
+    session.run("UPDATE t SET k = k + 10000 WHERE id <= 1000");
+    session.run("SELECT skip_summarize('t_skip')");
+    session.run("INSERT INTO t (k) SELECT 500 FROM generate_series(1, 500)");
+    session.run("VACUUM t");
+    let rest = reader.column("FETCH ALL FROM c");
+    let mut all = [first, rest].concat();
+    all.sort_by_key(|id| id.parse::<u32>().expect("a number"));
+    assert_eq!(all, ["5", "500", "900", "1500", "1999"]);
+    reader.run("COMMIT");
+    sound(&mut session, "t_skip");
+}
+
+/// Maintenance cancelled anywhere leaves an index that is sound, and that the next maintenance completes.
+fn interrupted_maintenance(database: &Database) {
+    let mut session = database.session();
+    table(&mut session, "pages_per_range = 1, autosummarize = off");
+    let mut interrupted = 0;
+    for round in 0..25 {
+        session.run("INSERT INTO t (k, v) SELECT i, i FROM generate_series(1, 2000) i");
+        session.run(&format!("UPDATE t SET k = k + 1 WHERE id % 41 = {round}"));
+        session.run(&format!("SET statement_timeout = '{}ms'", 1 + round % 9));
+        let sql = if round % 3 == 0 { "VACUUM t" } else { "SELECT skip_summarize('t_skip')" };
+        if let Err(error) = session.try_rows(sql) {
+            let code = error.as_db_error().map(|error| error.code().code().to_owned());
+            assert_eq!(code.as_deref(), Some("57014"), "{error:?}");
+            interrupted += 1;
+        }
+        session.run("RESET statement_timeout");
+        for key in [1, 777, 2000, 2001, 5000] {
+            same(&mut session, "t", &Question::using("t_skip", format!("k = {key}")));
+        }
+        sound(&mut session, "t_skip");
+    }
+    println!("{interrupted} of 25 maintenance runs were interrupted");
+    session.run("SELECT skip_summarize('t_skip')");
+    let open = session.number("SELECT max(ranges - summarized) FROM skip_index_info('t_skip')");
+    assert!(open <= 1.0, "{open} ranges have no filter after a complete run");
+    settled(&mut session);
+}
+
+/// Two transactions that each insert what the other found missing cannot both commit, even though the index made
+/// both read nothing of the table.
+fn serializable(database: &Database) {
+    let mut session = database.session();
+    table(&mut session, "pages_per_range = 1");
+    let (mut one, mut two) = (database.session(), database.session());
+    for (session, key) in [(&mut one, 70001), (&mut two, 70002)] {
+        session.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL enable_seqscan = off");
+        let sql = format!("SELECT count(*) FROM t WHERE k = {key}");
+        assert!(session.plan(&sql).contains("t_skip"));
+        assert_eq!(session.one(&sql), "0");
+    }
+    let mut outcomes = Vec::new();
+    for (session, key) in [(&mut one, 70002), (&mut two, 70001)] {
+        outcomes.push(session.try_rows(&format!("INSERT INTO t (k) VALUES ({key})")));
+    }
+    outcomes.push(one.try_rows("COMMIT"));
+    outcomes.push(two.try_rows("COMMIT"));
+    let failed = outcomes.into_iter().filter_map(Result::err);
+    let codes: Vec<_> =
+        failed.filter_map(|error| Some(error.as_db_error()?.code().code().to_owned())).collect();
+    assert!(codes.contains(&"40001".to_owned()), "a write skew went unnoticed: {codes:?}");
+}

@@ -1,0 +1,242 @@
+//! Damaged pages: the server never crashes, no query gives fewer rows, the error names the index and its remedy, the
+//! verifier finds it, and REINDEX mends it.
+//!
+//! Every block of an index, whatever its kind, is damaged in every way: each case has a copy of the index of its own,
+//! so that one restart serves them all. The server has data checksums off: what is found, the extension finds.
+use crate::shared::{self, alone};
+use fastrand::Rng;
+use libtest_mimic::Trial;
+use pg_skip_tests::server::Server;
+use pg_skip_tests::session::Session;
+use pg_skip_tests::{cases, seed};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PAGE: usize = 8192;
+
+pub fn trials() -> Vec<Trial> {
+    vec![alone("damage::no_crash_and_no_row_lost", no_crash_and_no_row_lost)]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Damage {
+    /// One bit of the part of the page that is in use.
+    Flip,
+    /// A stretch of random bytes after the header.
+    Garbage,
+    /// All of the page random, header and all.
+    Noise,
+    /// A page of zeros, as a lost write leaves it.
+    Zero,
+    /// Another page of the same index, intact in itself.
+    Swap,
+    /// The page of another index, intact in itself.
+    Foreign,
+    /// The file ends before this page.
+    Truncate,
+}
+
+const ALL: [Damage; 7] = [
+    Damage::Flip,
+    Damage::Garbage,
+    Damage::Noise,
+    Damage::Zero,
+    Damage::Swap,
+    Damage::Foreign,
+    Damage::Truncate,
+];
+
+/// One table with one damaged index.
+struct Case {
+    table: String,
+    damage: Damage,
+    block: usize,
+    file: PathBuf,
+}
+
+fn no_crash_and_no_row_lost() {
+    let server = Server::start(&["full_page_writes=off"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    make(&mut session, "model", 1);
+    let blocks = session.number("SELECT pg_relation_size('model_skip') / 8192") as usize;
+    let mut rng = Rng::with_seed(seed());
+    // Every block in every way where there are few; at random where there are many.
+    let mut chosen: Vec<(usize, Damage)> =
+        (0..blocks).flat_map(|block| ALL.map(|damage| (block, damage))).collect();
+    rng.shuffle(&mut chosen);
+    chosen.sort_by_key(|&(block, _)| block > 2); // meta and its neighbours are always among them
+    chosen.truncate(cases(90));
+    let cases: Vec<Case> = (chosen.into_iter().enumerate())
+        .map(|(number, (block, damage))| {
+            let table = format!("t{number}");
+            make(&mut session, &table, number as u32 + 2);
+            let file = session.one(&format!("SELECT pg_relation_filepath('{table}_skip')"));
+            Case { table, damage, block, file: server.data().join(file) }
+        })
+        .collect();
+    let foreign = server.data().join(session.one("SELECT pg_relation_filepath('model_skip')"));
+    drop(session);
+    server.stop();
+    // What a page is replaced with may be what it was: the same rows make the same filters.
+    let cases: Vec<Case> = cases.into_iter().filter(|case| damage(case, &foreign, &mut rng)).collect();
+    server.restart();
+    let mut tally = BTreeMap::new();
+    let mut problems = Vec::new();
+    let mut session = server.connect("skip_template");
+    for case in &cases {
+        let problem = examine(&mut session, case, &mut tally);
+        problems.extend(problem.map(|text| format!("{:?} of block {}: {text}", case.damage, case.block)));
+        if session.0.is_closed() {
+            panic!("{:?} of block {} crashed the server\n{}", case.damage, case.block, server.log_end());
+        }
+    }
+    println!("{} damaged indexes of {blocks} blocks: {tally:?}", cases.len());
+    assert!(problems.is_empty(), "seed {}\n{}", seed(), problems.join("\n"));
+    drop(session);
+    server.finish();
+}
+
+/// A table with an index that has every kind of page: segments of two builds, and a delta that is not folded in.
+fn make(session: &mut Session, name: &str, salt: u32) {
+    session.run(&format!(
+        "CREATE TABLE {name} (id int, a int, b text, filler text DEFAULT repeat('x', 700)) WITH (fillfactor = 60);
+         INSERT INTO {name} SELECT i, i, CASE WHEN i % 3 > 0 THEN md5('{salt} ' || i) END FROM generate_series(1, 400) i;
+         CREATE INDEX {name}_skip ON {name} USING skip (a, b)
+            WITH (pages_per_range = 2, autosummarize = off, delta_limit = 4096);
+         INSERT INTO {name} SELECT i, i, i FROM generate_series(401, 700) i;
+         SELECT skip_summarize('{name}_skip');
+         UPDATE {name} SET a = a + 1000, b = b || 'x' WHERE id % 9 = 0"
+    ));
+}
+
+/// Damages the file; false if that changes nothing.
+fn damage(case: &Case, foreign: &Path, rng: &mut Rng) -> bool {
+    let sound = fs::read(&case.file).expect("the index's file");
+    let mut bytes = sound.clone();
+    let (from, count) = (case.block * PAGE, bytes.len() / PAGE);
+    assert!(case.block < count, "{} has {count} blocks", case.table);
+    let page = &mut bytes[from..from + PAGE];
+    let word = |at: usize| usize::from(u16::from_le_bytes([page[at], page[at + 1]]));
+    let (lower, special) = (word(12).clamp(32, PAGE), word(16).clamp(32, PAGE - 1));
+    match case.damage {
+        Damage::Flip => {
+            // Past the header, of which PostgreSQL checks some itself; the hole in the middle holds nothing.
+            let used: Vec<usize> = (24..lower).chain(special..PAGE).collect();
+            page[*rng.choice(&used).expect("not empty")] ^= 1 << rng.u32(..8);
+        }
+        Damage::Garbage => {
+            let at = rng.usize(24..lower.max(25));
+            let length = rng.usize(1..200).min(PAGE - at);
+            page[at..at + length].fill_with(|| rng.u8(..));
+            page[at] ^= 1; // different at least there
+        }
+        Damage::Noise => page.fill_with(|| rng.u8(..)),
+        Damage::Zero => page.fill(0),
+        Damage::Swap => {
+            let other = (case.block + 1 + rng.usize(..count.max(2) - 1)) % count;
+            let other = bytes[other * PAGE..(other + 1) * PAGE].to_vec();
+            bytes[from..from + PAGE].copy_from_slice(&other);
+        }
+        Damage::Foreign => {
+            let foreign = fs::read(foreign).expect("the other index's file");
+            let at = from.min(foreign.len() - PAGE);
+            page.copy_from_slice(&foreign[at..at + PAGE]);
+        }
+        Damage::Truncate => bytes.truncate(from),
+    }
+    fs::write(&case.file, &bytes).expect("writing the index's file");
+    bytes != sound
+}
+
+/// Asks for rows by the damaged index, writes, verifies, mends: what is wrong with that.
+fn examine(session: &mut Session, case: &Case, tally: &mut BTreeMap<String, usize>) -> Option<String> {
+    let table = &case.table;
+    let mut count = |what: &str| *tally.entry(what.into()).or_default() += 1;
+    session.run("SET enable_seqscan = off; SET enable_bitmapscan = on");
+    let mut conditions: Vec<String> = [
+        "b IS NULL",
+        "a IN (1, 2, 3, 444, 1009, 9999)",
+        "a = ANY ('{5, 6, 500}') AND b IS NOT NULL",
+        "a = -1",
+        "a IS NULL",
+    ]
+    .map(str::to_owned)
+    .into();
+    for row in session.rows(&format!("SELECT a, quote_literal(b) FROM {table} WHERE (id % 37 = 1) IS TRUE")) {
+        conditions.extend(row[0].iter().map(|a| format!("a = {a}")));
+        conditions.extend(row[1].iter().map(|b| format!("b = {b}")));
+    }
+    let mut seen = false;
+    for condition in conditions {
+        match session.try_rows(&format!("SELECT id FROM {table} WHERE {condition} ORDER BY id")) {
+            Ok(rows) => {
+                let plain = format!("SELECT id FROM {table} WHERE ({condition}) IS TRUE ORDER BY id");
+                let expected = session.rows(&plain);
+                if rows != expected {
+                    return Some(format!("{condition} gives {rows:?} instead of {expected:?}"));
+                }
+            }
+            Err(error) => {
+                seen = true;
+                if let Some(problem) = unfit(&error, case) {
+                    return Some(problem);
+                }
+            }
+        }
+    }
+    count(if seen { "refused to answer" } else { "right all the same" });
+    // The verifier sees it even where no question came across it.
+    match session.try_rows(&format!("SELECT block, problem FROM skip_index_verify('{table}_skip')")) {
+        Ok(rows) if !rows.is_empty() => count("found by the verifier"),
+        Ok(_) => return Some("not found by skip_index_verify".into()),
+        Err(error) => {
+            count("found by the verifier, as an error");
+            if let Some(problem) = unfit(&error, case) {
+                return Some(format!("skip_index_verify: {problem}"));
+            }
+        }
+    }
+    // Whatever changes the index now may refuse, but not lose rows, and not crash.
+    for sql in [
+        format!("INSERT INTO {table} VALUES (2000, 2000, 'new')"),
+        format!("UPDATE {table} SET a = 2001 WHERE (id = 5) IS TRUE"),
+        format!("SELECT skip_summarize('{table}_skip')"),
+        format!("SELECT * FROM skip_index_info('{table}_skip')"),
+        format!("SELECT * FROM skip_index_segments('{table}_skip')"),
+        format!("VACUUM {table}"),
+    ] {
+        if let Some(problem) = session.try_rows(&sql).err().and_then(|error| unfit(&error, case)) {
+            return Some(format!("{sql}: {problem}"));
+        }
+    }
+    for id in [2000, 2001, 100] {
+        let plain = session.rows(&format!("SELECT id FROM {table} WHERE (a = {id}) IS TRUE"));
+        if let Ok(rows) = session.try_rows(&format!("SELECT id FROM {table} WHERE a = {id}"))
+            && rows != plain
+        {
+            return Some(format!("after changes a = {id} gives {rows:?} instead of {plain:?}"));
+        }
+    }
+    session.run(&format!("REINDEX INDEX {table}_skip"));
+    let left = session.rows(&format!("SELECT block, problem FROM skip_index_verify('{table}_skip')"));
+    (!left.is_empty()).then(|| format!("after REINDEX: {left:?}"))
+}
+
+/// What is wrong with an error about a damaged page.
+fn unfit(error: &postgres::Error, case: &Case) -> Option<String> {
+    let Some(db) = error.as_db_error() else { return Some(format!("not an answer: {error:?}")) };
+    let (code, message) = (db.code().code(), db.message());
+    // PostgreSQL reads the page before the extension does, and has its own word for a mad header or a short file.
+    let core = message.contains("invalid page in block") || message.contains("could not read block");
+    if code == "XX001" && core && matches!(case.damage, Damage::Noise | Damage::Truncate) {
+        return None;
+    }
+    let index = format!("{}_skip", case.table);
+    let hint = db.hint().unwrap_or_default();
+    let good = code == "XX002" && message.contains(&index) && hint.to_uppercase().contains("REINDEX");
+    // Which block it is may stand in the message or its detail.
+    let named = message.contains("block") || db.detail().is_some_and(|detail| detail.contains("block"));
+    (!good || !named).then(|| format!("an unfit error: {db:?}"))
+}

@@ -1,0 +1,364 @@
+//! Everything else that happens to a table and its indexes: kinds of tables and of indexes, rewrites, definitions,
+//! dump and restore, and the extension itself.
+use crate::shared::{Database, on_shared, server};
+use libtest_mimic::Trial;
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::server::must;
+use pg_skip_tests::session::Session;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("ddl::temporary_tables", temporary_tables),
+        on_shared("ddl::logged_and_unlogged", logged_and_unlogged),
+        on_shared("ddl::partitioned_tables", partitioned_tables),
+        on_shared("ddl::expressions_and_predicates", expressions_and_predicates),
+        on_shared("ddl::rewrites", rewrites),
+        on_shared("ddl::columns_come_and_go", columns_come_and_go),
+        on_shared("ddl::materialized_views", materialized_views),
+        on_shared("ddl::definitions_survive_a_dump", definitions_survive_a_dump),
+        on_shared("ddl::progress_phases", progress_phases),
+        on_shared("ddl::the_extension", the_extension),
+        on_shared("ddl::maintenance_work_mem_is_enough", maintenance_work_mem_is_enough),
+    ]
+}
+
+/// Asks for keys that are there, and one that is not, by the index, and verifies it.
+#[track_caller]
+fn works(session: &mut Session, table: &str, index: &str, column: &str) {
+    for key in [1, 7, 500, 999, 1000, 424_242] {
+        same(session, table, &Question::using(index, format!("{column} = {key}")));
+    }
+    same(session, table, &Question::using(index, format!("{column} IN (3, 400, 800, -5)")));
+    sound(session, index);
+}
+
+const ROWS: &str = "SELECT i, i % 1001 FROM generate_series(1, 5000) i";
+
+fn temporary_tables(database: &Database) {
+    let mut session = database.session();
+    for end in ["PRESERVE ROWS", "DELETE ROWS", "DROP"] {
+        session.run("BEGIN");
+        session.run(&format!("CREATE TEMP TABLE t (id int, k int) ON COMMIT {end}"));
+        session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)");
+        session.run(&format!("INSERT INTO t {ROWS}"));
+        works(&mut session, "t", "t_skip", "k");
+        session.run("COMMIT");
+        if end == "DROP" {
+            continue;
+        }
+        for _ in 0..3 {
+            session.run("BEGIN");
+            works(&mut session, "t", "t_skip", "k");
+            session.run(&format!("INSERT INTO t {ROWS}"));
+            session.run("SELECT skip_summarize('t_skip')");
+            works(&mut session, "t", "t_skip", "k");
+            session.run("COMMIT");
+        }
+        if end == "DELETE ROWS" {
+            let blocks = session.number("SELECT pg_relation_size('t_skip') / 8192");
+            assert!(blocks <= 8.0, "an empty index has {blocks} blocks, made anew at every commit");
+        }
+        session.run("VACUUM t");
+        session.run("DROP TABLE t");
+    }
+}
+
+fn logged_and_unlogged(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE UNLOGGED TABLE t (id int, k int)");
+    session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)");
+    session.run(&format!("INSERT INTO t {ROWS}"));
+    for step in [
+        "VACUUM t",
+        "ALTER TABLE t SET LOGGED",
+        "SELECT skip_summarize('t_skip')",
+        "ALTER TABLE t SET UNLOGGED",
+        "REINDEX TABLE t",
+        "TRUNCATE t",
+    ] {
+        session.run(step);
+        works(&mut session, "t", "t_skip", "k");
+        session.run(&format!("INSERT INTO t {ROWS}"));
+        works(&mut session, "t", "t_skip", "k");
+    }
+}
+
+fn partitioned_tables(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int) PARTITION BY RANGE (id);
+         CREATE TABLE t_a PARTITION OF t FOR VALUES FROM (0) TO (2000);
+         CREATE TABLE t_b PARTITION OF t FOR VALUES FROM (2000) TO (4000)",
+    );
+    session.run(
+        "CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1, false_positive_rate = 0.001)",
+    );
+    session.run("CREATE TABLE t_c PARTITION OF t DEFAULT");
+    session.run(&format!("INSERT INTO t {ROWS}"));
+    // A partition that has its index already, and one that gets it when it is attached.
+    session.run("CREATE TABLE t_d (k int, gone text, id int); ALTER TABLE t_d DROP COLUMN gone");
+    session.run("INSERT INTO t_d SELECT i % 1001, i FROM generate_series(10000, 12000) i");
+    session.run("CREATE INDEX ON t_d USING skip (k) WITH (pages_per_range = 2)");
+    session.run("ALTER TABLE t ATTACH PARTITION t_d FOR VALUES FROM (10000) TO (20000)");
+    let ask = |session: &mut Session| {
+        for key in [0, 1, 500, 1000, 5000] {
+            for index in ["t_a_k_idx", "t_b_k_idx", "t_c_k_idx", "t_d_k_idx"] {
+                same(session, "t", &Question::using(index, format!("k = {key}")));
+            }
+            same(session, "t", &Question::using("t_a_k_idx", format!("k = {key} AND id < 100")));
+        }
+        for index in ["t_a_k_idx", "t_b_k_idx", "t_c_k_idx", "t_d_k_idx"] {
+            sound(session, index);
+        }
+    };
+    ask(&mut session);
+    session.run("UPDATE t SET id = id + 2000 WHERE id < 1000"); // rows move between partitions
+    ask(&mut session);
+    session.run("VACUUM t");
+    session.run("REINDEX INDEX t_skip");
+    ask(&mut session);
+    let options = "SELECT reloptions FROM pg_class WHERE relname = 't_c_k_idx'";
+    assert_eq!(session.one(options), "{pages_per_range=1,false_positive_rate=0.001}");
+    session.run("ALTER TABLE t DETACH PARTITION t_d; DROP TABLE t_b");
+    same(&mut session, "t_d", &Question::using("t_d_k_idx", "k = 5"));
+    session.run("CREATE INDEX only_skip ON ONLY t USING skip (id)");
+    session.run("DROP TABLE t");
+}
+
+fn expressions_and_predicates(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (id int, k int, v text, j jsonb)");
+    session.run(
+        "INSERT INTO t SELECT i, i % 1001, 'Name ' || i % 700, jsonb_build_object('a', i % 50, 'b', 'x' || i % 9)
+         FROM generate_series(1, 5000) i",
+    );
+    session.run("CREATE INDEX t_lower ON t USING skip (lower(v), (k + 1)) WITH (pages_per_range = 1)");
+    session.run("CREATE INDEX t_json ON t USING skip ((j ->> 'b'), (j -> 'a')) WITH (pages_per_range = 1)");
+    session.run(
+        "CREATE INDEX t_part ON t USING skip (k) WITH (pages_per_range = 1) WHERE v IS NOT NULL AND id > 100",
+    );
+    session.run("CREATE INDEX t_all ON t USING skip (id, k, v, j) WITH (pages_per_range = 2)");
+    let ask = |session: &mut Session| {
+        for (index, predicate) in [
+            ("t_lower", "lower(v) = 'name 5'"),
+            ("t_lower", "lower(v) IN ('name 5', 'NAME 6') AND k + 1 = 6"),
+            ("t_lower", "k + 1 IS NULL"),
+            ("t_json", "j ->> 'b' = 'x3'"),
+            ("t_json", "j -> 'a' = '7'"),
+            ("t_part", "k = 7 AND v IS NOT NULL AND id > 100"),
+            ("t_part", "k = 7 AND v = 'Name 7' AND id > 200"),
+            ("t_all", "v = 'Name 7' AND j = '{\"a\": 7, \"b\": \"x7\"}'"),
+            ("t_all", "id = 77 AND k = 77"),
+            ("t_all", "j = '{\"b\": \"x7\", \"a\": 7.0}'"),
+        ] {
+            same(session, "t", &Question::using(index, predicate));
+        }
+        same(session, "t", &Question::any("k = 7 AND id > 50"));
+        for index in ["t_lower", "t_json", "t_part", "t_all"] {
+            sound(session, index);
+        }
+    };
+    ask(&mut session);
+    session.run("UPDATE t SET v = NULL WHERE id % 5 = 0");
+    session.run("UPDATE t SET v = 'NAME 5', j = NULL WHERE id % 17 = 0");
+    session.run("INSERT INTO t SELECT i, i % 1001, 'new', NULL FROM generate_series(5001, 6000) i");
+    ask(&mut session);
+    session.run("DELETE FROM t WHERE id % 3 = 0");
+    session.run("VACUUM t");
+    for index in ["t_lower", "t_json", "t_part", "t_all"] {
+        session.run(&format!("SELECT skip_summarize('{index}')"));
+    }
+    ask(&mut session);
+}
+
+fn rewrites(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (id int, k int, v text)");
+    session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)");
+    session.run("CREATE INDEX t_order ON t ((md5(id::text)))");
+    session.run(&format!("INSERT INTO t {ROWS}"));
+    for step in [
+        "VACUUM FULL t",
+        "CLUSTER t USING t_order",
+        "ALTER TABLE t ALTER COLUMN k TYPE bigint",
+        "ALTER TABLE t ALTER COLUMN id TYPE bigint",
+        "ALTER TABLE t ALTER COLUMN v TYPE varchar(50)",
+        "REINDEX TABLE t",
+        "REINDEX TABLE CONCURRENTLY t",
+        "REINDEX INDEX CONCURRENTLY t_skip",
+        "ALTER TABLE t ALTER COLUMN k TYPE numeric",
+        "ALTER TABLE t ALTER COLUMN k TYPE int USING k::int",
+        "ALTER TABLE t ADD COLUMN r float8 DEFAULT random()",
+        "ALTER TABLE t RENAME COLUMN k TO kk; ALTER TABLE t RENAME COLUMN kk TO k",
+        "ALTER INDEX t_skip RENAME TO t_skip2; ALTER INDEX t_skip2 RENAME TO t_skip",
+        "TRUNCATE t",
+        "BEGIN; TRUNCATE t; INSERT INTO t SELECT 1, 1; ROLLBACK",
+        "BEGIN; CREATE TABLE other AS SELECT 1; TRUNCATE t; INSERT INTO t SELECT 1, 1; TRUNCATE t; COMMIT",
+    ] {
+        session.run(step);
+        works(&mut session, "t", "t_skip", "k");
+        session.run(&format!("INSERT INTO t {ROWS}"));
+        works(&mut session, "t", "t_skip", "k");
+    }
+    // A rebuild that is rolled back leaves the old index.
+    session.run("BEGIN; ALTER TABLE t ALTER COLUMN k TYPE text; ROLLBACK");
+    works(&mut session, "t", "t_skip", "k");
+    session.run("BEGIN; DROP INDEX t_skip; ROLLBACK");
+    works(&mut session, "t", "t_skip", "k");
+}
+
+fn columns_come_and_go(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (a text, id int, b int, k int, c int)");
+    session.run("INSERT INTO t SELECT 'a', i, i, i % 1001, i FROM generate_series(1, 5000) i");
+    session.run("CREATE INDEX t_skip ON t USING skip (k, c) WITH (pages_per_range = 1)");
+    session.run("ALTER TABLE t DROP COLUMN a, DROP COLUMN b");
+    works(&mut session, "t", "t_skip", "k");
+    session
+        .run("ALTER TABLE t ADD COLUMN d int DEFAULT 7, ADD COLUMN e text DEFAULT 'seven', ADD COLUMN f int");
+    session.run("CREATE INDEX t_new ON t USING skip (d, e, f) WITH (pages_per_range = 1)");
+    session.run("INSERT INTO t (id, k, d) SELECT i, i, i FROM generate_series(1, 1001) i");
+    for predicate in ["d = 7", "d = 8", "e = 'seven'", "e = 'six'", "f IS NULL", "f IS NOT NULL", "f = 1"] {
+        same(&mut session, "t", &Question::using("t_new", predicate));
+    }
+    works(&mut session, "t", "t_skip", "k");
+    session.run("ALTER TABLE t DROP COLUMN c");
+    let left = session.one("SELECT to_regclass('t_skip') IS NULL");
+    assert_eq!(left, "t", "an index goes with its column");
+    sound(&mut session, "t_new");
+}
+
+fn materialized_views(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (id int, k int)");
+    session.run(&format!("INSERT INTO t {ROWS}"));
+    session.run("CREATE MATERIALIZED VIEW m AS SELECT * FROM t");
+    session.run(
+        "CREATE INDEX m_skip ON m USING skip (k) WITH (pages_per_range = 1); CREATE UNIQUE INDEX ON m (id)",
+    );
+    works(&mut session, "m", "m_skip", "k");
+    session.run("UPDATE t SET k = k + 1");
+    session.run("REFRESH MATERIALIZED VIEW CONCURRENTLY m");
+    works(&mut session, "m", "m_skip", "k");
+    session.run("REFRESH MATERIALIZED VIEW m");
+    works(&mut session, "m", "m_skip", "k");
+}
+
+fn definitions_survive_a_dump(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (id int, k int, v text)");
+    session.run(&format!("INSERT INTO t {ROWS}"));
+    session.run(
+        "CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = '0.001'), lower(v))
+         WITH (pages_per_range = 3, false_positive_rate = 1e-05, autosummarize = off, delta_limit = 256) WHERE id > 0",
+    );
+    let definition = "SELECT pg_get_indexdef('t_skip'::regclass)";
+    let before = session.one(definition);
+    for part in [
+        "USING skip",
+        "int4_skip_ops",
+        "0.001",
+        "pages_per_range",
+        "1e-05",
+        "autosummarize",
+        "delta_limit",
+        "WHERE",
+    ] {
+        assert!(before.contains(part), "{part} is not in {before}");
+    }
+    session.run("DROP INDEX t_skip");
+    session.run(&before);
+    assert_eq!(session.one(definition), before);
+    let rate = "SELECT false_positive_rate FROM skip_index_info('t_skip') ORDER BY attnum LIMIT 1";
+    assert_eq!(session.number(rate), 0.001, "the column's own rate goes before the index's");
+    let copy = format!("{}_copy", database.name);
+    let script = server().data().join("dump.sql");
+    must(server().client("pg_dump").arg("-f").arg(&script).arg(&database.name));
+    session.run(&format!("CREATE DATABASE {copy} TEMPLATE template0"));
+    must(
+        server()
+            .client("psql")
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f"])
+            .arg(&script)
+            .arg(&copy),
+    );
+    let mut restored = server().connect(&copy);
+    assert_eq!(restored.one(definition), before);
+    same(&mut restored, "t", &Question::using("t_skip", "k = 5 AND id > 0"));
+    sound(&mut restored, "t_skip");
+}
+
+fn progress_phases(database: &Database) {
+    let mut session = database.session();
+    let phases = session.column(
+        "SELECT pg_indexam_progress_phasename(a.oid, n) FROM pg_am a, generate_series(1, 20) n
+         WHERE amname = 'skip' AND pg_indexam_progress_phasename(a.oid, n) IS NOT NULL",
+    );
+    assert!(phases.len() >= 2, "only {phases:?}");
+    // While an index is built, its progress can be seen: slowly, by an expression that takes its time.
+    session.run(
+        "CREATE FUNCTION slow(k int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+            'BEGIN IF k % 200 = 0 THEN PERFORM pg_sleep(0.02); END IF; RETURN k; END';
+         CREATE TABLE t (k int, filler text DEFAULT repeat('x', 500))",
+    );
+    session.run("INSERT INTO t SELECT generate_series(1, 10000)");
+    let mut watcher = database.session();
+    let seen = std::thread::scope(|scope| {
+        let build = scope.spawn(|| {
+            session.run("CREATE INDEX t_skip ON t USING skip (slow(k)) WITH (pages_per_range = 1)")
+        });
+        let mut seen = Vec::new();
+        while !build.is_finished() {
+            seen.extend(
+                watcher.rows("SELECT phase, blocks_total, blocks_done FROM pg_stat_progress_create_index"),
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        seen
+    });
+    let own = |phase: &str| phases.iter().any(|name| phase == format!("building index: {name}"));
+    assert!(seen.iter().any(|row| row[0].as_deref().is_some_and(own)), "phases {phases:?}, seen {seen:?}");
+    let done = |row: &Vec<Option<String>>| row[2].as_ref().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    assert!(seen.iter().map(done).max() > Some(0), "blocks done: {seen:?}");
+}
+
+fn the_extension(database: &Database) {
+    let mut session = database.session();
+    // Every object is explained where psql shows it; operator families stand behind their classes.
+    let silent = session.column(
+        "SELECT pg_describe_object(d.classid, d.objid, 0) FROM pg_depend d
+         JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+         WHERE extname = 'pg_skip' AND deptype = 'e' AND d.classid <> 'pg_opfamily'::regclass
+            AND obj_description(d.objid, d.classid::regclass::text::name) IS NULL
+         ORDER BY 1",
+    );
+    assert!(silent.is_empty(), "without a comment: {silent:?}");
+    session.run("CREATE TABLE t (id int, k int); CREATE INDEX t_skip ON t USING skip (k)");
+    let error = session.error("DROP EXTENSION pg_skip");
+    assert_eq!(error.code().code(), "2BP01", "{error:?}");
+    session.run("DROP EXTENSION pg_skip CASCADE");
+    assert_eq!(session.one("SELECT to_regclass('t_skip') IS NULL"), "t");
+    session.run("CREATE SCHEMA elsewhere; CREATE EXTENSION pg_skip SCHEMA elsewhere");
+    session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)");
+    session.run(&format!("INSERT INTO t {ROWS}"));
+    session.run("VACUUM t"); // with a search_path that does not have the schema
+    session.run("SET search_path = elsewhere, public");
+    works(&mut session, "t", "t_skip", "k");
+}
+
+/// The least memory for a build of the widest ranges at the lowest rate.
+fn maintenance_work_mem_is_enough(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (id int, k int, u uuid)");
+    session.run("INSERT INTO t SELECT i, i % 1001, md5(i::text)::uuid FROM generate_series(1, 100000) i");
+    session.run("SET maintenance_work_mem = '1MB'");
+    for options in [
+        "pages_per_range = 131072, false_positive_rate = 1e-9",
+        "pages_per_range = 1, false_positive_rate = 1e-9",
+    ] {
+        session.run(&format!("CREATE INDEX t_skip ON t USING skip (k, u) WITH ({options})"));
+        works(&mut session, "t", "t_skip", "k");
+        same(&mut session, "t", &Question::using("t_skip", "u = md5('777')::uuid"));
+        session.run("DROP INDEX t_skip");
+    }
+}

@@ -1,0 +1,65 @@
+//! The documentation's examples run: each file's SQL blocks, in order, in one session of a fresh database.
+//!
+//! A block is left out by writing `sql ignore` at its head. psql runs the blocks, with all other lines blank, so that
+//! it names the documentation's own lines when it fails.
+use crate::shared::{Database, on_shared, server};
+use libtest_mimic::Trial;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub fn trials() -> Vec<Trial> {
+    vec![on_shared("docs::examples_run", examples_run)]
+}
+
+fn examples_run(database: &Database) {
+    let mut problems = Vec::new();
+    for (number, file) in files().into_iter().enumerate() {
+        let text = fs::read_to_string(&file).expect("a documentation file");
+        let Some(script) = script(&text) else { continue };
+        // Where the examples make the extension themselves they must find a database without it.
+        let makes_it = script.to_lowercase().contains("create extension pg_skip")
+            || script.to_lowercase().contains("create extension if not exists pg_skip");
+        let template = if makes_it { "template0" } else { "skip_template" };
+        let name = format!("{}_{number}", database.name);
+        database.session().run(&format!("CREATE DATABASE {name} TEMPLATE {template}"));
+        let path = server().data().join(file.file_name().expect("a name")).with_extension("md.sql");
+        fs::write(&path, script).expect("a script");
+        let mut psql = server().client("psql");
+        psql.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f"]).arg(&path).arg(&name);
+        let output = psql.output().expect("psql");
+        if !output.status.success() {
+            problems.push(format!("{}:\n{}", file.display(), String::from_utf8_lossy(&output.stderr)));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// README.md and docs/*.md of the workspace.
+fn files() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let docs =
+        fs::read_dir(root.join("docs")).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
+    let mut files: Vec<PathBuf> = docs.unwrap_or_default();
+    files.push(root.join("README.md"));
+    files.retain(|file| file.extension().is_some_and(|end| end == "md") && file.exists());
+    files.sort();
+    files
+}
+
+/// The text with all but its SQL blocks blanked; None if it has none.
+fn script(text: &str) -> Option<String> {
+    let (mut script, mut inside, mut any) = (String::new(), false, false);
+    for line in text.lines() {
+        let fence = line.trim_start();
+        if inside && fence.starts_with("```") {
+            inside = false;
+        } else if !inside && fence.starts_with("```sql") {
+            inside = fence.trim_end() == "```sql";
+            any |= inside;
+        } else if inside {
+            script.push_str(line);
+        }
+        script.push('\n');
+    }
+    any.then_some(script)
+}

@@ -1,0 +1,179 @@
+//! What the planner makes of the index: it is chosen where it helps and left where it does not, estimates are near
+//! the truth, and the ranges that survive are those of the rows and hardly any more.
+use crate::shared::{Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::session::Session;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("plans::index_or_not", index_or_not),
+        on_shared("plans::together_with_a_btree", together_with_a_btree),
+        on_shared("plans::surviving_ranges", surviving_ranges),
+        on_shared("plans::appended_table_is_merged", appended_table_is_merged),
+    ]
+}
+
+const ABSENT: &str = "'00000000-0000-0000-0000-00000000dead'";
+
+/// 300,000 rows: a random uuid, a value that is everywhere, and one that comes in stretches.
+fn big(session: &mut Session) {
+    session.run(
+        "CREATE TABLE big AS SELECT i AS id, md5(i::text)::uuid AS u, i % 5 AS everywhere, i / 1000 AS stretch
+         FROM generate_series(1, 300000) i",
+    );
+    session.run("CREATE INDEX big_skip ON big USING skip (u, everywhere, stretch)");
+    session.run("VACUUM ANALYZE big");
+}
+
+/// The estimated total cost and rows of a plan's top node.
+fn estimate(plan: &str) -> (f64, f64) {
+    let number = |start: &str, end: char| {
+        let (_, rest) = plan.split_once(start).expect("a plan");
+        rest.split(end).next().and_then(|text| text.parse::<f64>().ok()).expect("a number")
+    };
+    (number("..", ' '), number("rows=", ' '))
+}
+
+fn index_or_not(database: &Database) {
+    let mut session = database.session();
+    big(&mut session);
+    session.run("SET max_parallel_workers_per_gather = 0");
+    let (whole, _) = estimate(&session.plan("SELECT * FROM big WHERE (id = 1) IS TRUE"));
+    let chosen = |session: &mut Session, predicate: &str, limit: f64| {
+        let plan = session.plan(&format!("SELECT * FROM big WHERE {predicate}"));
+        assert!(plan.contains("big_skip"), "the index should serve {predicate}:\n{plan}");
+        let (cost, rows) = estimate(&plan);
+        assert!(cost < whole * limit, "{predicate} is estimated at {cost} of {whole}:\n{plan}");
+        rows
+    };
+    let rows = chosen(&mut session, &format!("u = {ABSENT}"), 0.05);
+    assert!(rows <= 10.0, "{rows} rows are expected of a key that is not there");
+    chosen(&mut session, "u = md5('77')::uuid", 0.1);
+    chosen(&mut session, &format!("u IN ({ABSENT}, '00000000-0000-0000-0000-00000000beef')"), 0.05);
+    let absent: Vec<_> = (0..100).map(|i| format!("'00000000-0000-0000-0000-0000000{i:05}'")).collect();
+    chosen(&mut session, &format!("u IN ({})", absent.join(", ")), 0.3);
+    chosen(&mut session, "stretch = 77", 0.2);
+    chosen(&mut session, "stretch = 77 AND everywhere = 3", 0.2);
+    chosen(&mut session, "u IS NULL", 0.05);
+    for predicate in
+        ["everywhere = 3", "everywhere IN (1, 2)", "u IS NOT NULL", "everywhere = 3 OR everywhere = 4"]
+    {
+        let plan = session.plan(&format!("SELECT * FROM big WHERE {predicate}"));
+        assert!(plan.contains("Seq Scan"), "{predicate} is in every range:\n{plan}");
+    }
+    // A plan that does not know the key counts on an average one.
+    session.run(
+        "SET plan_cache_mode = force_generic_plan; PREPARE generic(uuid) AS SELECT * FROM big WHERE u = $1",
+    );
+    let plan = session.plan(&format!("EXECUTE generic({ABSENT})"));
+    assert!(plan.contains("big_skip"), "{plan}");
+    session.run("RESET plan_cache_mode");
+    // Few buffers for all of it.
+    let sql = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING off) SELECT * FROM big WHERE u = {ABSENT}");
+    let plan = session.column(&sql).join("\n");
+    let (_, index) = plan.split_once("Bitmap Index Scan").expect("a bitmap scan");
+    let (_, buffers) = index.split_once("Buffers: shared ").expect("buffers");
+    let buffers =
+        buffers.lines().next().expect("a line").split(['=', ' ']).filter_map(|word| word.parse::<u32>().ok());
+    let buffers: u32 = buffers.sum();
+    assert!(buffers <= 64, "the consult takes {buffers} buffers:\n{plan}");
+}
+
+fn together_with_a_btree(database: &Database) {
+    let mut session = database.session();
+    big(&mut session);
+    session.run("CREATE INDEX big_btree ON big (id)");
+    let both = format!("u = {ABSENT} OR id = 77");
+    session.run("SET enable_seqscan = off; SET enable_indexscan = off");
+    let plan = session.plan(&format!("SELECT * FROM big WHERE {both}"));
+    assert!(plan.contains("BitmapOr") && plan.contains("big_skip") && plan.contains("big_btree"), "{plan}");
+    session.run("RESET enable_seqscan; RESET enable_indexscan");
+    for predicate in [
+        both.as_str(),
+        "u = md5('77')::uuid OR id = 78",
+        "u = md5('77')::uuid AND id = 77",
+        "stretch = 20 AND id BETWEEN 20300 AND 20310",
+        "(stretch = 20 OR stretch = 30) AND id % 100 = 7",
+        "stretch IN (20, 30) AND id IN (20300, 30300, 40300)",
+        "id < 1000 AND everywhere = 3 OR u = md5('299999')::uuid",
+    ] {
+        same(&mut session, "big", &Question::any(predicate));
+    }
+}
+
+/// The ranges that `skip_matching_ranges` gives are the rows' and few others: as few as the index expects.
+fn surviving_ranges(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t AS SELECT i AS id, md5(i::text)::uuid AS u, i AS k FROM generate_series(1, 200000) i;
+         CREATE INDEX t_skip ON t USING skip (u, k) WITH (pages_per_range = 4, false_positive_rate = 0.01)",
+    );
+    for (column, present, absent) in [("u", "md5(i::text)::uuid", "md5('-' || i)::uuid"), ("k", "i", "-i")] {
+        let info = session.rows(&format!(
+            "SELECT ranges, summarized, expected_false_positive_rate FROM skip_index_info('t_skip')
+             WHERE column_name = '{column}'"
+        ));
+        let number =
+            |at: usize| info[0][at].as_ref().and_then(|text| text.parse::<f64>().ok()).expect("a number");
+        let (ranges, summarized, expected) = (number(0), number(1), number(2));
+        assert!(ranges > 300.0 && ranges == summarized, "{summarized} of {ranges} ranges are summarized");
+        assert!(expected <= 0.012, "{column}: a rate of {expected} is expected for 0.01");
+        let missing = session.number(&format!(
+            "SELECT count(*) FROM generate_series(1, 200000, 997) i JOIN t ON t.id = i
+             WHERE (t.ctid::text::point)[0]::bigint / 4
+                NOT IN (SELECT skip_matching_ranges('t_skip', '{column}', {present}))"
+        ));
+        assert_eq!(missing, 0.0, "{column}: ranges of rows that are there are missing");
+        let keys = 200.0;
+        let found = session.number(&format!(
+            "SELECT count(*) FROM generate_series(1, {keys}) i, skip_matching_ranges('t_skip', '{column}', {absent})"
+        ));
+        let rate = found / (keys * ranges);
+        // Some 80,000 filters asked: five standard deviations are a tenth of the rate.
+        assert!(
+            rate < 0.0115,
+            "{column}: {rate} of the ranges match keys that are nowhere, {expected} expected"
+        );
+        assert!(rate > 0.003, "{column}: {rate} is too good for filters of 0.01, so they are too big");
+    }
+}
+
+/// A table grown by appends is looked up about as fast as one indexed afterwards, and its index is about as big.
+fn appended_table_is_merged(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (id int, u uuid)");
+    session.run("CREATE INDEX t_skip ON t USING skip (u) WITH (pages_per_range = 2)");
+    for round in 0..40 {
+        let first = round * 4000;
+        session.run(&format!(
+            "INSERT INTO t SELECT i, md5(i::text)::uuid FROM generate_series({first}, {first} + 3999) i"
+        ));
+        if round % 3 == 0 {
+            session.run(if round % 2 == 0 { "VACUUM t" } else { "SELECT skip_summarize('t_skip')" });
+        }
+    }
+    session.run("SELECT skip_summarize('t_skip')");
+    session.run("SELECT skip_summarize('t_skip')");
+    let state =
+        "SELECT segments, pg_relation_size('t_skip') / 8192, delta_entries FROM skip_index_info('t_skip')";
+    let numbers = |session: &mut Session| -> Vec<f64> {
+        let row = session.rows(state).remove(0);
+        row.into_iter().map(|text| text.and_then(|text| text.parse().ok()).expect("a number")).collect()
+    };
+    let grown = numbers(&mut session);
+    sound(&mut session, "t_skip");
+    session.run("REINDEX INDEX t_skip");
+    let fresh = numbers(&mut session);
+    assert!(grown[0] <= fresh[0] + 6.0, "{} segments by appends, {} when built at once", grown[0], fresh[0]);
+    assert!(
+        grown[1] <= 3.0 * fresh[1] + 8.0,
+        "{} blocks by appends, {} when built at once",
+        grown[1],
+        fresh[1]
+    );
+    assert_eq!(grown[2], 0.0, "the delta is folded in");
+    for key in [0, 3999, 80000, 159_999, 160_000] {
+        same(&mut session, "t", &Question::using("t_skip", format!("u = md5('{key}')::uuid")));
+    }
+}

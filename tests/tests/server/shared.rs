@@ -1,0 +1,150 @@
+//! The server that most tests share, and the watch over all of them.
+use libtest_mimic::{Failed, Trial};
+use pg_skip_tests::server::{Server, stop_all};
+use pg_skip_tests::session::Session;
+use pg_skip_tests::values;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A test that runs longer than this hangs.
+const LIMIT: Duration = Duration::from_secs(600);
+
+static SHARED: OnceLock<Mutex<Option<&'static Server>>> = OnceLock::new();
+static RUNNING: LazyLock<Mutex<HashMap<String, Instant>>> = LazyLock::new(Mutex::default);
+
+/// A mutex's content; that some test panicked holding it says nothing about the content here.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The shared server, started by whoever asks first.
+pub fn server() -> &'static Server {
+    let mut server = locked(SHARED.get_or_init(Mutex::default));
+    server.get_or_insert_with(|| {
+        let started = Box::leak(Box::new(Server::start(&[])));
+        prepare(started);
+        started
+    })
+}
+
+/// Makes the database `skip_template` with the extension: what a test's own database is copied from.
+pub fn prepare(server: &Server) {
+    server.connect("postgres").run("CREATE DATABASE skip_template");
+    server.connect("skip_template").run("CREATE EXTENSION pg_skip");
+}
+
+/// A database of a test's own on the shared server, with the extension.
+pub struct Database {
+    /// The test's name, as an identifier.
+    pub name: String,
+}
+
+impl Database {
+    /// Makes the database; `name` must be the test's.
+    #[track_caller]
+    pub fn new(name: &str) -> Self {
+        let name = name.replace(':', "_");
+        server().connect("postgres").run(&format!("CREATE DATABASE {name} TEMPLATE skip_template"));
+        Self { name }
+    }
+
+    /// One more session in it.
+    #[track_caller]
+    pub fn session(&self) -> Session {
+        server().connect(&self.name)
+    }
+}
+
+/// A test on the shared server: fails, with the end of the server's log, if the server crashed meanwhile.
+pub fn on_shared(name: &'static str, test: fn(&Database)) -> Trial {
+    timed(name, move || {
+        let server = server();
+        let from = server.log_length();
+        let outcome = catch_unwind(AssertUnwindSafe(|| test(&Database::new(name))));
+        let trouble = server.trouble(from);
+        match outcome {
+            Ok(()) if trouble.is_empty() => Ok(()),
+            Ok(()) => Err(format!("{}\n{}", trouble.join("\n"), server.log_end()).into()),
+            Err(panic) => {
+                let crashed = if trouble.is_empty() { String::new() } else { server.log_end() };
+                Err(format!("{}\n{}\n{crashed}", message(&*panic), trouble.join("\n")).into())
+            }
+        }
+    })
+}
+
+/// A test that starts its own servers, or needs none.
+pub fn alone(name: &'static str, test: fn()) -> Trial {
+    timed(name, move || catch_unwind(AssertUnwindSafe(test)).map_err(|panic| message(&*panic).into()))
+}
+
+/// Lets a panic say where it was, in one line; what it said is the test's message.
+pub fn quiet_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        if let Some(place) = panic.location() {
+            eprintln!("failure at {place}: {}", message(panic.payload()).lines().next().unwrap_or_default());
+        }
+    }));
+}
+
+/// What a panic said.
+pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+}
+
+fn timed(name: &'static str, test: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        locked(&RUNNING).insert(name.into(), Instant::now());
+        let outcome = test();
+        locked(&RUNNING).remove(name);
+        outcome
+    })
+}
+
+/// Ends the run, servers and all, when a test hangs.
+pub fn watch() {
+    std::thread::spawn(|| {
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+            let running = locked(&RUNNING);
+            if let Some((name, _)) = running.iter().find(|(_, since)| since.elapsed() > LIMIT) {
+                eprintln!("{name} hangs: it has been running for {LIMIT:?}");
+                if let Some(server) = *locked(SHARED.get_or_init(Mutex::default)) {
+                    eprintln!("{}", server.log_end());
+                }
+                stop_all();
+                std::process::exit(101);
+            }
+        }
+    });
+}
+
+/// Stops the shared server.
+pub fn stop() {
+    if let Some(server) = locked(SHARED.get_or_init(Mutex::default)).take() {
+        // An orderly stop is one more test, but one that has crashed is past it.
+        if server.trouble(0).is_empty() {
+            server.stop();
+        }
+    }
+}
+
+/// Runs tasks side by side; fails with what the first failing one said.
+#[track_caller]
+pub fn together(tasks: Vec<Box<dyn FnOnce() + Send + '_>>) {
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = tasks.into_iter().map(|task| scope.spawn(task)).collect();
+        threads.into_iter().map(|thread| thread.join()).collect()
+    });
+    let failures: Vec<_> =
+        outcomes.into_iter().filter_map(Result::err).map(|panic| message(&*panic)).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Prepares the types of `values::TYPES` in a session's database.
+pub fn prepare_types(session: &mut Session) {
+    session.run(values::PREPARE);
+}
