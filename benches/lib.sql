@@ -207,7 +207,7 @@ BEGIN
         (subject, variant, 'absent_pages', seen.pages),
         (subject, variant, 'consult_ms', seen.consult_ms),
         (subject, variant, 'consult_pages', seen.consult_pages),
-        (subject, variant, 'chosen', bench.takes_index(absent[1])::integer);
+        (subject, variant, 'chosen', CASE WHEN variant <> 'none' THEN bench.takes_index(absent[1])::integer END);
     seen := bench.explain(present, max_seconds);
     INSERT INTO bench.result VALUES
         (subject, variant, 'present_ms', bench.query_ms(present, max_seconds)),

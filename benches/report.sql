@@ -48,7 +48,7 @@ WITH none AS (SELECT * FROM bench.summary WHERE subject = :'subject' AND variant
          UNION ALL SELECT 8, 'append, autosummarize on: no index', 1.3, skip.append_s / none.append_s FROM skip, none)
 SELECT format('| %s | at most %s | %s | %s |', what,
               CASE WHEN bound < 1 THEN '1/' || round(1 / bound) ELSE to_char(bound, 'FM0.0') END,
-              CASE WHEN ratio < 1 THEN '1/' || to_char(1 / ratio, 'FM9990.0') ELSE to_char(ratio, 'FM990.00') END,
+              CASE WHEN bound < 1 AND ratio < 1 THEN '1/' || to_char(1 / ratio, 'FM9990.0') ELSE to_char(ratio, 'FM990.00') END,
               CASE WHEN ratio <= bound THEN 'met' ELSE '**not met**' END)
 FROM target
 ORDER BY place;

@@ -12,7 +12,7 @@ use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta};
 use crate::pg::error::or_raise;
 use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
-use crate::pg::{Rel, am, fail, memory, page};
+use crate::pg::{Rel, am, catalog, datum, fail, memory, page};
 use pgrx::PgSqlErrorCode;
 use skip_core::Sizing;
 use std::ffi::CStr;
@@ -35,6 +35,7 @@ pub fn phase_name(phase: i64) -> Option<&'static CStr> {
 pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     check_buildable(heap, index);
     let meta = new_meta(index);
+    let index = meta.bind(index);
     write_empty(index, &meta, Logging::AtEnd);
     let blocks = heap.blocks();
     am::progress_phase(PHASE_SCAN);
@@ -69,6 +70,7 @@ fn rows_behind(heap: Rel, meta: &Meta, blocks: u32, rows: f64) -> f64 {
 /// The init fork of an unlogged index: what an empty index looks like.
 pub fn build_empty(index: Rel) {
     let meta = new_meta(index);
+    let index = meta.bind(index);
     wal::append_init_page(index, META_BLOCK, meta.image());
     wal::append_init_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0));
 }
@@ -82,12 +84,32 @@ fn check_buildable(heap: Rel, index: Rel) {
             Some("skip indexes summarize ranges of heap blocks; use another index on this table.".into()),
         );
     }
+    for column in 0..index.key_columns() {
+        check_hashable(index, column);
+    }
     if index.blocks() != 0 {
         fail(
             PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
             format!("index \"{}\" already contains data", index.name()),
             None,
             None,
+        );
+    }
+}
+
+/// An operator class may lack its hash function, and one for any array or range says nothing of the elements: whether
+/// they can be hashed is asked now, not at the first row.
+fn check_hashable(index: Rel, column: usize) {
+    let class = index.column_class(column);
+    let hashable = datum::hash_function_of(class.family, class.input).is_some()
+        && (!catalog::is_polymorphic(class.input) || catalog::has_extended_hash(index.column_type(column)));
+    if !hashable {
+        let type_name = catalog::type_name(index.column_type(column));
+        fail(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
+            format!("could not identify an extended hash function for type {type_name}"),
+            Some(format!("Column \"{}\" of the index cannot be hashed.", index.column_name(column))),
+            Some("Index an expression of a type that can be hashed, or use an operator class with support function 1.".into()),
         );
     }
 }

@@ -53,6 +53,7 @@ pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, block: u32, offset: u16
 /// Puts the row's values into the delta; returns the number of delta pages, None if the filters had all.
 fn insert_into_delta(index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Option<u64>> {
     let meta = Meta::read(index)?;
+    let index = meta.bind(index);
     let mut entries = Vec::with_capacity(meta.columns.len());
     for (column, hasher) in hash::column_hashers(index, &meta).into_iter().enumerate() {
         // A column that this build hashes otherwise rules nothing out, so it needs no entries either.
@@ -113,7 +114,7 @@ fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
         let plan = Plan { logging: Logging::EachPage, partial: false, in_vacuum: false, progress: false };
         summarize::summarize_to(heap, index, &mut directory, end, plan)?;
         for column in 0..meta.columns.len() {
-            merge::merge_column(index, &mut directory, column as u16, MOST_MERGED_BLOCKS)?;
+            merge::merge_column(&mut directory, column as u16, MOST_MERGED_BLOCKS)?;
         }
         Ok(())
     })
@@ -123,6 +124,6 @@ fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
 fn fold_delta(index: Rel) -> Read<()> {
     let Some(_maintenance) = PageLock::try_take(index, MAINTENANCE) else { return Ok(()) };
     let (meta, directory) = upkeep::open(index)?;
-    fold::fold(index, &directory, meta.columns.len())?;
+    fold::fold(&directory, meta.columns.len())?;
     Ok(())
 }

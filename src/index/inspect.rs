@@ -96,6 +96,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
         }
     })?;
     let directory = Directory::open(index, &meta)?;
+    let index = directory.index();
     let ranges = i64::from(meta.ranges_in(target.table.blocks()));
     let mut rows = Vec::with_capacity(meta.columns.len());
     for (c, column) in meta.columns.iter().enumerate() {
@@ -164,6 +165,7 @@ fn skip_index_segments(
 fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
     let meta = Meta::read(index)?;
     let directory = Directory::open(index, &meta)?;
+    let index = directory.index();
     let mut rows = Vec::new();
     for column in 0..meta.columns.len() {
         for s in directory.segments(column as u16) {

@@ -66,6 +66,7 @@ pub fn fill_gaps(
     plan: Plan,
 ) -> Read<Summary> {
     let meta = Meta::read(index)?;
+    let index = meta.bind(index);
     let gaps = gaps(directory, meta.columns.len(), end);
     // Each stretch is scanned once for all columns that lack it.
     let mut edges: Vec<u32> = gaps.iter().flatten().flat_map(|&(from, to)| [from, to]).collect();

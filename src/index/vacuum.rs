@@ -50,13 +50,13 @@ fn skip_summarize(index: pg_sys::Oid) -> i64 {
 fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {
     let (_, mut directory) = upkeep::open(index)?;
     let meta = forget_behind_end(heap, index, &mut directory)?;
-    fold::fold(index, &directory, meta.columns.len())?;
-    let closed = close_open_ranges(heap, index, &directory, &meta, plan)?;
+    fold::fold(&directory, meta.columns.len())?;
+    let closed = close_open_ranges(heap, &directory, &meta, plan)?;
     let end = summarize::end_of_summarized(&meta, heap.blocks(), plan.partial);
     let mut summary = summarize::summarize_to(heap, index, &mut directory, end, plan)?;
     summary.ranges += closed;
     for column in 0..meta.columns.len() {
-        merge::merge_column(index, &mut directory, column as u16, u32::MAX)?;
+        merge::merge_column(&mut directory, column as u16, u32::MAX)?;
     }
     Ok(summary)
 }
@@ -80,7 +80,8 @@ fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Read<M
 
 /// Summarizes the ranges whose open bit is set, in place: first all bits, then the open bit is cleared. Returns
 /// the number of ranges closed.
-fn close_open_ranges(heap: Rel, index: Rel, directory: &Directory, meta: &Meta, plan: Plan) -> Read<u64> {
+fn close_open_ranges(heap: Rel, directory: &Directory, meta: &Meta, plan: Plan) -> Read<u64> {
+    let index = directory.index();
     let mut collector = None;
     let mut closed = 0;
     let blocks = heap.blocks();

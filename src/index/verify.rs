@@ -10,7 +10,7 @@ use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Directory, Segment};
 use crate::pages::layout::PageKind;
 use crate::pages::meta::Meta;
-use crate::pages::segment::{self, Bit, Fetch, Miss};
+use crate::pages::segment::{self, Fetch, Group, Miss};
 use crate::pages::upkeep::merge::not_recycled;
 use crate::pg::error::Read;
 use crate::pg::lock::{MAINTENANCE, PageLock};
@@ -18,7 +18,7 @@ use crate::pg::page::SharedPage;
 use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use skip_core::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
+use skip_core::{NULLS_SLICE, OPEN_SLICE};
 use std::collections::HashSet;
 
 /// Problems reported at most; a broken index has too many to be of use.
@@ -49,39 +49,57 @@ fn skip_index_verify(
 
 fn check_pages(index: Rel, problems: &mut Vec<Damage>) {
     let blocks = index.blocks();
-    for block in 0..blocks {
+    if blocks == 0 {
+        problems.push(Damage::new(0, "the index has no pages"));
+        return;
+    }
+    let meta = match Meta::read(index) {
+        Ok(meta) => meta,
+        Err(damage) => return problems.push(damage),
+    };
+    let index = meta.bind(index);
+    for block in 1..blocks {
         memory::check_for_interrupts();
         if let Err(damage) = SharedPage::read(index, block).any_view() {
             problems.push(damage);
         }
     }
-    if let Err(damage) = check_structure(index, blocks, problems) {
+    if let Err(damage) = check_structure(index, &meta, blocks, problems) {
         problems.push(damage);
     }
 }
 
-fn check_structure(index: Rel, blocks: u32, problems: &mut Vec<Damage>) -> Read<()> {
-    if blocks == 0 {
-        return Err(Damage::new(0, "the index has no pages"));
+fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Damage>) -> Read<()> {
+    let directory = Directory::open(index, meta)?;
+    let mut extents: Vec<(u32, u32, &str)> =
+        directory.pages().iter().map(|&b| (b, 1, "directory page")).collect();
+    for (first, count) in directory.free_extents() {
+        extents.push((first, count, "free extent"));
+        // What is free was a segment once: a page of zeros there was lost.
+        for block in first..first.saturating_add(count).min(blocks) {
+            if SharedPage::read(index, block).any_view().is_ok_and(|view| view.is_none()) {
+                problems.push(Damage::new(block, "the page is empty"));
+            }
+        }
     }
-    let meta = Meta::read(index)?;
-    let directory = Directory::open(index, &meta)?;
-    let mut extents: Vec<(u32, u32, &str)> = directory.pages().iter().map(|&b| (b, 1, "directory")).collect();
-    extents.extend(directory.free_extents().map(|(first, count)| (first, count, "free space")));
     for segment in directory.all_segments() {
         extents.push((segment.first_block, segment.blocks, "segment"));
-        if let Err(damage) = check_segment(index, &meta, &segment, blocks) {
+        if let Err(damage) = check_segment(index, meta, &segment, blocks) {
             problems.push(damage);
         }
     }
+    extents.extend(delta::spare_pages(index, meta)?.into_iter().map(|block| (block, 1, "spare page")));
     extents.push((crate::pages::meta::META_BLOCK, 1, "meta page"));
     extents.sort_unstable();
     for pair in extents.windows(2) {
-        if pair[0].0 + pair[0].1 > pair[1].0 {
+        if pair[0].0.saturating_add(pair[0].1) > pair[1].0 {
             problems.push(Damage::new(pair[1].0, format!("a {} overlaps a {}", pair[0].2, pair[1].2)));
         }
     }
-    Ok(())
+    if let Some(last) = extents.iter().find(|e| e.0.saturating_add(e.1) > blocks) {
+        problems.push(Damage::new(last.0, format!("a {} reaches behind the index's end", last.2)));
+    }
+    delta::scan(index, meta, |_| ()).map_err(not_recycled)
 }
 
 fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Read<()> {
@@ -131,13 +149,21 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let options = CollectorOptions { bulk: true, in_vacuum: false, most_hashes, visible_only: true };
     let mut collector = Collector::new(table, index, &meta, &options);
     let blocks = table.blocks();
+    let index = meta.bind(index);
     let segments = directory::segments(index, &meta, |_| true)?;
+    let mut groups: Vec<Option<(u64, u32, Group)>> = meta.columns.iter().map(|_| None).collect();
     let mut missing = Vec::new();
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
         let first = range * meta.pages_per_range;
         collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
         for segment in segments.iter().filter(|s| (s.first_range..s.end_range()).contains(&range)) {
-            check_range(index, segment, range, &collector, &mut missing)?;
+            let number = (range - segment.first_range) / 64;
+            let group = match groups[usize::from(segment.column)].take() {
+                Some((id, n, group)) if id == segment.id && n == number => group,
+                _ => Group::read(index, segment, &segment.shape()?, number)?,
+            };
+            check_range(segment, range, &group, &collector, &mut missing);
+            groups[usize::from(segment.column)] = Some((segment.id, number, group));
         }
         if missing.len() > 100 * MOST_PROBLEMS {
             break;
@@ -160,31 +186,24 @@ fn lost(entry: &DeltaEntry, block: u32) -> Damage {
 }
 
 fn check_range(
-    index: Rel,
     segment: &Segment,
     range: u32,
+    group: &Group,
     collector: &Collector,
     missing: &mut Vec<(DeltaEntry, u32)>,
-) -> Result<(), Miss> {
-    let shape = segment.shape()?;
+) {
     let place = range - segment.first_range;
-    let is_set = |slice| segment::all_set(index, segment, std::iter::once(Bit::new(&shape, slice, place)));
-    if is_set(OPEN_SLICE)? {
-        return Ok(());
+    if group.has_bit(OPEN_SLICE, place) {
+        return;
     }
     let contents = &collector.columns[usize::from(segment.column)];
     let entry = |hash| DeltaEntry { range, column: segment.column, hash };
-    if contents.state.nulls && !is_set(NULLS_SLICE)? {
-        missing.push((entry(None), segment.first_block + shape.locate(NULLS_SLICE).0));
+    if contents.state.nulls && !group.has_bit(NULLS_SLICE, place) {
+        missing.push((entry(None), segment.first_block));
     }
-    let has_values = !contents.state.values || is_set(VALUES_SLICE)?;
-    for hash in contents.hashes.iter() {
-        let bits = Bit::of_key(&shape, segment.hashes, hash, place);
-        if !has_values || !segment::all_set(index, segment, bits)? {
-            missing.push((entry(Some(hash)), segment.first_block));
-        }
+    for hash in contents.hashes.iter().filter(|&hash| !group.has_key(hash, place)) {
+        missing.push((entry(Some(hash)), segment.first_block));
     }
-    Ok(())
 }
 
 fn drop_those_in_delta(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<()> {
@@ -204,6 +223,7 @@ fn drop_those_folded(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<
         return Ok(());
     }
     let meta = Meta::read(index)?;
+    let index = meta.bind(index);
     let segments = directory::segments(index, &meta, |_| true)?;
     let mut still = Vec::new();
     for (entry, block) in missing.drain(..) {

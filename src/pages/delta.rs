@@ -73,6 +73,7 @@ fn empty_page(sequence: u64) -> PageImage {
 /// # Errors
 /// Damage, or that a page was recycled meanwhile: then start over from the meta page.
 pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<()> {
+    let index = meta.bind(index);
     let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_head, meta.delta_head_sequence);
     while block != NO_BLOCK {
@@ -98,6 +99,7 @@ pub fn append(index: Rel, mut entries: &[DeltaEntry]) -> Read<u64> {
     let mut missed = None;
     loop {
         let meta = Meta::read(index)?;
+        let index = meta.bind(index);
         if entries.is_empty() {
             return Ok(meta.delta_pages());
         }
@@ -122,7 +124,7 @@ fn fill_last_page(index: Rel, meta: &Meta, entries: &[DeltaEntry]) -> Read<Optio
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
     while block != NO_BLOCK {
         let page = ExclusivePage::read(index, block);
-        let view = PageView::check(page.bytes(), block).map_err(|what| Damage::new(block, what))?;
+        let view = page.any_view()?;
         if !view.is(PageKind::Delta) || view.owner() != sequence {
             return Ok(Some(0));
         }
@@ -151,6 +153,7 @@ fn fill_last_page(index: Rel, meta: &Meta, entries: &[DeltaEntry]) -> Read<Optio
 fn grow(index: Rel, tail_sequence: u64) -> Read<()> {
     let _lock = PageLock::take(index, DELTA_GROWTH);
     let meta = Meta::read(index)?;
+    let index = meta.bind(index);
     if meta.delta_tail != NO_BLOCK && meta.delta_tail_sequence != tail_sequence {
         return Ok(());
     }
@@ -198,6 +201,27 @@ fn take_spare(index: Rel, meta: &Meta) -> Read<Option<u32>> {
     Ok(Some(meta.spare))
 }
 
+/// The chain of spare pages, for verifying.
+///
+/// # Errors
+/// Damage to a page, or a chain that runs in a circle.
+pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
+    let index = meta.bind(index);
+    let mut known = KnownBlocks::new(index);
+    let mut found = Vec::new();
+    let mut block = meta.spare;
+    while block != NO_BLOCK {
+        known.check(block.saturating_add(1))?;
+        if found.len() as u32 > index.blocks() {
+            return Err(Damage::new(block, "the chain of spare pages runs in a circle"));
+        }
+        found.push(block);
+        let page = SharedPage::read(index, block);
+        block = get_u32(page.view(PageKind::Spare)?.payload(), 0);
+    }
+    Ok(found)
+}
+
 /// A sealed stretch of the delta, from the head on.
 pub struct Sealed {
     pub entries: Vec<DeltaEntry>,
@@ -221,6 +245,7 @@ pub fn seal(index: Rel) -> Read<()> {
 /// Damage to a page.
 pub fn read_sealed(index: Rel, most: usize) -> Read<Option<Sealed>> {
     let meta = Meta::read(index)?;
+    let index = meta.bind(index);
     let mut sealed = Sealed {
         entries: Vec::new(),
         pages: Vec::new(),
@@ -252,7 +277,8 @@ pub fn drop_sealed(index: Rel, sealed: &Sealed) -> Read<()> {
         (meta.delta_head, meta.delta_head_sequence) = (sealed.next, sealed.next_sequence);
     })?;
     for &block in &sealed.pages {
-        let next = Meta::read(index)?.spare;
+        let meta = Meta::read(index)?;
+        let (index, next) = (meta.bind(index), meta.spare);
         let mut image = PageImage::fresh(PageKind::Spare, 0, 0);
         image.put(0, &next.to_le_bytes());
         wal::write_page(index, block, image, Logging::EachPage);

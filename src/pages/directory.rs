@@ -181,7 +181,7 @@ pub fn segments(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Read<V
         Entry::Segment(s) if wanted(s.column) => found.push(s),
         _ => {}
     };
-    walk(index, meta.directory, collect, |_| ())?;
+    walk(meta.bind(index), meta.directory, collect, |_| ())?;
     found.sort_unstable_by_key(|s| (s.column, s.first_range, std::cmp::Reverse(s.width)));
     let mut covered: Option<(u16, u32)> = None;
     found.retain(|s| {
@@ -207,6 +207,7 @@ impl Directory {
     /// # Errors
     /// Damage to a directory page.
     pub fn open(index: Rel, meta: &Meta) -> Read<Self> {
+        let index = meta.bind(index);
         let mut slots = Vec::new();
         let mut pages = Vec::new();
         walk(
@@ -239,6 +240,11 @@ impl Directory {
             Entry::Free { first_block, blocks } => Some((*first_block, *blocks)),
             _ => None,
         })
+    }
+
+    /// The index, bound to its seed.
+    pub fn index(&self) -> Rel {
+        self.index
     }
 
     /// The directory's own pages.

@@ -11,7 +11,7 @@
 //! `owner` and `place` say what the page belongs to: a segment's id and the page's place in it, a delta
 //! page's sequence number. A reader that finds another owner than it came for has met a recycled page.
 //!
-//! The checksum (XXH3, seeded with the block number) covers the payload and the special space. It is checked
+//! The checksum (XXH3, seeded with the block number and the index's own seed) covers the payload and the special space. It is checked
 //! on every read: without it a bit that flips from 1 to 0 in a slice would lose rows silently on servers
 //! without data checksums.
 //!
@@ -80,10 +80,11 @@ pub fn get_u64(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// The checksum that page `block` with these bytes should carry.
-pub fn page_checksum(bytes: &PageBytes, block: u32) -> u64 {
+/// The checksum that page `block` with these bytes should carry in the index with this seed (0 for the meta
+/// page, which holds it).
+pub fn page_checksum(bytes: &PageBytes, block: u32, salt: u64) -> u64 {
     let lower = usize::from(get_u16(bytes, PD_LOWER)).clamp(PAYLOAD_START, PAYLOAD_END);
-    let payload = checksum(&bytes[PAYLOAD_START..lower], u64::from(block));
+    let payload = checksum(&bytes[PAYLOAD_START..lower], u64::from(block) ^ salt);
     checksum(&bytes[SPECIAL_OWNER..], payload ^ lower as u64)
 }
 
@@ -99,7 +100,7 @@ impl<'a> PageView<'a> {
     ///
     /// # Errors
     /// What is wrong, as the text of an error message.
-    pub fn check(bytes: &'a PageBytes, block: u32) -> Result<Self, &'static str> {
+    pub fn check(bytes: &'a PageBytes, block: u32, salt: u64) -> Result<Self, &'static str> {
         let lower = usize::from(get_u16(bytes, PD_LOWER));
         if get_u16(bytes, PD_SPECIAL) == 0 && lower == 0 {
             return Err("the page is empty");
@@ -112,7 +113,7 @@ impl<'a> PageView<'a> {
         if get_u16(bytes, SPECIAL_VERSION) != FORMAT_VERSION {
             return Err("the page has an unknown format version");
         }
-        if get_u64(bytes, PAYLOAD_END) != page_checksum(bytes, block) {
+        if get_u64(bytes, PAYLOAD_END) != page_checksum(bytes, block, salt) {
             return Err("the page's checksum does not match its contents");
         }
         Ok(Self { bytes, lower })
@@ -122,8 +123,13 @@ impl<'a> PageView<'a> {
     ///
     /// # Errors
     /// As [`PageView::check`], or that the page is of another kind.
-    pub fn check_kind(bytes: &'a PageBytes, block: u32, kind: PageKind) -> Result<Self, &'static str> {
-        let view = Self::check(bytes, block)?;
+    pub fn check_kind(
+        bytes: &'a PageBytes,
+        block: u32,
+        salt: u64,
+        kind: PageKind,
+    ) -> Result<Self, &'static str> {
+        let view = Self::check(bytes, block, salt)?;
         if view.is(kind) { Ok(view) } else { Err("the page is of another kind than expected") }
     }
 
@@ -217,8 +223,8 @@ impl PageImage {
 
     /// Sets the checksum for page `block` and hands out the page with the changed spans (offset, length),
     /// sorted and merged.
-    pub fn seal(mut self, block: u32) -> (Box<PageBytes>, Vec<(u16, u16)>) {
-        let sum = page_checksum(&self.bytes, block);
+    pub fn seal(mut self, block: u32, salt: u64) -> (Box<PageBytes>, Vec<(u16, u16)>) {
+        let sum = page_checksum(&self.bytes, block, salt);
         self.write(PAYLOAD_END, &sum.to_le_bytes());
         self.spans.sort_unstable();
         let mut merged: Vec<(u16, u16)> = Vec::with_capacity(self.spans.len());

@@ -164,6 +164,11 @@ impl Meta {
         wal::write_page(index, META_BLOCK, self.image(), logging);
     }
 
+    /// The index with its pages' checksums tied to its seed: how all blocks but the meta page are read and written.
+    pub fn bind(&self, index: Rel) -> Rel {
+        index.salted(self.seed)
+    }
+
     /// Whether this build's key hashes are those of the index. If not, the index rules nothing out.
     pub fn hashes_match(&self) -> bool {
         self.hash_scheme == HASH_SCHEME

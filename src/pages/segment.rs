@@ -168,3 +168,45 @@ pub fn has_entry(index: Rel, segment: &Segment, range: u32, hash: Option<u64>) -
         }
     }
 }
+
+/// The filters of up to 64 neighbouring ranges, as one word a slice: what asking about many values of the same
+/// ranges needs, at the price of reading the whole segment once.
+pub struct Group {
+    words: Vec<u64>,
+    filter_bits: u32,
+    hashes: u8,
+}
+
+impl Group {
+    /// Reads the 64 ranges from `64 * number` on, counted from the segment's first.
+    ///
+    /// # Errors
+    /// As [`read_page`].
+    pub fn read(index: Rel, segment: &Segment, shape: &SegmentShape, number: u32) -> Fetch<Self> {
+        let mut words = vec![0u64; shape.slices() as usize];
+        let stride = shape.stride() as usize;
+        let from = number as usize * 8;
+        let bytes = stride.saturating_sub(from).min(8);
+        for (page, words) in words.chunks_mut(shape.slices_per_page() as usize).enumerate() {
+            read_page(index, segment, page as u32, |slices| {
+                for (word, slice) in words.iter_mut().zip(slices.chunks_exact(stride)) {
+                    let mut wide = [0u8; 8];
+                    wide[..bytes].copy_from_slice(&slice[from..from + bytes]);
+                    *word = u64::from_le_bytes(wide);
+                }
+            })?;
+        }
+        Ok(Self { words, filter_bits: segment.filter_bits, hashes: segment.hashes })
+    }
+
+    /// Whether a range's bit of a slice is set; `range` is counted from the segment's first.
+    pub fn has_bit(&self, slice: u32, range: u32) -> bool {
+        self.words.get(slice as usize).is_some_and(|word| word >> (range % 64) & 1 != 0)
+    }
+
+    /// Whether the filter of `range` has a key.
+    pub fn has_key(&self, hash: u64, range: u32) -> bool {
+        self.has_bit(VALUES_SLICE, range)
+            && probes(hash, self.filter_bits, self.hashes).all(|p| self.has_bit(FIRST_PROBE_SLICE + p, range))
+    }
+}

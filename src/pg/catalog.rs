@@ -140,6 +140,27 @@ pub fn is_binary_coercible(from: pg_sys::Oid, to: pg_sys::Oid) -> bool {
     unsafe { pg_sys::IsBinaryCoercible(from, to) }
 }
 
+/// Whether a type stands for many (anyarray, anyenum…).
+pub fn is_polymorphic(oid: pg_sys::Oid) -> bool {
+    matches!(
+        oid,
+        pg_sys::ANYARRAYOID
+            | pg_sys::ANYENUMOID
+            | pg_sys::ANYRANGEOID
+            | pg_sys::ANYMULTIRANGEOID
+            | pg_sys::RECORDOID
+    )
+}
+
+/// Whether values of a type, with all they are made of, can be hashed to 64 bits.
+pub fn has_extended_hash(oid: pg_sys::Oid) -> bool {
+    // SAFETY: the type cache's entry lives as long as the backend.
+    unsafe {
+        let entry = pg_sys::lookup_type_cache(oid, pg_sys::TYPECACHE_HASH_EXTENDED_PROC as i32);
+        (*entry).hash_extended_proc != pg_sys::InvalidOid
+    }
+}
+
 /// A type's name.
 pub fn type_name(oid: pg_sys::Oid) -> String {
     // SAFETY: format_type_be returns a palloc'd string for every OID.

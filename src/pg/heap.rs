@@ -58,8 +58,8 @@ pub struct HeapReader {
 impl HeapReader {
     /// A reader with a ring of buffers of its own, as sequential scans of large tables have, when `bulk`.
     pub fn new(heap: Rel, bulk: bool) -> Self {
-        // SAFETY: allocated in the current memory context, freed with it.
         let strategy = if bulk {
+            // SAFETY: allocated in the current memory context, freed with it.
             unsafe { pg_sys::GetAccessStrategy(pg_sys::BufferAccessStrategyType::BAS_BULKREAD) }
         } else {
             std::ptr::null_mut()
@@ -258,7 +258,7 @@ impl ColumnFinder {
         let bytes = tuple.bytes;
         let hoff = bytes.get(T_HOFF).copied().map_or(0, usize::from);
         let columns = usize::from(get_u16(bytes, T_INFOMASK2) & HEAP_NATTS_MASK);
-        if hoff <= T_BITS - 1 || bytes.len() < hoff {
+        if hoff < T_BITS || bytes.len() < hoff {
             return Fields::Odd;
         }
         if columns <= self.last {

@@ -46,12 +46,13 @@ impl Drop for Locked {
 pub struct SharedPage {
     locked: Locked,
     block: u32,
+    salt: u64,
 }
 
 impl SharedPage {
     /// Pins and locks a block of the main fork.
     pub fn read(rel: Rel, block: u32) -> Self {
-        Self { locked: Locked::read(rel, block, pg_sys::BUFFER_LOCK_SHARE), block }
+        Self { locked: Locked::read(rel, block, pg_sys::BUFFER_LOCK_SHARE), block, salt: rel.salt_of(block) }
     }
 
     /// The page, checked.
@@ -59,7 +60,7 @@ impl SharedPage {
     /// # Errors
     /// Damage that [`PageView::check`] finds, or a page of another kind.
     pub fn view(&self, kind: PageKind) -> Read<PageView<'_>> {
-        PageView::check_kind(self.locked.bytes(), self.block, kind)
+        PageView::check_kind(self.locked.bytes(), self.block, self.salt, kind)
             .map_err(|what| Damage::new(self.block, what))
     }
 
@@ -71,7 +72,7 @@ impl SharedPage {
         if self.locked.bytes().iter().all(|&b| b == 0) {
             return Ok(None);
         }
-        PageView::check(self.locked.bytes(), self.block)
+        PageView::check(self.locked.bytes(), self.block, self.salt)
             .map(Some)
             .map_err(|what| Damage::new(self.block, what))
     }
@@ -81,12 +82,17 @@ impl SharedPage {
 pub struct ExclusivePage {
     locked: Locked,
     block: u32,
+    salt: u64,
 }
 
 impl ExclusivePage {
     /// Pins and locks a block of the main fork.
     pub fn read(rel: Rel, block: u32) -> Self {
-        Self { locked: Locked::read(rel, block, pg_sys::BUFFER_LOCK_EXCLUSIVE), block }
+        Self {
+            locked: Locked::read(rel, block, pg_sys::BUFFER_LOCK_EXCLUSIVE),
+            block,
+            salt: rel.salt_of(block),
+        }
     }
 
     /// Pins and locks a block whose contents do not matter: it is not read from disk, and zeroed if it was not
@@ -102,7 +108,7 @@ impl ExclusivePage {
                 std::ptr::null_mut(),
             )
         };
-        Self { locked: Locked(buffer), block }
+        Self { locked: Locked(buffer), block, salt: rel.salt_of(block) }
     }
 
     /// The page, checked.
@@ -110,7 +116,16 @@ impl ExclusivePage {
     /// # Errors
     /// As [`SharedPage::view`].
     pub fn view(&self, kind: PageKind) -> Read<PageView<'_>> {
-        PageView::check_kind(self.locked.bytes(), self.block, kind)
+        PageView::check_kind(self.locked.bytes(), self.block, self.salt, kind)
+            .map_err(|what| Damage::new(self.block, what))
+    }
+
+    /// The page, checked, of whatever kind.
+    ///
+    /// # Errors
+    /// Damage that [`PageView::check`] finds.
+    pub fn any_view(&self) -> Read<PageView<'_>> {
+        PageView::check(self.locked.bytes(), self.block, self.salt)
             .map_err(|what| Damage::new(self.block, what))
     }
 

@@ -7,7 +7,10 @@ use std::ffi::CStr;
 /// An open relation. Copies are cheap; whoever makes one promises that the relation stays open (and locked
 /// as its use needs) as long as any copy is used.
 #[derive(Clone, Copy)]
-pub struct Rel(pg_sys::Relation);
+pub struct Rel {
+    raw: pg_sys::Relation,
+    salt: u64,
+}
 
 impl Rel {
     /// Wraps a relation that PostgreSQL handed to a callback.
@@ -15,17 +18,28 @@ impl Rel {
     /// # Safety
     /// `raw` must be an open relation and stay open as long as the result or a copy of it is used.
     pub unsafe fn from_raw(raw: pg_sys::Relation) -> Self {
-        Self(raw)
+        Self { raw, salt: 0 }
     }
 
     /// The raw pointer, for calls into the server.
     pub fn raw(self) -> pg_sys::Relation {
-        self.0
+        self.raw
+    }
+
+    /// The same relation, known as the index with this seed: its pages' checksums depend on it, so that a page of
+    /// another index is not taken for its own.
+    pub fn salted(self, salt: u64) -> Self {
+        Self { raw: self.raw, salt }
+    }
+
+    /// What the checksum of a block is seeded with besides its number; nothing for block 0, which holds the seed.
+    pub fn salt_of(self, block: u32) -> u64 {
+        if block == 0 { 0 } else { self.salt }
     }
 
     fn data(&self) -> &pg_sys::RelationData {
         // SAFETY: from_raw's caller promised an open relation.
-        unsafe { &*self.0 }
+        unsafe { &*self.raw }
     }
 
     fn class(&self) -> &pg_sys::FormData_pg_class {
@@ -62,7 +76,7 @@ impl Rel {
     /// Size of the main fork in blocks, asked of the file system.
     pub fn blocks(self) -> u32 {
         // SAFETY: an open relation with storage.
-        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.0, pg_sys::ForkNumber::MAIN_FORKNUM) }
+        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.raw, pg_sys::ForkNumber::MAIN_FORKNUM) }
     }
 
     /// Whether changes must be WAL-logged: the macro RelationNeedsWAL. Relations created or rewritten in this

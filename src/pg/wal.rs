@@ -10,7 +10,7 @@
 //! prepared before.
 
 use super::page::ExclusivePage;
-use super::{Damage, Rel, error::Read};
+use super::{Rel, error::Read};
 use crate::pages::layout::{PAGE, PageBytes, PageImage, PageKind, PageView};
 use pgrx::pg_sys;
 
@@ -52,8 +52,7 @@ impl PageEdit {
     /// # Errors
     /// Never after `start` succeeded; the check is cheap to repeat and keeps this free of panics.
     pub fn before(&self) -> Read<PageView<'_>> {
-        PageView::check(self.page.bytes(), self.page.block())
-            .map_err(|what| Damage::new(self.page.block(), what))
+        self.page.any_view()
     }
 
     /// The new contents.
@@ -66,7 +65,7 @@ impl PageEdit {
         if !self.image.is_changed() {
             return;
         }
-        let (bytes, spans) = self.image.seal(self.page.block());
+        let (bytes, spans) = self.image.seal(self.page.block(), self.rel.salt_of(self.page.block()));
         let size: usize = spans.iter().map(|&(_, len)| usize::from(len) + 4).sum();
         let mut fragments = Vec::with_capacity(size);
         for &(at, len) in &spans {
@@ -101,7 +100,7 @@ impl PageEdit {
 /// Writes a whole page over whatever the block held.
 pub fn write_page(rel: Rel, block: u32, image: PageImage, logging: Logging) {
     let page = ExclusivePage::overwrite(rel, block);
-    let (bytes, _) = image.seal(block);
+    let (bytes, _) = image.seal(block, rel.salt_of(block));
     let log = logging == Logging::EachPage && rel.needs_wal();
     // SAFETY: the buffer is exclusively locked; as in PageEdit::commit nothing fails inside. log_newpage_buffer
     // sets the LSN itself.
@@ -131,7 +130,7 @@ pub fn log_whole(rel: Rel) {
 /// Adds a page to the init fork of an unlogged index. It is WAL-logged always: the init fork must survive a
 /// crash although the relation itself is not logged (GenericXLog would not log it).
 pub fn append_init_page(rel: Rel, block: u32, image: PageImage) {
-    let (bytes, _) = image.seal(block);
+    let (bytes, _) = image.seal(block, rel.salt_of(block));
     // SAFETY: the init fork is only written here, while the index is created; the new block is locked by
     // RBM_ZERO_AND_LOCK, and the critical section holds nothing that fails.
     unsafe {

@@ -79,7 +79,7 @@ pub fn prune(index: Rel, clauses: &[Clause], blocks: u32, budget: Budget) -> Rea
     for _ in 0..MOST_RESTARTS {
         memory::check_for_interrupts();
         let meta = Meta::read(index)?;
-        match try_prune(index, &meta, clauses, blocks, budget) {
+        match try_prune(meta.bind(index), &meta, clauses, blocks, budget) {
             Ok(pruned) => return Ok(pruned),
             Err(Miss::Damage(damage)) => return Err(damage),
             Err(Miss::Recycled(block)) => {

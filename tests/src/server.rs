@@ -62,7 +62,7 @@ impl Install {
     /// A command of this installation (or one given by its whole path), to be run by the server's user.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.bin.join(program));
-        command.current_dir("/").stdin(Stdio::null()).env_remove("PGOPTIONS");
+        command.current_dir("/").stdin(Stdio::null()).env_remove("PGOPTIONS").env_remove("RUST_BACKTRACE");
         if let Some((uid, gid)) = self.user {
             command.uid(uid).gid(gid);
         }

@@ -18,7 +18,8 @@ const PAGES_AT_ONCE: usize = 64;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn fold(index: Rel, directory: &Directory, columns: usize) -> Read<u64> {
+pub fn fold(directory: &Directory, columns: usize) -> Read<u64> {
+    let index = directory.index();
     let segments: Vec<Vec<Segment>> = (0..columns).map(|c| directory.segments(c as u16)).collect();
     let mut folded = 0;
     delta::seal(index)?;

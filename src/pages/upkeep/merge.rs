@@ -20,13 +20,13 @@ use skip_core::{SegmentShape, copy_bits};
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_column(index: Rel, directory: &mut Directory, column: u16, most_blocks: u32) -> Read<()> {
+pub fn merge_column(directory: &mut Directory, column: u16, most_blocks: u32) -> Read<()> {
     let segments = directory.segments(column);
     let mut end = segments.len();
     while end > 1 {
         let start = start_of_run(&segments[..end], most_blocks);
         if end - start > 1 {
-            merge_run(index, directory, &segments[start..end])?;
+            merge_run(directory, &segments[start..end])?;
         }
         end = start.min(end - 1);
     }
@@ -61,7 +61,8 @@ fn start_of_run(segments: &[Segment], most_blocks: u32) -> usize {
     chosen
 }
 
-fn merge_run(index: Rel, directory: &mut Directory, run: &[Segment]) -> Read<()> {
+fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
+    let index = directory.index();
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
     let width = last.end_range() - first.first_range;
     let impossible = || Damage::new(first.first_block, "neighbouring segments cannot be merged");

@@ -4,6 +4,7 @@ use crate::shared::{Database, on_shared};
 use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::session::Session;
+use std::time::{Duration, Instant};
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -24,14 +25,12 @@ pub fn trials() -> Vec<Trial> {
 #[track_caller]
 fn refused(session: &mut Session, sql: &str, codes: &[&str], more: bool) -> String {
     let error = session.error(sql);
-    let text = format!("{error:?}");
-    assert!(codes.contains(&error.code().code()), "{sql}: one of {codes:?} expected, not {text}");
-    assert!(
-        !more || error.detail().is_some() || error.hint().is_some(),
-        "{sql}: no detail, no hint in {text}"
-    );
-    assert!(!text.contains("panicked") && !text.contains(".rs"), "{sql}: a panic's text in {text}");
-    format!("{} {} {}", error.message(), error.detail().unwrap_or_default(), error.hint().unwrap_or_default())
+    let (detail, hint) = (error.detail().unwrap_or_default(), error.hint().unwrap_or_default());
+    let said = format!("{} {}\nDETAIL: {detail}\nHINT: {hint}", error.code().code(), error.message());
+    assert!(codes.contains(&error.code().code()), "{sql}: one of {codes:?} expected, not {said}");
+    assert!(!more || !detail.is_empty() || !hint.is_empty(), "{sql}: no detail, no hint in {said}");
+    assert!(!said.contains("panicked") && !said.contains(".rs"), "{sql}: a panic's text in {said}");
+    said
 }
 
 fn table(session: &mut Session) {
@@ -63,13 +62,15 @@ fn options_out_of_bounds(database: &Database) {
         "autosummarize = perhaps",
     ] {
         let more = !option.contains("autosummarize") && !option.contains("many") && !option.contains("lo");
+        // What is no number at all is PostgreSQL's to refuse, in one line.
+        let more = more && !option.contains("NaN");
         let more = more && !option.contains("99999");
         refused(&mut session, &format!("CREATE INDEX ON t USING skip (a) WITH ({option})"), &["22023"], more);
         refused(&mut session, &format!("ALTER INDEX t_skip SET ({option})"), &["22023"], more);
     }
     for rate in ["0", "0.3", "1e-10", "NaN", "x"] {
         let sql = format!("CREATE INDEX ON t USING skip (a int4_skip_ops (false_positive_rate = '{rate}'))");
-        refused(&mut session, &sql, &["22023"], rate != "x");
+        refused(&mut session, &sql, &["22023"], !["NaN", "x"].contains(&rate));
     }
     refused(&mut session, "CREATE INDEX ON t USING skip (a) WITH (fillfactor = 50)", &["22023"], false);
     refused(&mut session, "CREATE INDEX ON t USING skip (a) WITH (nonsense = 1)", &["22023"], false);
@@ -290,14 +291,23 @@ fn bad_operator_classes(database: &Database) {
         let valid = session.one(&format!("SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = '{class}'"));
         assert_eq!(valid, "f", "amvalidate of {class}");
     }
-    session.run("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 100)");
-    // A class without what the index needs makes an error, not a wrong index.
-    refused(
-        &mut session,
-        "CREATE INDEX ON t USING skip (a no_function)",
-        &["42883", "42P17", "42704", "0A000", "XX000"],
-        false,
-    );
+    session.run("CREATE TABLE t (id int, a int); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i");
+    // With a class that lacks something the index is refused, or it is right all the same.
+    for class in ["no_function", "no_operator", "not_equality"] {
+        if let Err(error) = session.try_rows(&format!("CREATE INDEX t_{class} ON t USING skip (a {class})")) {
+            let code = error.as_db_error().map(|error| error.code().code().to_owned());
+            assert!(
+                code.is_some_and(
+                    |code| ["42883", "42P17", "42704", "0A000", "XX000"].contains(&code.as_str())
+                )
+            );
+            continue;
+        }
+        for predicate in ["a = 7", "a < 7", "a IN (1, 2, 999)", "a IS NULL"] {
+            same(&mut session, "t", &Question::any(predicate));
+        }
+        session.run(&format!("DROP INDEX t_{class}"));
+    }
     for clause in ["OPERATOR 2 =(int8, int8)", "OPERATOR 0 =(int8, int8)", "FUNCTION 9 hashint8(int8)"] {
         let sql = format!("CREATE OPERATOR CLASS out_of_range FOR TYPE int8 USING skip AS {clause}");
         refused(&mut session, &sql, &["42P17"], false);
@@ -312,7 +322,14 @@ fn failing_expressions(database: &Database) {
     refused(&mut session, "CREATE INDEX t_skip ON t USING skip ((100 / a))", &["22012"], false);
     // Dead rows are still on their pages, but the expression is not for them.
     session.run("DELETE FROM t WHERE a = 0");
-    session.run("CREATE INDEX t_skip ON t USING skip ((100 / a)) WITH (pages_per_range = 1)");
+    // Transactions of other tests may still hold them for recently dead, and those are evaluated by any index.
+    let sql = "CREATE INDEX t_skip ON t USING skip ((100 / a)) WITH (pages_per_range = 1)";
+    let end = Instant::now() + Duration::from_secs(20);
+    while let Err(error) = session.try_rows(sql) {
+        let code = error.as_db_error().map(|error| error.code().code().to_owned());
+        assert!(code.as_deref() == Some("22012") && Instant::now() < end, "{error:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     refused(&mut session, "INSERT INTO t VALUES (0, 0)", &["22012"], false);
     session.run("SELECT skip_summarize('t_skip')");
     session.run("VACUUM t");

@@ -56,9 +56,7 @@ fn index_or_not(database: &Database) {
     chosen(&mut session, "stretch = 77", 0.2);
     chosen(&mut session, "stretch = 77 AND everywhere = 3", 0.2);
     chosen(&mut session, "u IS NULL", 0.05);
-    for predicate in
-        ["everywhere = 3", "everywhere IN (1, 2)", "u IS NOT NULL", "everywhere = 3 OR everywhere = 4"]
-    {
+    for predicate in ["everywhere = 3", "everywhere IN (1, 2)", "u IS NOT NULL"] {
         let plan = session.plan(&format!("SELECT * FROM big WHERE {predicate}"));
         assert!(plan.contains("Seq Scan"), "{predicate} is in every range:\n{plan}");
     }
