@@ -15,6 +15,29 @@ pub fn created_in_transaction(rel: &pg_sys::RelationData) -> bool {
     rel.rd_createSubid != 0 || storage != 0
 }
 
+/// The relation's file number (relfilenode).
+pub fn file_number(rel: &pg_sys::RelationData) -> u32 {
+    #[cfg(feature = "pg15")]
+    return rel.rd_node.relNode.to_u32();
+    #[cfg(not(feature = "pg15"))]
+    return rel.rd_locator.relNumber.to_u32();
+}
+
+/// Pins a buffer if it still holds this block of the relation's main fork.
+///
+/// # Safety
+/// `rel` is open and `buffer` a buffer number that was valid in this backend once.
+pub unsafe fn pin_recent(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buffer) -> bool {
+    // SAFETY: by the caller's promise; the server compares the buffer's tag.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        let locator = (*rel).rd_node;
+        #[cfg(not(feature = "pg15"))]
+        let locator = (*rel).rd_locator;
+        pg_sys::ReadRecentBuffer(locator, pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer)
+    }
+}
+
 /// Column `column` (0-based) of a tuple descriptor.
 ///
 /// # Safety

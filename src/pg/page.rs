@@ -1,28 +1,64 @@
 //! Buffers of an index: pins and locks as guards, new blocks.
 
-use super::{Damage, Rel, error::Read, lock::ExtensionLock};
+use super::{Damage, Rel, compat, error::Read, lock::ExtensionLock};
 use crate::pages::layout::{PAGE, PageBytes, PageKind, PageView};
 use pgrx::pg_sys;
+use std::cell::Cell;
 
 const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");
+
+/// Buffer functions that cannot raise an error, called without pgrx's guard around each call: aminsert reads the
+/// meta page once a row, and a guard costs as much as the lock.
+mod unguarded {
+    use pgrx::pg_sys::Buffer;
+    // SAFETY: the signatures of bufmgr.h in every supported version. LockBuffer raises an error only for an unknown
+    // mode, UnlockReleaseBuffer never.
+    unsafe extern "C-unwind" {
+        pub fn LockBuffer(buffer: Buffer, mode: std::ffi::c_int);
+        pub fn UnlockReleaseBuffer(buffer: Buffer);
+    }
+}
+
+thread_local! {
+    /// Where the meta page of the index used last was found: relation file number and buffer. Only a hint: the server
+    /// checks that the buffer still holds that page, which spares the look-up in the buffer table.
+    static RECENT_META: Cell<(u32, pg_sys::Buffer)> = const { Cell::new((0, 0)) };
+}
 
 /// A pinned, locked buffer.
 struct Locked(pg_sys::Buffer);
 
 impl Locked {
     fn read(rel: Rel, block: u32, lock: u32) -> Self {
+        let buffer = if block == 0 { Self::pin_meta(rel) } else { Self::pin(rel, block) };
+        // SAFETY: the buffer is pinned, the mode one of bufmgr.h's.
+        unsafe { unguarded::LockBuffer(buffer, lock as i32) };
+        Self(buffer)
+    }
+
+    fn pin(rel: Rel, block: u32) -> pg_sys::Buffer {
         // SAFETY: rel is open; ReadBufferExtended raises an error for a block that is not there.
         unsafe {
-            let buffer = pg_sys::ReadBufferExtended(
+            pg_sys::ReadBufferExtended(
                 rel.raw(),
                 pg_sys::ForkNumber::MAIN_FORKNUM,
                 block,
                 pg_sys::ReadBufferMode::RBM_NORMAL,
                 std::ptr::null_mut(),
-            );
-            pg_sys::LockBuffer(buffer, lock as i32);
-            Self(buffer)
+            )
         }
+    }
+
+    fn pin_meta(rel: Rel) -> pg_sys::Buffer {
+        let number = rel.file_number();
+        let (recent_number, recent) = RECENT_META.get();
+        // SAFETY: a buffer number that this backend was given before.
+        if recent_number == number && unsafe { compat::pin_recent(rel.raw(), 0, recent) } {
+            return recent;
+        }
+        let buffer = Self::pin(rel, 0);
+        RECENT_META.set((number, buffer));
+        buffer
     }
 
     fn bytes(&self) -> &PageBytes {
@@ -37,7 +73,7 @@ impl Drop for Locked {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: pinned and locked in the constructor.
-            unsafe { pg_sys::UnlockReleaseBuffer(self.0) }
+            unsafe { unguarded::UnlockReleaseBuffer(self.0) }
         }
     }
 }

@@ -68,6 +68,11 @@ impl Rel {
         }
     }
 
+    /// Number of the relation's files: another one after each rewrite.
+    pub fn file_number(self) -> u32 {
+        compat::file_number(self.data())
+    }
+
     /// OID of the role that owns the relation.
     pub fn owner(self) -> pg_sys::Oid {
         self.class().relowner
