@@ -51,12 +51,11 @@ pub fn cost(path: &IndexPathView) -> Costs {
     let examined = (rows / table_blocks * surviving).max(fetched);
 
     let (random, sequential) = path.page_costs();
-    let (cpu_tuple, cpu_operator) = path.cpu_costs();
     // Meta and directory pages are as good as always cached; slices lie scattered. Repeated runs share pages.
     let slices = estimate.index_pages / path.loop_count().sqrt();
-    let consult =
-        slices.min(path.index_blocks()) * random.min(sequential * 2.0) + estimate.words * cpu_operator * 0.1;
-    let unseen_rows = (examined - fetched) * (cpu_tuple + cpu_operator * conditions.len() as f64);
+    let consult = slices.min(path.index_blocks()) * random.min(sequential * 2.0)
+        + estimate.words * path.operator_cost() * 0.1;
+    let unseen_rows = (examined - fetched) * path.cost_of_row();
     Costs {
         startup: consult,
         total: consult + unseen_rows,

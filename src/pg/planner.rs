@@ -106,10 +106,16 @@ impl IndexPathView {
         (random, sequential)
     }
 
-    /// cpu_tuple_cost and cpu_operator_cost.
-    pub fn cpu_costs(&self) -> (f64, f64) {
-        // SAFETY: plain globals.
-        unsafe { (pg_sys::cpu_tuple_cost, pg_sys::cpu_operator_cost) }
+    /// cpu_operator_cost.
+    pub fn operator_cost(&self) -> f64 {
+        // SAFETY: a plain global.
+        unsafe { pg_sys::cpu_operator_cost }
+    }
+
+    /// What a sequential scan pays for each row: the row itself and the table's restrictions on it.
+    pub fn cost_of_row(&self) -> f64 {
+        // SAFETY: a plain global.
+        unsafe { pg_sys::cpu_tuple_cost + self.table().baserestrictcost.per_tuple }
     }
 
     /// The path's conditions.

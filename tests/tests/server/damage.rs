@@ -26,7 +26,7 @@ pub fn trials() -> Vec<Trial> {
 enum Damage {
     /// One bit of the part of the page that is in use.
     Flip,
-    /// A stretch of random bytes after the header.
+    /// A stretch of random bytes that begins in such a part.
     Garbage,
     /// All of the page random, header and all.
     Noise,
@@ -123,18 +123,17 @@ fn damage(case: &Case, foreign: &Path, rng: &mut Rng) -> bool {
     assert!(case.block < count, "{} has {count} blocks", case.table);
     let page = &mut bytes[from..from + PAGE];
     let word = |at: usize| usize::from(u16::from_le_bytes([page[at], page[at + 1]]));
-    let (lower, special) = (word(12).clamp(32, PAGE), word(16).clamp(32, PAGE - 1));
+    // Past the header, of which PostgreSQL checks some itself; the hole in the middle holds nothing.
+    let (lower, special) = (word(12).clamp(24, PAGE), word(16).clamp(24, PAGE - 1));
+    let used: Vec<usize> = (24..lower).chain(special..PAGE).collect();
+    let at = *rng.choice(&used).expect("not empty");
     match case.damage {
-        Damage::Flip => {
-            // Past the header, of which PostgreSQL checks some itself; the hole in the middle holds nothing.
-            let used: Vec<usize> = (24..lower).chain(special..PAGE).collect();
-            page[*rng.choice(&used).expect("not empty")] ^= 1 << rng.u32(..8);
-        }
+        Damage::Flip => page[at] ^= 1 << rng.u32(..8),
         Damage::Garbage => {
-            let at = rng.usize(24..lower.max(25));
+            let before = page[at];
             let length = rng.usize(1..200).min(PAGE - at);
             page[at..at + length].fill_with(|| rng.u8(..));
-            page[at] ^= 1; // different at least there
+            page[at] = !before; // different at least there
         }
         Damage::Noise => page.fill_with(|| rng.u8(..)),
         Damage::Zero => page.fill(0),

@@ -11,6 +11,7 @@ mod damage;
 mod ddl;
 mod docs;
 mod errors;
+mod format;
 mod history;
 mod oracle;
 mod plans;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         standby::trials,
         damage::trials,
         errors::trials,
+        format::trials,
         core_bugs::trials,
         concurrency::trials,
         oracle::trials,
