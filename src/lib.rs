@@ -10,7 +10,7 @@
 //! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]).
 //!
 //! [`pg`] is the boundary: nothing outside of it touches server memory. Imports point down this list:
-//! index, prune, pages and hash, pg. (`pg` knows the page layout, and nothing else above it.)
+//! index, prune, pages and hash, pg.
 //!
 //! The SQL objects are in `sql/`, readable as users get them.
 

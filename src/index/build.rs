@@ -7,7 +7,6 @@
 use super::summarize::{self, Plan};
 use crate::hash::KeyHasher;
 use crate::pages::directory::{self, Directory};
-use crate::pages::layout::NO_BLOCK;
 use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta};
 use crate::pg::error::or_raise;
 use crate::pg::options::Options;
@@ -15,6 +14,7 @@ use crate::pg::wal::{self, Logging};
 use crate::pg::{Rel, am, catalog, datum, fail, memory, page};
 use pgrx::PgSqlErrorCode;
 use skip_core::Sizing;
+use skip_core::page::NO_BLOCK;
 use std::ffi::CStr;
 
 // Phases 0 and 1 are PostgreSQL's own: 1 is "initializing".

@@ -12,7 +12,6 @@ use super::summarize::{self, Plan};
 use crate::hash::{self, KeyHasher};
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Segment};
-use crate::pages::layout::PAGE;
 use crate::pages::meta::{Meta, Progress};
 use crate::pages::segment::{self, Miss};
 use crate::pages::upkeep::{self, fold, merge};
@@ -22,6 +21,7 @@ use crate::pg::lock::{MAINTENANCE, PageLock};
 use crate::pg::options::Options;
 use crate::pg::sandbox::{Sandbox, in_recovery};
 use crate::pg::{Rel, memory::Scratch, wal::Logging};
+use skip_core::page::PAGE;
 
 /// Ranges summarized at a time: a byte of bits, the narrowest segment that wastes none.
 const BATCH: u32 = 8;

@@ -4,7 +4,6 @@ use super::scan;
 use super::target::{self, Target};
 use crate::pages::delta;
 use crate::pages::directory::{Directory, Segment};
-use crate::pages::layout::PAGE;
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Miss};
 use crate::pg::error::{Read, or_raise};
@@ -12,6 +11,7 @@ use crate::pg::{Rel, fail, scankey};
 use crate::prune::{self, Budget};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
+use skip_core::page::PAGE;
 use skip_core::{FIRST_PROBE_SLICE, OPEN_SLICE, rate_at_fill};
 
 /// Bits looked at for the fill of a segment: enough for 1 % of a fill of one half.

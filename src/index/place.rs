@@ -7,10 +7,10 @@
 //! start a new segment every other group.
 
 use crate::pages::directory::{Directory, Segment};
-use crate::pages::layout::SLICE_BYTES;
 use crate::pages::upkeep::merge::take_segment_id;
 use crate::pages::{meta::ColumnMeta, segment};
 use crate::pg::{Damage, Rel, error::Read, wal::Logging};
+use skip_core::page::SLICE_BYTES;
 use skip_core::{MIN_FILTER_BITS, RangeState, SegmentBuilder, SegmentShape};
 
 /// Ranges whose size is decided together: a word of bits.

@@ -8,7 +8,6 @@ use super::collect::{Collector, CollectorOptions};
 use super::target;
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Directory, Segment};
-use crate::pages::layout::PageKind;
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Fetch, Group, Miss};
 use crate::pages::upkeep::merge::not_recycled;
@@ -18,6 +17,7 @@ use crate::pg::page::SharedPage;
 use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use skip_core::page::PageKind;
 use skip_core::{NULLS_SLICE, OPEN_SLICE};
 use std::collections::HashSet;
 

@@ -13,7 +13,6 @@
 //! entry: 0 range u32 | 4 column u16 | 6 flags u16 (1 = NULL) | 8 key hash u64
 //! ```
 
-use super::layout::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
 use super::meta::{self, Meta};
 use super::segment::{Fetch, Miss};
 use crate::pg::{
@@ -23,12 +22,13 @@ use crate::pg::{
     page::{self, ExclusivePage, KnownBlocks, SharedPage},
     wal::{self, Logging, PageEdit},
 };
+use skip_core::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
 
 const ENTRIES_AT: usize = 8;
 const ENTRY_BYTES: usize = 16;
 /// Entries that a page holds: (8144 - 8) / 16.
 pub const ENTRIES_PER_PAGE: usize =
-    (super::layout::PAYLOAD_END - super::layout::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
+    (skip_core::page::PAYLOAD_END - skip_core::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
 const FLAG_NULL: u16 = 1;
 
 /// One value that came into a summarized range.

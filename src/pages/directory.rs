@@ -19,7 +19,6 @@
 //!        8 width u32 | 12 filter bits u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u64
 //! ```
 
-use super::layout::{NO_BLOCK, PageImage, PageKind, PageView, SLICE_BYTES, get_u16, get_u32, get_u64};
 use super::meta::{self, Meta};
 use crate::pg::{
     Damage, Rel,
@@ -28,12 +27,13 @@ use crate::pg::{
     wal::{self, Logging, PageEdit},
 };
 use skip_core::SegmentShape;
+use skip_core::page::{NO_BLOCK, PageImage, PageKind, PageView, SLICE_BYTES, get_u16, get_u32, get_u64};
 
 const ENTRIES_AT: usize = 8;
 const ENTRY_BYTES: usize = 32;
 /// Entries that a page holds: (8144 - 8) / 32.
 pub const ENTRIES_PER_PAGE: usize =
-    (super::layout::PAYLOAD_END - super::layout::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
+    (skip_core::page::PAYLOAD_END - skip_core::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
 
 /// A live segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,13 +15,13 @@
 //! 72 per column 16 bytes: canon u16, hashes u8, zero u8, bits per row u32, false-positive rate f64
 //! ```
 
-use super::layout::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
 use crate::pg::{
     Damage, Rel,
     error::Read,
     page::SharedPage,
     wal::{self, Logging, PageEdit},
 };
+use skip_core::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
 use skip_core::{HASH_SCHEME, Sizing};
 
 /// The meta page's block number.

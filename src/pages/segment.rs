@@ -8,12 +8,12 @@
 //! Readers therefore read the open slice before any other.
 
 use super::directory::Segment;
-use super::layout::{PageImage, PageKind, SLICE_BYTES};
 use crate::pg::{
     Damage, Rel,
     page::SharedPage,
     wal::{self, Logging, PageEdit},
 };
+use skip_core::page::{PageImage, PageKind, SLICE_BYTES};
 use skip_core::{FIRST_PROBE_SLICE, NULLS_SLICE, SegmentShape, VALUES_SLICE, probes};
 
 /// Why a page could not be used.

@@ -9,8 +9,8 @@ use super::{
     Rel,
     datum::{ColumnLayout, Repr, Value},
 };
-use crate::pages::layout::{PAGE, get_u16, get_u32};
 use pgrx::pg_sys;
+use skip_core::page::{PAGE, get_u16, get_u32};
 
 const _: () = assert!(cfg!(target_endian = "little"), "tuple headers are read as on little-endian machines");
 

@@ -1,8 +1,8 @@
 //! Buffers of an index: pins and locks as guards, new blocks.
 
 use super::{Damage, Rel, compat, error::Read, lock::ExtensionLock};
-use crate::pages::layout::{PAGE, PageBytes, PageKind, PageView};
 use pgrx::pg_sys;
+use skip_core::page::{PAGE, PageBytes, PageKind, PageView};
 use std::cell::Cell;
 
 const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");

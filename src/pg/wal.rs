@@ -11,8 +11,8 @@
 
 use super::page::ExclusivePage;
 use super::{Rel, error::Read};
-use crate::pages::layout::{PAGE, PageBytes, PageImage, PageKind, PageView};
 use pgrx::pg_sys;
+use skip_core::page::{PAGE, PageBytes, PageImage, PageKind, PageView};
 
 /// Whether changes are logged one by one.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,7 @@
 //! | and turned into slices | [`transpose`] | [`transpose64`] |
 //! | which lie on pages | [`segment`] | [`SegmentShape`] |
 //! | narrow segments are put side by side | [`merge`] | [`copy_bits`] |
+//! | and pages get their checksums | [`page`] | [`page::PageImage`], [`page::PageView`] |
 //!
 //! A key becomes a set of ranges to read:
 //!
@@ -38,6 +39,7 @@ pub mod filter;
 pub mod hash;
 pub mod lookup;
 pub mod merge;
+pub mod page;
 pub mod params;
 pub mod rangeset;
 pub mod segment;

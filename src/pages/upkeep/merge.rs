@@ -10,10 +10,10 @@
 //! both, each right, and the next maintenance retires the covered ones.
 
 use super::super::directory::{Directory, Segment};
-use super::super::layout::SLICE_BYTES;
 use super::super::segment::{self, Fetch, Miss};
 use crate::pages::meta;
 use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
+use skip_core::page::SLICE_BYTES;
 use skip_core::{SegmentShape, copy_bits};
 
 /// Merges what is worth merging in a column, writing at most `most_blocks` blocks a merge.

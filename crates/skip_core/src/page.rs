@@ -1,4 +1,4 @@
-//! What the bytes of an index page mean: one place, no server memory.
+//! What the bytes of an index page mean, whatever it holds: header, payload, special space, checksum.
 //!
 //! Every page is a standard PostgreSQL page of 8192 bytes, little-endian throughout:
 //!
@@ -17,7 +17,7 @@
 //!
 //! The layout is frozen by golden-bytes tests: FORMAT_VERSION changes whenever a byte changes its meaning.
 
-use skip_core::checksum;
+use crate::hash::checksum;
 
 /// Size of a page in bytes; pg_skip supports servers with PostgreSQL's default block size only.
 pub const PAGE: usize = 8192;
