@@ -1,6 +1,8 @@
 //! The handler of the access method: the table of callbacks, each in its own file.
 
-use super::{build, cost, insert, scan, vacuum, validate};
+use super::insert::{self, InsertState};
+use super::{build, cost, scan, vacuum, validate};
+use crate::pg::am::{InsertCache, Place};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::planner::{Costs, IndexPathView};
 use crate::pg::scankey::Key;
@@ -21,8 +23,10 @@ impl am::AccessMethod for Skip {
         build::build_empty(index);
     }
 
-    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, block: u32, offset: u16) {
-        insert::insert(heap, index, row, block, offset);
+    type InsertState = InsertState;
+
+    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, cache: InsertCache<InsertState>) {
+        insert::insert(heap, index, row, place, cache);
     }
 
     fn vacuum_cleanup(heap: Rel, index: Rel) {

@@ -13,8 +13,9 @@ use crate::hash::{self, KeyHasher};
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Segment};
 use crate::pages::meta::{Meta, Progress};
-use crate::pages::segment::{self, Miss};
+use crate::pages::segment::{self, Fetch, Group, Miss};
 use crate::pages::upkeep::{self, fold, merge};
+use crate::pg::am::{InsertCache, Place};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::lock::{MAINTENANCE, PageLock};
@@ -33,66 +34,138 @@ const MOST_AT_ONCE: u32 = 64;
 /// The most blocks that a merge by an insert writes; wider merges are left to VACUUM.
 const MOST_MERGED_BLOCKS: u32 = 512;
 
+/// Rows in a row whose values are looked up in the same 64 ranges before those are read as a whole. Reading them
+/// costs about as much as looking up some 400 values one by one.
+const STREAK: u32 = 256;
+/// The most memory for 64 ranges read as a whole, in bytes.
+const MOST_GROUP_BYTES: u64 = 8 << 20;
+
+/// What a statement's inserts keep from row to row. None of it is needed for correctness: the watermark is read
+/// anew for each row, and an old list of segments is dropped when the generation has risen. Until then a segment
+/// in it is live, or its bits have been carried over, or its ranges match everything.
+pub struct InsertState {
+    meta: Meta,
+    hashers: Vec<Option<KeyHasher>>,
+    segments: Vec<Segment>,
+    /// For each column the 64 ranges that rows came into last: segment, number of the group, rows so far, and
+    /// the bits once there were enough of them.
+    groups: Vec<Option<RecentGroup>>,
+}
+
+struct RecentGroup {
+    segment: u64,
+    number: u32,
+    rows: u32,
+    bits: Option<Group>,
+}
+
+impl InsertState {
+    fn new(index: Rel) -> Read<Self> {
+        let meta = Meta::read(index)?;
+        let hashers = hash::column_hashers(index, &meta);
+        let groups = meta.columns.iter().map(|_| None).collect();
+        let mut state = Self { meta, hashers, segments: Vec::new(), groups };
+        state.read_segments(index)?;
+        Ok(state)
+    }
+
+    fn read_segments(&mut self, index: Rel) -> Read<()> {
+        self.segments = directory::segments(index, &self.meta, |_| true)?;
+        self.groups.iter_mut().for_each(|group| *group = None);
+        Ok(())
+    }
+
+    /// Reads the segments again if some were retired since.
+    fn refresh(&mut self, index: Rel, generation: u64) -> Read<()> {
+        if self.meta.generation != generation {
+            self.meta = Meta::read(index)?;
+            self.read_segments(index)?;
+        }
+        Ok(())
+    }
+
+    /// As [`InsertState::lacking`], in memory that is freed afterwards: hashing may detoast.
+    fn hash_row(&mut self, index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Vec<DeltaEntry>> {
+        Scratch::new().run(|| self.lacking(index, row, range))
+    }
+
+    /// The row's values that the filters do not have yet. Bits of a segment are never taken away while it is live,
+    /// and merges carry them over, so what a filter has now it will have.
+    fn lacking(&mut self, index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Vec<DeltaEntry>> {
+        let mut lacking = Vec::new();
+        for column in 0..self.hashers.len() {
+            // A column that this build hashes otherwise rules nothing out, so it needs no entries either.
+            let Some(hasher) = &mut self.hashers[column] else { continue };
+            let hash = row.value(column, hasher.repr()).map(|value| hasher.hash(value));
+            let entry = DeltaEntry { range, column: column as u16, hash };
+            if !self.is_in_filter(index, &entry)? {
+                lacking.push(entry);
+            }
+        }
+        Ok(lacking)
+    }
+
+    fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry) -> Read<bool> {
+        let key = (entry.column, entry.range);
+        let at = self.segments.partition_point(|s| (s.column, s.first_range) <= key);
+        let Some(segment) = at.checked_sub(1).map(|at| self.segments[at]) else { return Ok(false) };
+        if segment.column != entry.column || entry.range >= segment.end_range() {
+            return Ok(false);
+        }
+        let index = self.meta.bind(index);
+        let found = match self.recent_group(index, &segment, entry.range) {
+            Ok(Some(group)) => Ok(group.has_entry(entry.hash, entry.range - segment.first_range)),
+            Ok(None) => segment::has_entry(index, &segment, entry.range, entry.hash),
+            Err(miss) => Err(miss),
+        };
+        match found {
+            Ok(found) => Ok(found),
+            Err(Miss::Recycled(_)) => Ok(false),
+            Err(Miss::Damage(damage)) => Err(damage),
+        }
+    }
+
+    /// The bits of the 64 ranges around `range`, if rows keep coming into them: as with CREATE INDEX CONCURRENTLY,
+    /// which hands every row of the table to aminsert.
+    fn recent_group(&mut self, index: Rel, segment: &Segment, range: u32) -> Fetch<Option<&Group>> {
+        let number = (range - segment.first_range) / 64;
+        let recent = &mut self.groups[usize::from(segment.column)];
+        if recent.as_ref().is_none_or(|r| (r.segment, r.number) != (segment.id, number)) {
+            *recent = Some(RecentGroup { segment: segment.id, number, rows: 0, bits: None });
+        }
+        let Some(recent) = recent else { return Ok(None) };
+        recent.rows = recent.rows.saturating_add(1);
+        let shape = segment.shape()?;
+        if recent.bits.is_none() && recent.rows > STREAK && u64::from(shape.slices()) * 8 <= MOST_GROUP_BYTES
+        {
+            recent.bits = Some(Group::read(index, segment, &shape, number)?);
+        }
+        Ok(recent.bits.as_ref())
+    }
+}
+
 /// Takes note of a new row.
-pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, block: u32, offset: u16) {
+pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, mut cache: InsertCache<InsertState>) {
     let progress = or_raise(index, Progress::read(index));
-    let range = block / progress.pages_per_range;
+    let range = place.block / progress.pages_per_range;
     if range >= progress.watermark {
-        if offset == 1 && range - progress.watermark >= BATCH + LAG {
+        if place.offset == 1 && range - progress.watermark >= BATCH + LAG {
             or_raise(index, autosummarize(heap, index, range));
         }
         return;
     }
-    let scratch = Scratch::new();
-    let pages = scratch.run(|| or_raise(index, insert_into_delta(index, row, range)));
-    if pages.is_some_and(|pages| pages * PAGE as u64 > Options::of(index).delta_limit) {
+    let state = cache.get_or_init(|| or_raise(index, InsertState::new(index)));
+    let lacking = or_raise(
+        index,
+        state.refresh(index, progress.generation).and_then(|()| state.hash_row(index, row, range)),
+    );
+    if lacking.is_empty() {
+        return;
+    }
+    let pages = or_raise(index, delta::append(index, &lacking));
+    if pages * PAGE as u64 > Options::of(index).delta_limit {
         or_raise(index, fold_delta(index));
     }
-}
-
-/// Puts the row's values into the delta; returns the number of delta pages, None if the filters had all.
-fn insert_into_delta(index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Option<u64>> {
-    let meta = Meta::read(index)?;
-    let index = meta.bind(index);
-    let mut entries = Vec::with_capacity(meta.columns.len());
-    for (column, hasher) in hash::column_hashers(index, &meta).into_iter().enumerate() {
-        // A column that this build hashes otherwise rules nothing out, so it needs no entries either.
-        let Some(mut hasher) = hasher else { continue };
-        entries.push(entry(row, column, range, &mut hasher));
-    }
-    let lacking = lacking_in_filters(index, &meta, &entries)?;
-    if lacking.is_empty() {
-        return Ok(None);
-    }
-    delta::append(index, &lacking).map(Some)
-}
-
-fn entry(row: &IndexRow<'_>, column: usize, range: u32, hasher: &mut KeyHasher) -> DeltaEntry {
-    let hash = row.value(column, hasher.repr()).map(|value| hasher.hash(value));
-    DeltaEntry { range, column: column as u16, hash }
-}
-
-/// The entries that the filters do not have yet. Bits of a segment are never taken away while it is live, and
-/// merges carry them over, so what a filter has now it will have.
-fn lacking_in_filters(index: Rel, meta: &Meta, entries: &[DeltaEntry]) -> Read<Vec<DeltaEntry>> {
-    let segments = directory::segments(index, meta, |_| true)?;
-    let mut lacking = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let covers =
-            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.range);
-        let found = match segments.iter().find(covers) {
-            Some(segment) => match segment::has_entry(index, segment, entry.range, entry.hash) {
-                Ok(found) => found,
-                Err(Miss::Recycled(_)) => false,
-                Err(Miss::Damage(damage)) => return Err(damage),
-            },
-            None => false,
-        };
-        if !found {
-            lacking.push(*entry);
-        }
-    }
-    Ok(lacking)
 }
 
 /// Summarizes ranges behind the one that a row was just put into, if nobody else is at it, and merges the

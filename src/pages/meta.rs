@@ -222,10 +222,11 @@ pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
 pub struct Progress {
     pub watermark: u32,
     pub pages_per_range: u32,
+    pub generation: u64,
 }
 
 impl Progress {
-    /// Reads watermark and range size under the share lock.
+    /// Reads watermark, range size and generation under the share lock.
     ///
     /// # Errors
     /// Damage to the meta page.
@@ -234,6 +235,10 @@ impl Progress {
         let view = page.view(PageKind::Meta)?;
         let p = view.payload();
         check_magic(p)?;
-        Ok(Self { watermark: get_u32(p, 20), pages_per_range: get_u32(p, 16).max(1) })
+        Ok(Self {
+            watermark: get_u32(p, 20),
+            pages_per_range: get_u32(p, 16).max(1),
+            generation: get_u64(p, 32),
+        })
     }
 }

@@ -204,6 +204,11 @@ impl Group {
         self.words.get(slice as usize).is_some_and(|word| word >> (range % 64) & 1 != 0)
     }
 
+    /// Whether the filter of `range` has a key, or the NULL bit for None.
+    pub fn has_entry(&self, hash: Option<u64>, range: u32) -> bool {
+        hash.map_or_else(|| self.has_bit(NULLS_SLICE, range), |hash| self.has_key(hash, range))
+    }
+
     /// Whether the filter of `range` has a key.
     pub fn has_key(&self, hash: u64, range: u32) -> bool {
         self.has_bit(VALUES_SLICE, range)

@@ -5,17 +5,21 @@ use super::planner::{Costs, IndexPathView};
 use super::scankey::{self, Key};
 use super::{OpenRel, Rel, compat, lock, relation};
 use pgrx::prelude::*;
-use pgrx::{PgBox, pg_sys};
+use pgrx::{PgBox, PgMemoryContexts, pg_sys};
 use std::ffi::CStr;
+use std::marker::PhantomData;
 
 /// What an access method does, in safe terms.
 pub trait AccessMethod {
+    /// What inserts of one statement keep from row to row.
+    type InsertState: 'static;
+
     /// Builds the index; returns the numbers of table rows and of index entries.
     fn build(heap: Rel, index: Rel) -> (f64, f64);
     /// Writes the init fork of an unlogged index.
     fn build_empty(index: Rel);
     /// A row was put into heap block `block` at `offset`.
-    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, block: u32, offset: u16);
+    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, cache: InsertCache<Self::InsertState>);
     /// VACUUM is done with the table.
     fn vacuum_cleanup(heap: Rel, index: Rel);
     /// Calls `add` with every run of heap blocks (first, behind last) that may hold matching rows; returns an
@@ -27,6 +31,40 @@ pub trait AccessMethod {
     fn validate(class: pg_sys::Oid) -> bool;
     /// Name of a phase of building, by number.
     fn phase_name(phase: i64) -> Option<&'static CStr>;
+}
+
+/// Where a row was put.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Heap block.
+    pub block: u32,
+    /// Offset number in it, from 1.
+    pub offset: u16,
+}
+
+/// Room for state that lives as long as a statement's IndexInfo (ii_AmCache).
+pub struct InsertCache<T> {
+    info: *mut pg_sys::IndexInfo,
+    state: PhantomData<T>,
+}
+
+impl<T: 'static> InsertCache<T> {
+    /// The state, made at the first call: `make` runs in the memory context that the state lives in.
+    pub fn get_or_init(&mut self, make: impl FnOnce() -> T) -> &mut T {
+        // SAFETY: the IndexInfo of the statement; ii_AmCache is ours alone, and holds a T once it is set. The state
+        // is dropped with ii_Context.
+        unsafe {
+            let info = &mut *self.info;
+            if info.ii_AmCache.is_null() {
+                let before = pg_sys::MemoryContextSwitchTo(info.ii_Context);
+                let state = make();
+                pg_sys::MemoryContextSwitchTo(before);
+                info.ii_AmCache =
+                    PgMemoryContexts::For(info.ii_Context).leak_and_drop_on_delete(state).cast();
+            }
+            &mut *info.ii_AmCache.cast::<T>()
+        }
+    }
 }
 
 /// The handler's table for an access method.
@@ -91,14 +129,15 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
     heap: pg_sys::Relation,
     _check_unique: pg_sys::IndexUniqueCheck::Type,
     _unchanged: bool,
-    _info: *mut pg_sys::IndexInfo,
+    info: *mut pg_sys::IndexInfo,
 ) -> bool {
     // SAFETY: open relations, one value and flag for each column, a valid item pointer.
     unsafe {
         let index = Rel::from_raw(index);
         let row = IndexRow::from_raw(values, nulls, index.key_columns());
         let (block, offset) = pgrx::itemptr::item_pointer_get_both(*tid);
-        A::insert(Rel::from_raw(heap), index, &row, block, offset);
+        let cache = InsertCache { info, state: PhantomData };
+        A::insert(Rel::from_raw(heap), index, &row, Place { block, offset }, cache);
     }
     false
 }
