@@ -2,8 +2,8 @@
 //!
 //! A tuple in a range not summarized yet needs nothing: that is the common append, and it costs one look at
 //! the meta page. A tuple in a summarized range goes to the delta, column by column, unless the filter has its
-//! value already. The watermark is read after the tuple is on its heap page, under the meta page's lock, for each
-//! tuple anew: see [`crate::pages::meta`].
+//! value already. The watermark is read after the tuple is on its heap page, for each tuple anew: see
+//! [`crate::pages::meta::Progress`].
 //!
 //! Inserts also keep the index in shape, within bounds: the first tuple of a heap block may summarize ranges
 //! that have filled up behind it ([`autosummarize`]), and an insert that makes the delta too long folds it.
@@ -76,9 +76,10 @@ impl InsertState {
     }
 
     /// Reads the segments again if some were retired since.
-    fn refresh(&mut self, index: Rel, generation: u64) -> Read<()> {
-        if self.meta.generation != generation {
-            self.meta = Meta::read(index)?;
+    fn refresh(&mut self, index: Rel) -> Read<()> {
+        let meta = Meta::read(index)?;
+        if self.meta.generation != meta.generation {
+            self.meta = meta;
             self.read_segments(index)?;
         }
         Ok(())
@@ -155,10 +156,7 @@ pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, mut cache
         return;
     }
     let state = cache.get_or_init(|| or_raise(index, InsertState::new(index)));
-    let lacking = or_raise(
-        index,
-        state.refresh(index, progress.generation).and_then(|()| state.hash_row(index, row, range)),
-    );
+    let lacking = or_raise(index, state.refresh(index).and_then(|()| state.hash_row(index, row, range)));
     if lacking.is_empty() {
         return;
     }

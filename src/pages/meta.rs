@@ -1,9 +1,9 @@
 //! Block 0: what was frozen when the index was built, the watermark, and where everything is.
 //!
-//! The **watermark** is the first block range not summarized. `aminsert` reads it under the page's share lock
-//! after its tuple is in the heap; a summarizer raises it, in WAL, before it scans the heap. So a tuple whose
+//! The **watermark** is the first block range not summarized. `aminsert` reads it after its tuple is in the heap
+//! ([`Progress`]); a summarizer raises it, in WAL, before it scans the heap. So a tuple whose
 //! insert saw the lower watermark is on its heap page when the scan comes by, and every later one goes to the
-//! delta. The watermark never falls.
+//! delta. It falls only when VACUUM has cut the table short, after the segments behind the new end were retired.
 //!
 //! The **generation** rises after segments were taken out of the directory and before their blocks can be used
 //! again: a reader that meets a foreign page looks whether the generation moved on (start over) or not (damage).
@@ -18,7 +18,7 @@
 use crate::pg::{
     Damage, Rel,
     error::Read,
-    page::SharedPage,
+    page::{self, SharedPage},
     wal::{self, Logging, PageEdit},
 };
 use skip_core::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
@@ -217,28 +217,29 @@ pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
     Ok(result)
 }
 
-/// What `aminsert` needs for most tuples, read without decoding the rest.
+/// What `aminsert` needs for most tuples.
 #[derive(Clone, Copy)]
 pub struct Progress {
     pub watermark: u32,
     pub pages_per_range: u32,
-    pub generation: u64,
 }
 
 impl Progress {
-    /// Reads watermark, range size and generation under the share lock.
+    /// Reads watermark and range size under a pin, without the page's content lock. That is enough, because the
+    /// caller's tuple is on its heap page already: if a summarizer scanned that page before the tuple came, it had
+    /// stored the higher watermark before, and the heap page's own lock, which it released and the inserter took
+    /// afterwards, makes that store visible here. The word is whole, and never comes from a copy of the page.
+    ///
+    /// The page's checksum is not looked at either. Should the page be damaged, no query gets past it.
     ///
     /// # Errors
-    /// Damage to the meta page.
+    /// Damage to the meta page, as far as its magic number tells.
     pub fn read(index: Rel) -> Read<Self> {
-        let page = SharedPage::read(index, META_BLOCK);
-        let view = page.view(PageKind::Meta)?;
-        let p = view.payload();
-        check_magic(p)?;
-        Ok(Self {
-            watermark: get_u32(p, 20),
-            pages_per_range: get_u32(p, 16).max(1),
-            generation: get_u64(p, 32),
+        page::peek_meta(index, |word| {
+            if word(0) != MAGIC {
+                return Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index"));
+            }
+            Ok(Self { watermark: word(20), pages_per_range: word(16).max(1) })
         })
     }
 }

@@ -23,6 +23,27 @@ pub fn file_number(rel: &pg_sys::RelationData) -> u32 {
     return rel.rd_locator.relNumber.to_u32();
 }
 
+/// What names a relation's files.
+#[cfg(feature = "pg15")]
+type Locator = pg_sys::RelFileNode;
+#[cfg(not(feature = "pg15"))]
+type Locator = pg_sys::RelFileLocator;
+
+/// Called without pgrx's guard, which would cost aminsert as much as the pin itself. The only error it can raise is
+/// that memory for noting the pin is out; that jump skips no destructor: from aminsert's entry down to here there are only
+/// plain values.
+mod unguarded {
+    // SAFETY: the signature of bufmgr.h in every supported version.
+    unsafe extern "C-unwind" {
+        pub fn ReadRecentBuffer(
+            locator: super::Locator,
+            fork: pgrx::pg_sys::ForkNumber::Type,
+            block: pgrx::pg_sys::BlockNumber,
+            recent: pgrx::pg_sys::Buffer,
+        ) -> bool;
+    }
+}
+
 /// Pins a buffer if it still holds this block of the relation's main fork.
 ///
 /// # Safety
@@ -34,7 +55,7 @@ pub unsafe fn pin_recent(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buff
         let locator = (*rel).rd_node;
         #[cfg(not(feature = "pg15"))]
         let locator = (*rel).rd_locator;
-        pg_sys::ReadRecentBuffer(locator, pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer)
+        unguarded::ReadRecentBuffer(locator, pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer)
     }
 }
 

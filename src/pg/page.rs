@@ -2,8 +2,8 @@
 
 use super::{Damage, Rel, compat, error::Read, lock::ExtensionLock};
 use pgrx::pg_sys;
-use skip_core::page::{PAGE, PageBytes, PageKind, PageView};
-use std::cell::Cell;
+use skip_core::page::{PAGE, PAYLOAD_START, PageBytes, PageKind, PageView};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");
 
@@ -12,25 +12,24 @@ const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block
 mod unguarded {
     use pgrx::pg_sys::Buffer;
     // SAFETY: the signatures of bufmgr.h in every supported version. LockBuffer raises an error only for an unknown
-    // mode, UnlockReleaseBuffer never.
+    // mode, the other two never.
     unsafe extern "C-unwind" {
         pub fn LockBuffer(buffer: Buffer, mode: std::ffi::c_int);
         pub fn UnlockReleaseBuffer(buffer: Buffer);
+        pub fn ReleaseBuffer(buffer: Buffer);
     }
 }
 
-thread_local! {
-    /// Where the meta page of the index used last was found: relation file number and buffer. Only a hint: the server
-    /// checks that the buffer still holds that page, which spares the look-up in the buffer table.
-    static RECENT_META: Cell<(u32, pg_sys::Buffer)> = const { Cell::new((0, 0)) };
-}
+/// Where the meta page of the index used last was found: relation file number (high half) and buffer. Only a hint: the
+/// server checks that the buffer still holds that page, which spares the look-up in the buffer table.
+static RECENT_META: AtomicU64 = AtomicU64::new(0);
 
 /// A pinned, locked buffer.
 struct Locked(pg_sys::Buffer);
 
 impl Locked {
     fn read(rel: Rel, block: u32, lock: u32) -> Self {
-        let buffer = if block == 0 { Self::pin_meta(rel) } else { Self::pin(rel, block) };
+        let buffer = Self::pin(rel, block);
         // SAFETY: the buffer is pinned, the mode one of bufmgr.h's.
         unsafe { unguarded::LockBuffer(buffer, lock as i32) };
         Self(buffer)
@@ -49,15 +48,19 @@ impl Locked {
         }
     }
 
+    /// Pins block 0 by the hint, if that is still right. Only for [`peek_meta`]: no value with a destructor may be
+    /// alive around it.
     fn pin_meta(rel: Rel) -> pg_sys::Buffer {
         let number = rel.file_number();
-        let (recent_number, recent) = RECENT_META.get();
+        let hint = RECENT_META.load(Ordering::Relaxed);
+        let recent = hint as u32 as pg_sys::Buffer;
         // SAFETY: a buffer number that this backend was given before.
-        if recent_number == number && unsafe { compat::pin_recent(rel.raw(), 0, recent) } {
+        if (hint >> 32) as u32 == number && recent != 0 && unsafe { compat::pin_recent(rel.raw(), 0, recent) }
+        {
             return recent;
         }
         let buffer = Self::pin(rel, 0);
-        RECENT_META.set((number, buffer));
+        RECENT_META.store(u64::from(number) << 32 | u64::from(buffer as u32), Ordering::Relaxed);
         buffer
     }
 
@@ -76,6 +79,23 @@ impl Drop for Locked {
             unsafe { unguarded::UnlockReleaseBuffer(self.0) }
         }
     }
+}
+
+/// Reads words of the meta page's payload without its content lock, under a pin only: `read` gets a function from a
+/// payload offset (a multiple of 4) to the word there. The page is not checked, and words may change between two reads;
+/// each by itself is whole, because pages are changed word by word ([`super::wal`]).
+pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> R) -> R {
+    let buffer = Locked::pin_meta(rel);
+    // SAFETY: a pinned buffer's page stays where it is; pages are aligned.
+    let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
+    let result = read(&|at| {
+        let word = ((PAYLOAD_START + at) / 4).min(PAGE / 4 - 1);
+        // SAFETY: inside the page; concurrent writers store whole words.
+        unsafe { AtomicU32::from_ptr(words.add(word)) }.load(Ordering::Relaxed)
+    });
+    // SAFETY: pinned above.
+    unsafe { unguarded::ReleaseBuffer(buffer) };
+    result
 }
 
 /// A page under a share lock. Nothing slow may happen while one is held.

@@ -13,6 +13,7 @@ use super::page::ExclusivePage;
 use super::{Rel, error::Read};
 use pgrx::pg_sys;
 use skip_core::page::{PAGE, PageBytes, PageImage, PageKind, PageView};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Whether changes are logged one by one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,8 +82,7 @@ impl PageEdit {
             let target = pg_sys::BufferGetPage(buffer).cast::<u8>();
             pg_sys::CritSectionCount += 1;
             for &(at, len) in &spans {
-                let at = usize::from(at);
-                std::ptr::copy_nonoverlapping(bytes[at..].as_ptr(), target.add(at), usize::from(len));
+                store_words(&bytes, usize::from(at), usize::from(len), target);
             }
             pg_sys::MarkBufferDirty(buffer);
             if log {
@@ -151,6 +151,19 @@ pub fn append_init_page(rel: Rel, block: u32, image: PageImage) {
         pg_sys::log_newpage_buffer(buffer, true);
         pg_sys::CritSectionCount -= 1;
         pg_sys::UnlockReleaseBuffer(buffer);
+    }
+}
+
+/// Stores the words that a span touches, each whole: aminsert reads the watermark under a pin only.
+///
+/// # Safety
+/// `target` is a page of an exclusively locked buffer whose other bytes are those of `bytes`.
+unsafe fn store_words(bytes: &PageBytes, at: usize, len: usize, target: *mut u8) {
+    let (words, _) = bytes.as_chunks::<4>();
+    for (i, word) in words.iter().enumerate().take((at + len).div_ceil(4)).skip(at / 4) {
+        // SAFETY: inside the page; pages are aligned.
+        unsafe { AtomicU32::from_ptr(target.add(i * 4).cast()) }
+            .store(u32::from_ne_bytes(*word), Ordering::Relaxed);
     }
 }
 
