@@ -1,6 +1,6 @@
 //! ambuild and ambuildempty: CREATE INDEX, REINDEX, and all that rebuilds an index.
 //!
-//! The pages are written without WAL; at the end the whole relation is logged at once. The options are frozen
+//! The segments are written without WAL; at the end the whole relation is logged at once. The options are frozen
 //! into the meta page. The trailing, partial range is summarized too when there are complete ones, so that a
 //! table that does not grow is covered to its end.
 
@@ -12,7 +12,7 @@ use crate::pg::error::or_raise;
 use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
 use crate::pg::{Rel, am, catalog, datum, fail, memory, page};
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use skip_core::Sizing;
 use skip_core::page::NO_BLOCK;
 use std::ffi::CStr;
@@ -36,11 +36,12 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     check_buildable(heap, index);
     let meta = new_meta(index);
     let index = meta.bind(index);
-    write_empty(index, &meta, Logging::AtEnd);
+    write_empty(index, &meta);
     let blocks = heap.blocks();
     am::progress_phase(PHASE_SCAN);
     am::progress_blocks_total(blocks);
-    let plan = Plan { logging: Logging::AtEnd, partial: true, in_vacuum: false, progress: true };
+    let plan =
+        Plan { logging: Logging::AtEnd, partial: true, in_vacuum: false, progress: true, most: u32::MAX };
     let result = Directory::open(index, &meta).and_then(|mut directory| {
         let end = summarize::end_of_summarized(&meta, blocks, plan.partial);
         summarize::summarize_to(heap, index, &mut directory, end, plan)
@@ -103,6 +104,15 @@ fn check_hashable(index: Rel, column: usize) {
     let class = index.column_class(column);
     let hashable = datum::hash_function_of(class.family, class.input).is_some()
         && (!catalog::is_polymorphic(class.input) || catalog::has_extended_hash(index.column_type(column)));
+    let own = index.column_type(column);
+    if !datum::is_deterministic(class.collation) && catalog::innermost_type(own) == pg_sys::NAMEOID {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("access method \"skip\" does not support type {} with nondeterministic collations", catalog::type_name(own)),
+            Some("The type's hash function does not heed the collation, so equal values would hash differently.".into()),
+            Some("Index the column cast to text.".into()),
+        );
+    }
     if !hashable {
         let type_name = catalog::type_name(index.column_type(column));
         fail(
@@ -125,9 +135,11 @@ fn new_meta(index: Rel) -> Meta {
     Meta::new(seed, options.pages_per_range, columns.collect())
 }
 
-fn write_empty(index: Rel, meta: &Meta, logging: Logging) {
+/// The two pages that are changed in place during the build are logged as they are made: a change in WAL must find a
+/// page to change, on a standby too.
+fn write_empty(index: Rel, meta: &Meta) {
     let first = page::extend(index, FIRST_DIRECTORY_BLOCK + 1);
     debug_assert!(first == META_BLOCK && first != NO_BLOCK);
-    meta.write_new(index, logging);
-    wal::write_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0), logging);
+    meta.write_new(index, Logging::EachPage);
+    wal::write_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0), Logging::EachPage);
 }

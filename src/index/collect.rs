@@ -5,9 +5,10 @@
 //! snapshot, or to a standby's. That is why the scan reads pages itself: PostgreSQL's table_index_build_scan
 //! leaves out dead tuples and HOT-updated recently dead ones.
 //!
-//! Three kinds of tuples cannot be hashed for certain: dead or recently dead ones with a value stored out of
-//! line (it may be gone), and dead ones for which an expression or predicate would have to run. Their range
-//! stays *open*, matching everything, until pruning has removed them and maintenance comes by again.
+//! Some tuples cannot be hashed for certain: those with a value stored out of line that may go any time (dead ones,
+//! recently dead ones, and those that another transaction in progress inserted, which may yet fail), and dead or
+//! foreign ones for which an expression or predicate would have to run. Their range stays *open*, matching everything,
+//! until maintenance comes by again.
 
 use crate::hash::{self, KeyHasher};
 use crate::pages::meta::Meta;
@@ -99,6 +100,7 @@ impl Collector {
             if self.visible_only || !self.collect_plain(block) {
                 self.collect_evaluated(block);
             }
+            self.scratch.reset();
         }
         for column in &mut self.columns {
             if column.hashes.len() > self.most_hashes {
@@ -107,7 +109,6 @@ impl Collector {
                 self.overflowed = true;
             }
         }
-        self.scratch.reset();
     }
 
     /// The fast way: values are hashed as they lie in the tuples. False when some tuple needs the other way; what
@@ -122,8 +123,13 @@ impl Collector {
         let complete = scratch.run(|| {
             for tuple in reader.tuples() {
                 live += u32::from(tuple.looks_live());
-                if finder.read(&tuple, fields) != Fields::Read {
-                    return false;
+                match finder.read(&tuple, fields) {
+                    Fields::Read => {}
+                    Fields::Short => return false,
+                    Fields::Odd => {
+                        columns.iter_mut().for_each(|column| column.state.open = true);
+                        continue;
+                    }
                 }
                 for (column, field) in columns.iter_mut().zip(fields.iter()) {
                     match field {
@@ -153,6 +159,7 @@ impl Collector {
                 let usable = match reader.standing(&tuple) {
                     Standing::Usable => true,
                     Standing::Inserting => !*visible_only,
+                    Standing::InsertedByOther => !tuple.has_external() && !runs_user_code && !*visible_only,
                     Standing::RecentlyDead => !tuple.has_external(),
                     Standing::Dead => !tuple.has_external() && !runs_user_code && !*visible_only,
                 };

@@ -18,7 +18,7 @@ use crate::pages::upkeep::{self, fold, merge};
 use crate::pg::am::{InsertCache, Place};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::evaluate::IndexRow;
-use crate::pg::lock::{MAINTENANCE, PageLock};
+use crate::pg::lock::{Part, PartLock};
 use crate::pg::options::Options;
 use crate::pg::sandbox::{Sandbox, in_recovery};
 use crate::pg::{Rel, memory::Scratch, wal::Logging};
@@ -147,8 +147,15 @@ impl InsertState {
 
 /// Takes note of a new row.
 pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, mut cache: InsertCache<InsertState>) {
-    let progress = or_raise(index, Progress::read(index));
+    let mut progress = or_raise(index, Progress::read(index));
     let range = place.block / progress.pages_per_range;
+    if range < progress.watermark && place.offset == 1 {
+        let ranges = heap.blocks().div_ceil(progress.pages_per_range);
+        if summarize::is_cut_short(progress.watermark, ranges) {
+            or_raise(index, forget_behind_end(heap, index));
+            progress = or_raise(index, Progress::read(index));
+        }
+    }
     if range >= progress.watermark {
         if place.offset == 1 && range - progress.watermark >= BATCH + LAG {
             or_raise(index, autosummarize(heap, index, range));
@@ -172,17 +179,23 @@ fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
     if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {
         return Ok(());
     }
-    let Some(_maintenance) = PageLock::try_take(index, MAINTENANCE) else { return Ok(()) };
+    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
     let _sandbox = Sandbox::enter(heap);
     let scratch = Scratch::new();
     scratch.run(|| {
         let (meta, mut directory) = upkeep::open(index)?;
         let behind = range.saturating_sub(LAG).saturating_sub(meta.watermark);
-        let end = meta.watermark + (behind / BATCH * BATCH).min(MOST_AT_ONCE);
+        let end = meta.watermark + behind / BATCH * BATCH;
         if end == meta.watermark {
             return Ok(());
         }
-        let plan = Plan { logging: Logging::EachPage, partial: false, in_vacuum: false, progress: false };
+        let plan = Plan {
+            logging: Logging::EachPage,
+            partial: false,
+            in_vacuum: false,
+            progress: false,
+            most: MOST_AT_ONCE,
+        };
         summarize::summarize_to(heap, index, &mut directory, end, plan)?;
         for column in 0..meta.columns.len() {
             merge::merge_column(&mut directory, column as u16, MOST_MERGED_BLOCKS)?;
@@ -191,9 +204,16 @@ fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
     })
 }
 
+/// Forgets what VACUUM cut off the table, if nobody else is at it.
+fn forget_behind_end(heap: Rel, index: Rel) -> Read<()> {
+    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
+    let (_, mut directory) = upkeep::open(index)?;
+    summarize::forget_behind_end(heap, index, &mut directory).map(|_| ())
+}
+
 /// Folds the delta into the segments, if nobody else is at it.
 fn fold_delta(index: Rel) -> Read<()> {
-    let Some(_maintenance) = PageLock::try_take(index, MAINTENANCE) else { return Ok(()) };
+    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
     let (meta, directory) = upkeep::open(index)?;
     fold::fold(&directory, meta.columns.len())?;
     Ok(())

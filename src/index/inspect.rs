@@ -190,10 +190,12 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
 /// The block ranges in which a value cannot be ruled out, unsummarized ones included. NULL asks for IS NULL.
 #[pg_extern(sql = false)]
 fn skip_matching_ranges(
-    index: pg_sys::Oid,
-    column: &std::ffi::CStr,
+    index: Option<pg_sys::Oid>,
+    column: Option<&std::ffi::CStr>,
     value: Option<AnyElement>,
 ) -> SetOfIterator<'static, i64> {
+    // Only the value may be NULL: it asks for IS NULL.
+    let (Some(index), Some(column)) = (index, column) else { return SetOfIterator::empty() };
     let target = target::for_reading(index);
     let index = *target.index;
     let column = find_column(index, &column.to_string_lossy());

@@ -39,16 +39,17 @@ pub fn clauses(index: Rel, meta: &Meta, keys: &[Key]) -> Vec<Clause> {
 }
 
 fn test(index: Rel, meta: &Meta, key: &Key) -> Option<Test> {
+    let column = usize::from(key.column);
+    let frozen = meta.columns.get(column)?;
+    // A column that this build hashes otherwise is not kept up by inserts either, not even its NULLs.
+    if !meta.hashes_match() || KeyHasher::of_column(index, column, meta.seed).canon() != frozen.canon {
+        return None;
+    }
     match &key.test {
         KeyTest::IsNull => Some(Test::IsNull),
         KeyTest::IsNotNull => Some(Test::IsNotNull),
         KeyTest::AnyOf(values) => {
-            let column = usize::from(key.column);
             let mut hasher = KeyHasher::of_key(index, column, key.key_type, meta.seed)?;
-            let frozen = meta.columns.get(column)?;
-            if hasher.canon() != frozen.canon || !meta.hashes_match() {
-                return None;
-            }
             Some(Test::keys(values.iter().map(|&value| hasher.hash(value)).collect()))
         }
     }

@@ -21,7 +21,14 @@ pub struct Plan {
     pub in_vacuum: bool,
     /// Show progress as CREATE INDEX does.
     pub progress: bool,
+    /// The most ranges to scan.
+    pub most: u32,
 }
+
+/// Ranges that the watermark is raised over at a time: when summarizing is cut off, so many at most are left without a
+/// filter although their rows go through the delta. It is also as wide as segments get before they are merged: a
+/// quarter of a page of bits a slice.
+const STEP: u32 = 16_256;
 
 /// What was done.
 #[derive(Clone, Copy, Default)]
@@ -52,7 +59,7 @@ fn gaps_between(segments: &[Segment], end: u32) -> Vec<(u32, u32)> {
     gaps
 }
 
-/// Summarizes all ranges below `end` that have no filter yet. The watermark has been raised to `end` already,
+/// Summarizes ranges below `end` that have no filter yet, `plan.most` at the most. The watermark has been raised to `end` already,
 /// and `blocks`, the table's size, was asked for after that. Maintenance lock held, or the index is new.
 ///
 /// # Errors
@@ -89,7 +96,11 @@ pub fn fill_gaps(
         frozen.map(|(c, column)| Placer::new(index, c as u16, *column, plan.logging, memory / 2)).collect();
     let mut ranges = 0;
     for edge in edges.windows(2) {
-        let span = (edge[0], edge[1]);
+        let left = u64::from(plan.most).saturating_sub(ranges).min(u32::MAX.into()) as u32;
+        let span = (edge[0], edge[1].min(edge[0].saturating_add(left)));
+        if span.0 == span.1 {
+            break;
+        }
         let lacking: Vec<usize> =
             (0..gaps.len()).filter(|&c| gaps[c].iter().any(|g| g.0 <= span.0 && span.1 <= g.1)).collect();
         if lacking.is_empty() {
@@ -161,16 +172,53 @@ pub fn end_of_summarized(meta: &Meta, blocks: u32, partial: bool) -> u32 {
     if partial && complete > 0 { meta.ranges_in(blocks) } else { complete }
 }
 
-/// Raises the watermark, then summarizes everything below it that has no filter. Maintenance lock held.
+/// Summarizes everything below `end` that has no filter: gaps below the watermark first, then step by step what lies
+/// above, raising the watermark before each step's scan. Maintenance lock held.
 ///
 /// # Errors
 /// Damage to the index.
 pub fn summarize_to(heap: Rel, index: Rel, directory: &mut Directory, end: u32, plan: Plan) -> Read<Summary> {
-    let watermark = meta::update(index, |meta| {
-        meta.watermark = meta.watermark.max(end);
-        meta.watermark
-    })?;
-    // Only now: a block that was added before the watermark rose must be scanned.
-    let blocks = heap.blocks();
-    fill_gaps(heap, index, directory, watermark, blocks, plan)
+    let mut watermark = Meta::read(index)?.watermark;
+    let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), plan)?;
+    while watermark < end && summary.ranges < u64::from(plan.most) {
+        let left = plan.most - summary.ranges as u32;
+        // An index being built is nobody's yet: one step makes the widest segments.
+        let step = if plan.logging == Logging::AtEnd { u32::MAX } else { STEP };
+        watermark = end.min(watermark.saturating_add(step.min(left)));
+        meta::update(index, |meta| meta.watermark = meta.watermark.max(watermark))?;
+        // Only now: a block that was added before the watermark rose must be scanned.
+        let more = fill_gaps(heap, index, directory, watermark, heap.blocks(), plan)?;
+        summary.ranges += more.ranges;
+        summary.live_rows += more.live_rows;
+    }
+    Ok(summary)
+}
+
+/// Whether the table was cut to less than half of what is summarized: worth a look by an insert.
+pub fn is_cut_short(watermark: u32, ranges: u32) -> bool {
+    watermark / 2 > ranges
+}
+
+/// After VACUUM has cut the table short: retires segments of which less than half still has a table behind it, and
+/// lowers the watermark to the table's end, or to that of the last segment left. So the table's next ranges are new
+/// ones, not old ones whose rows all come through the delta. Maintenance lock held.
+///
+/// Safe in this order, because a range without a filter matches: a reader that comes after the watermark was lowered
+/// cannot find the retired segments any more, and an insert that still has the old watermark writes a delta entry too
+/// many at worst. Ranges left below the watermark without a filter are gaps, filled by the next maintenance.
+///
+/// # Errors
+/// Damage to the index.
+pub fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Read<Meta> {
+    let meta = Meta::read(index)?;
+    let end = meta.ranges_in(heap.blocks());
+    if meta.watermark <= end {
+        return Ok(meta);
+    }
+    let is_behind = |s: &Segment| end.saturating_sub(s.first_range) < s.width / 2 + s.width % 2;
+    let behind: Vec<u64> = directory.all_segments().filter(is_behind).map(|s| s.id).collect();
+    directory.retire(&behind)?;
+    let covered = directory.all_segments().map(|s| s.end_range()).max().unwrap_or(0).max(end);
+    meta::update(index, |meta| meta.watermark = meta.watermark.min(covered))?;
+    Meta::read(index)
 }

@@ -45,11 +45,14 @@ pub fn for_maintenance(index: pg_sys::Oid) -> Target {
 pub fn for_reading(index: pg_sys::Oid) -> Target {
     let name = check_is_skip_index(index);
     let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
-    if !catalog::may_read(index, table) {
+    if !catalog::may_read(table) {
         fail(
             PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("permission denied for index {name}"),
-            Some("Looking into an index needs SELECT on its table, or membership in pg_monitor.".into()),
+            Some(
+                "Looking into an index needs SELECT on all rows of its table, or membership in pg_monitor."
+                    .into(),
+            ),
             None,
         );
     }

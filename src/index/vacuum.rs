@@ -1,7 +1,8 @@
 //! amvacuumcleanup and skip_summarize: everything that maintenance can do, in one pass under the maintenance
 //! lock.
 //!
-//! 1. Give back what lies behind the table's end, when VACUUM cut it short.
+//! 1. Give back what lies behind the table's end, when VACUUM has cut it short (it does so after this callback, so at the
+//!    next VACUUM, or at an insert before that).
 //! 2. Fold the delta.
 //! 3. Close ranges that stayed open because they held tuples that could not be hashed.
 //! 4. Summarize new ranges, and gaps that a crash left.
@@ -11,11 +12,11 @@ use super::summarize::{self, Plan, Summary};
 use super::target;
 use crate::index::collect::{Collector, CollectorOptions};
 use crate::pages::directory::{Directory, Segment};
-use crate::pages::meta::{self, Meta};
+use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Bit};
 use crate::pages::upkeep::{self, fold, merge};
 use crate::pg::error::{Read, or_raise};
-use crate::pg::lock::{MAINTENANCE, PageLock};
+use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
 use crate::pg::{Rel, memory, wal::Logging};
 use pgrx::pg_sys;
@@ -24,8 +25,9 @@ use skip_core::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
 /// VACUUM is done with the table: summarize complete ranges and tidy up.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
-    let plan = Plan { logging: Logging::EachPage, partial: false, in_vacuum: true, progress: false };
-    let _maintenance = PageLock::take(index, MAINTENANCE);
+    let plan =
+        Plan { logging: Logging::EachPage, partial: false, in_vacuum: true, progress: false, most: u32::MAX };
+    let _maintenance = PartLock::take(index, Part::Maintenance);
     or_raise(index, maintain(heap, index, plan));
 }
 
@@ -37,10 +39,11 @@ fn skip_summarize(index: pg_sys::Oid) -> i64 {
     if !target.index.is_valid_index() {
         return 0;
     }
-    let plan = Plan { logging: Logging::EachPage, partial: true, in_vacuum: false, progress: false };
+    let plan =
+        Plan { logging: Logging::EachPage, partial: true, in_vacuum: false, progress: false, most: u32::MAX };
     let ranges = {
         let _sandbox = Sandbox::enter(*target.table);
-        let _maintenance = PageLock::take(*target.index, MAINTENANCE);
+        let _maintenance = PartLock::take(*target.index, Part::Maintenance);
         or_raise(*target.index, maintain(*target.table, *target.index, plan)).ranges
     };
     target.keep_locks();
@@ -49,7 +52,7 @@ fn skip_summarize(index: pg_sys::Oid) -> i64 {
 
 fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {
     let (_, mut directory) = upkeep::open(index)?;
-    let meta = forget_behind_end(heap, index, &mut directory)?;
+    let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&directory, meta.columns.len())?;
     let closed = close_open_ranges(heap, &directory, &meta, plan)?;
     let end = summarize::end_of_summarized(&meta, heap.blocks(), plan.partial);
@@ -59,23 +62,6 @@ fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {
         merge::merge_column(&mut directory, column as u16, u32::MAX)?;
     }
     Ok(summary)
-}
-
-/// Retires segments that lie wholly behind the table's end and lowers the watermark to the end of those that
-/// are left: when the table grows again, its ranges are new ones. Safe in this order, for a range without a
-/// filter matches: a reader that finds the watermark lowered cannot have the retired segments any more, and an
-/// insert that still has the old watermark only writes a delta entry too many.
-fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Read<Meta> {
-    let meta = Meta::read(index)?;
-    let end = meta.ranges_in(heap.blocks());
-    if meta.watermark <= end {
-        return Ok(meta);
-    }
-    let behind: Vec<u64> = directory.all_segments().filter(|s| s.first_range >= end).map(|s| s.id).collect();
-    directory.retire(&behind)?;
-    let covered = directory.all_segments().map(|s| s.end_range()).max().unwrap_or(0).max(end);
-    meta::update(index, |meta| meta.watermark = meta.watermark.min(covered))?;
-    Meta::read(index)
 }
 
 /// Summarizes the ranges whose open bit is set, in place: first all bits, then the open bit is cleared. Returns

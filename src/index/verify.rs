@@ -12,7 +12,7 @@ use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Fetch, Group, Miss};
 use crate::pages::upkeep::merge::not_recycled;
 use crate::pg::error::Read;
-use crate::pg::lock::{MAINTENANCE, PageLock};
+use crate::pg::lock::{Part, PartLock};
 use crate::pg::page::SharedPage;
 use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
@@ -35,7 +35,7 @@ fn skip_index_verify(
     let (table, index) = (*target.table, *target.index);
     // Keeps merges and folds away, so that a value is in one place while it is looked for; not on a standby,
     // where such locks cannot be taken.
-    let _maintenance = (!sandbox::in_recovery()).then(|| PageLock::take(index, MAINTENANCE));
+    let _maintenance = (!sandbox::in_recovery()).then(|| PartLock::take(index, Part::Maintenance));
     let mut problems = Vec::new();
     check_pages(index, &mut problems);
     if problems.is_empty()
@@ -75,12 +75,6 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
         directory.pages().iter().map(|&b| (b, 1, "directory page")).collect();
     for (first, count) in directory.free_extents() {
         extents.push((first, count, "free extent"));
-        // What is free was a segment once: a page of zeros there was lost.
-        for block in first..first.saturating_add(count).min(blocks) {
-            if SharedPage::read(index, block).any_view().is_ok_and(|view| view.is_none()) {
-                problems.push(Damage::new(block, "the page is empty"));
-            }
-        }
     }
     for segment in directory.all_segments() {
         extents.push((segment.first_block, segment.blocks, "segment"));

@@ -18,7 +18,7 @@ use super::segment::{Fetch, Miss};
 use crate::pg::{
     Damage, Rel,
     error::Read,
-    lock::{DELTA_GROWTH, PageLock},
+    lock::{Part, PartLock},
     page::{self, ExclusivePage, KnownBlocks, SharedPage},
     wal::{self, Logging, PageEdit},
 };
@@ -57,8 +57,14 @@ impl DeltaEntry {
     }
 }
 
-fn count(view: &PageView<'_>) -> usize {
-    (get_u32(view.payload(), 4) as usize).min(view.payload().len().saturating_sub(ENTRIES_AT) / ENTRY_BYTES)
+fn entries<'a>(view: &PageView<'a>, block: u32) -> Read<impl Iterator<Item = DeltaEntry> + use<'a>> {
+    let payload = view.payload();
+    let count = get_u32(payload, 4) as usize;
+    if count > ENTRIES_PER_PAGE || payload.len() < ENTRIES_AT + count * ENTRY_BYTES {
+        return Err(Damage::new(block, "the delta page counts more entries than it holds"));
+    }
+    let bytes = &payload[ENTRIES_AT..ENTRIES_AT + count * ENTRY_BYTES];
+    Ok(bytes.chunks_exact(ENTRY_BYTES).map(DeltaEntry::decode))
 }
 
 fn empty_page(sequence: u64) -> PageImage {
@@ -83,8 +89,7 @@ pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<
         if !view.is(PageKind::Delta) || view.owner() != sequence {
             return Err(Miss::Recycled(block));
         }
-        let entries = view.payload()[ENTRIES_AT..].chunks_exact(ENTRY_BYTES).take(count(&view));
-        entries.for_each(|bytes| each(DeltaEntry::decode(bytes)));
+        entries(&view, block)?.for_each(&mut each);
         block = get_u32(view.payload(), 0);
         sequence += 1;
     }
@@ -95,15 +100,15 @@ pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<
 ///
 /// # Errors
 /// Damage to a page.
-pub fn append(index: Rel, mut entries: &[DeltaEntry]) -> Read<u64> {
+pub fn append(index: Rel, mut new: &[DeltaEntry]) -> Read<u64> {
     let mut missed = None;
     loop {
         let meta = Meta::read(index)?;
         let index = meta.bind(index);
-        if entries.is_empty() {
+        if new.is_empty() {
             return Ok(meta.delta_pages());
         }
-        match fill_last_page(index, &meta, entries)? {
+        match fill_last_page(index, &meta, new)? {
             // The chain moved on between the two reads. Twice at the same place, it did not: damage.
             Some(0) if missed == Some((meta.delta_tail, meta.delta_tail_sequence)) => {
                 return Err(Damage::new(
@@ -112,7 +117,7 @@ pub fn append(index: Rel, mut entries: &[DeltaEntry]) -> Read<u64> {
                 ));
             }
             Some(0) => missed = Some((meta.delta_tail, meta.delta_tail_sequence)),
-            Some(done) => entries = &entries[done..],
+            Some(done) => new = &new[done..],
             None => grow(index, meta.delta_tail_sequence)?,
         }
     }
@@ -120,7 +125,7 @@ pub fn append(index: Rel, mut entries: &[DeltaEntry]) -> Read<u64> {
 
 /// Puts as many entries as fit on the last page; None when there is no page with room. Some(0) when the chain
 /// has moved on since `meta` was read.
-fn fill_last_page(index: Rel, meta: &Meta, entries: &[DeltaEntry]) -> Read<Option<usize>> {
+fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> Read<Option<usize>> {
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
     while block != NO_BLOCK {
         let page = ExclusivePage::read(index, block);
@@ -128,17 +133,17 @@ fn fill_last_page(index: Rel, meta: &Meta, entries: &[DeltaEntry]) -> Read<Optio
         if !view.is(PageKind::Delta) || view.owner() != sequence {
             return Ok(Some(0));
         }
-        let (next, have) = (get_u32(view.payload(), 0), count(&view));
+        let (next, have) = (get_u32(view.payload(), 0), entries(&view, block)?.count());
         if next != NO_BLOCK {
             (block, sequence) = (next, sequence + 1);
             continue;
         }
-        let taken = entries.len().min(ENTRIES_PER_PAGE - have.min(ENTRIES_PER_PAGE));
+        let taken = new.len().min(ENTRIES_PER_PAGE - have);
         if taken == 0 {
             return Ok(None);
         }
         let mut edit = PageEdit::of(index, page);
-        for (i, entry) in entries[..taken].iter().enumerate() {
+        for (i, entry) in new[..taken].iter().enumerate() {
             edit.image().put(ENTRIES_AT + (have + i) * ENTRY_BYTES, &entry.encode());
         }
         edit.image().put(4, &((have + taken) as u32).to_le_bytes());
@@ -151,7 +156,7 @@ fn fill_last_page(index: Rel, meta: &Meta, entries: &[DeltaEntry]) -> Read<Optio
 /// Adds a page behind the last one, sealing that. Does nothing when somebody else has done so since the
 /// caller saw `tail_sequence` as the tail.
 fn grow(index: Rel, tail_sequence: u64) -> Read<()> {
-    let _lock = PageLock::take(index, DELTA_GROWTH);
+    let _lock = PartLock::take(index, Part::DeltaGrowth);
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
     if meta.delta_tail != NO_BLOCK && meta.delta_tail_sequence != tail_sequence {
@@ -230,20 +235,25 @@ pub struct Sealed {
     next_sequence: u64,
 }
 
-/// Seals the last page, so that everything up to it can be folded. Maintenance lock held.
+/// Seals the last page, so that everything up to it can be folded; returns the sequence number of a page behind it.
+/// Maintenance lock held.
 ///
 /// # Errors
 /// Damage to a page.
-pub fn seal(index: Rel) -> Read<()> {
+pub fn seal(index: Rel) -> Read<u64> {
     let meta = Meta::read(index)?;
-    if meta.delta_tail != NO_BLOCK { grow(index, meta.delta_tail_sequence) } else { Ok(()) }
+    if meta.delta_tail != NO_BLOCK {
+        grow(index, meta.delta_tail_sequence)?;
+    }
+    Meta::read(index).map(|meta| meta.delta_tail_sequence)
 }
 
-/// Reads up to `most` sealed pages from the head; None when none is left. Maintenance lock held.
+/// Reads up to `most` sealed pages from the head, as far as sequence number `end`; None when none is left. Maintenance
+/// lock held.
 ///
 /// # Errors
 /// Damage to a page.
-pub fn read_sealed(index: Rel, most: usize) -> Read<Option<Sealed>> {
+pub fn read_sealed(index: Rel, most: usize, end: u64) -> Read<Option<Sealed>> {
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
     let mut sealed = Sealed {
@@ -252,15 +262,14 @@ pub fn read_sealed(index: Rel, most: usize) -> Read<Option<Sealed>> {
         next: meta.delta_head,
         next_sequence: meta.delta_head_sequence,
     };
-    while sealed.next != NO_BLOCK && sealed.pages.len() < most {
+    while sealed.next != NO_BLOCK && sealed.pages.len() < most && sealed.next_sequence < end {
         let page = SharedPage::read(index, sealed.next);
         let view = page.view(PageKind::Delta)?;
         let next = get_u32(view.payload(), 0);
         if next == NO_BLOCK {
             break;
         }
-        let entries = view.payload()[ENTRIES_AT..].chunks_exact(ENTRY_BYTES).take(count(&view));
-        sealed.entries.extend(entries.map(DeltaEntry::decode));
+        sealed.entries.extend(entries(&view, sealed.next)?);
         sealed.pages.push(sealed.next);
         (sealed.next, sealed.next_sequence) = (next, sealed.next_sequence + 1);
     }
@@ -272,9 +281,13 @@ pub fn read_sealed(index: Rel, most: usize) -> Read<Option<Sealed>> {
 /// # Errors
 /// Damage to a page.
 pub fn drop_sealed(index: Rel, sealed: &Sealed) -> Read<()> {
-    let _lock = PageLock::take(index, DELTA_GROWTH);
+    let _lock = PartLock::take(index, Part::DeltaGrowth);
     meta::update(index, |meta| {
         (meta.delta_head, meta.delta_head_sequence) = (sealed.next, sealed.next_sequence);
+        // The tail lags behind when adding a page was cut off before its last step.
+        if meta.delta_tail_sequence < sealed.next_sequence {
+            (meta.delta_tail, meta.delta_tail_sequence) = (sealed.next, sealed.next_sequence);
+        }
     })?;
     for &block in &sealed.pages {
         let meta = Meta::read(index)?;

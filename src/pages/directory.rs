@@ -7,15 +7,15 @@
 //! - a range with two entries (a merge between its two steps) has two right filters, and either will do;
 //! - an entry whose blocks were recycled is found out at the first page read ([`super::segment`]).
 //!
-//! Entries are added after their pages were written. An entry becomes free space in place, so blocks are
-//! neither lost nor in two places when a crash comes between; blocks allocated but not yet published at a
-//! crash are lost until REINDEX.
+//! A segment's entry is published after its pages were written. Until then its blocks are reserved; what is still
+//! reserved when the next maintenance starts was left by one that was cut off, and becomes free again. An entry
+//! becomes free space in place, so blocks are not in two places when a crash comes between.
 //!
 //! Only the holder of the maintenance lock changes the directory.
 //!
 //! ```text
 //! page:  0 next directory block u32 | 4 entries u32 | 8 entries of 32 bytes
-//! entry: 0 kind u8 (0 empty, 1 segment, 2 free extent) | 1 hashes u8 | 2 column u16 | 4 first range u32
+//! entry: 0 kind u8 (0 empty, 1 segment, 2 free extent, 3 reserved) | 1 hashes u8 | 2 column u16 | 4 first range u32
 //!        8 width u32 | 12 filter bits u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u64
 //! ```
 
@@ -59,7 +59,7 @@ pub struct Segment {
 impl Segment {
     /// The first range behind the segment.
     pub fn end_range(&self) -> u32 {
-        self.first_range + self.width
+        self.first_range.saturating_add(self.width)
     }
 
     /// How the slices lie on the pages.
@@ -78,7 +78,15 @@ impl Segment {
 enum Entry {
     Empty,
     Segment(Segment),
-    Free { first_block: u32, blocks: u32 },
+    Free {
+        first_block: u32,
+        blocks: u32,
+    },
+    /// Allocated for a segment that is being written.
+    Reserved {
+        first_block: u32,
+        blocks: u32,
+    },
 }
 
 impl Entry {
@@ -97,6 +105,7 @@ impl Entry {
                 id: get_u64(bytes, 24),
             })),
             2 => Some(Entry::Free { first_block, blocks }),
+            3 => Some(Entry::Reserved { first_block, blocks }),
             _ => None,
         }
     }
@@ -115,8 +124,8 @@ impl Entry {
                 b[20..24].copy_from_slice(&s.blocks.to_le_bytes());
                 b[24..].copy_from_slice(&s.id.to_le_bytes());
             }
-            Entry::Free { first_block, blocks } => {
-                b[0] = 2;
+            Entry::Free { first_block, blocks } | Entry::Reserved { first_block, blocks } => {
+                b[0] = if matches!(self, Entry::Free { .. }) { 2 } else { 3 };
                 b[16..20].copy_from_slice(&first_block.to_le_bytes());
                 b[20..24].copy_from_slice(&blocks.to_le_bytes());
             }
@@ -252,38 +261,59 @@ impl Directory {
         &self.pages
     }
 
-    /// Blocks in one piece: from the free extents, else from the end of the relation. The first extent that is
-    /// big enough is taken.
+    /// Reserves blocks in one piece: from the free extents, else from the end of the relation. The first extent that
+    /// is big enough is taken.
     ///
     /// # Errors
-    /// Damage to a directory page.
+    /// Damage to a directory page or the meta page.
     pub fn allocate(&mut self, blocks: u32) -> Read<u32> {
-        let fits = |entry: &Entry| matches!(entry, Entry::Free { blocks: have, .. } if *have >= blocks);
-        let Some(at) = self.slots.iter().position(|(_, _, entry)| fits(entry)) else {
-            return Ok(page::extend(self.index, blocks));
+        let fitting = self.slots.iter().enumerate().find_map(|(at, (_, _, entry))| match *entry {
+            Entry::Free { first_block, blocks: have } if have >= blocks => Some((at, first_block, have)),
+            _ => None,
+        });
+        let Some((at, first_block, have)) = fitting else {
+            let first_block = page::extend(self.index, blocks);
+            self.add(Entry::Reserved { first_block, blocks })?;
+            return Ok(first_block);
         };
-        let Entry::Free { first_block, blocks: have } = self.slots[at].2 else {
-            return Ok(page::extend(self.index, blocks));
-        };
-        let rest = if have == blocks {
-            Entry::Empty
+        // A reader may still go by a directory in which these blocks are a segment: it must be able to tell.
+        meta::update(self.index, |meta| meta.generation += 1)?;
+        if have == blocks {
+            self.replace(at, Entry::Reserved { first_block, blocks })?;
         } else {
-            Entry::Free { first_block: first_block + blocks, blocks: have - blocks }
-        };
-        self.replace(at, rest)?;
+            self.replace(at, Entry::Free { first_block: first_block + blocks, blocks: have - blocks })?;
+            self.add(Entry::Reserved { first_block, blocks })?;
+        }
         Ok(first_block)
     }
 
-    /// Publishes a segment whose pages are written.
+    /// Publishes a segment whose pages are written, in the place of its reservation.
     ///
     /// # Errors
     /// Damage to a directory page.
     pub fn publish(&mut self, segment: Segment) -> Read<()> {
-        self.add(Entry::Segment(segment))
+        let reserved = |entry: &Entry| matches!(entry, Entry::Reserved { first_block, .. } if *first_block == segment.first_block);
+        match self.slots.iter().position(|(_, _, entry)| reserved(entry)) {
+            Some(at) => self.replace(at, Entry::Segment(segment)),
+            None => self.add(Entry::Segment(segment)),
+        }
     }
 
-    /// Takes segments out of the directory and gives their blocks to the free extents, then raises the
-    /// generation, so that readers who still go by the old directory can tell.
+    /// Frees what a maintenance that was cut off had reserved.
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn free_reserved(&mut self) -> Read<()> {
+        for at in 0..self.slots.len() {
+            if let Entry::Reserved { first_block, blocks } = self.slots[at].2 {
+                self.replace(at, Entry::Free { first_block, blocks })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes segments out of the directory and gives their blocks to the free extents, then raises the generation, so
+    /// that inserts look at the directory again.
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
@@ -293,8 +323,6 @@ impl Directory {
             if let Entry::Segment(s) = self.slots[at].2
                 && ids.contains(&s.id)
             {
-                // First only out of sight: the blocks may not be taken before the generation has risen. Nobody
-                // but us takes any, so turning the entry into free space right away is as good.
                 self.replace(at, Entry::Free { first_block: s.first_block, blocks: s.blocks })?;
                 freed.push(at);
             }

@@ -5,7 +5,7 @@
 //! insert saw the lower watermark is on its heap page when the scan comes by, and every later one goes to the
 //! delta. It falls only when VACUUM has cut the table short, after the segments behind the new end were retired.
 //!
-//! The **generation** rises after segments were taken out of the directory and before their blocks can be used
+//! The **generation** rises after segments were taken out of the directory, and before free blocks are used
 //! again: a reader that meets a foreign page looks whether the generation moved on (start over) or not (damage).
 //!
 //! ```text
@@ -95,8 +95,14 @@ impl Meta {
     /// # Errors
     /// Damage to it.
     pub fn read(index: Rel) -> Read<Self> {
-        let page = SharedPage::read(index, META_BLOCK);
-        Self::decode(&page.view(PageKind::Meta)?)
+        let meta = {
+            let page = SharedPage::read(index, META_BLOCK);
+            Self::decode(&page.view(PageKind::Meta)?)?
+        };
+        if meta.columns.len() != index.key_columns() {
+            return Err(Damage::new(META_BLOCK, "the index has another number of columns"));
+        }
+        Ok(meta)
     }
 
     fn decode(view: &PageView<'_>) -> Read<Self> {

@@ -19,8 +19,8 @@
 //!
 //! # Lock order
 //!
-//! 1. heavyweight page lock [`crate::pg::lock::MAINTENANCE`]: one maintainer at a time
-//! 2. heavyweight page lock [`crate::pg::lock::DELTA_GROWTH`]: one process at a time adds delta pages
+//! 1. heavyweight lock [`crate::pg::lock::Part::Maintenance`]: one maintainer at a time
+//! 2. heavyweight lock [`crate::pg::lock::Part::DeltaGrowth`]: one process at a time adds delta pages
 //! 3. the relation extension lock, held only while extending
 //! 4. buffer locks: one at a time, never while asking for a heavyweight lock, never over hashing, heap access
 //!    or an interrupt check

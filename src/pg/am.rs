@@ -1,6 +1,7 @@
 //! The access method's callbacks: trampolines from PostgreSQL into an [`AccessMethod`]'s safe functions.
 
 use super::evaluate::IndexRow;
+use super::memory::Scratch;
 use super::planner::{Costs, IndexPathView};
 use super::scankey::{self, Key};
 use super::{OpenRel, Rel, compat, lock, relation};
@@ -220,13 +221,17 @@ unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
     unsafe {
         compat::count_index_search(scan);
         let index = Rel::from_raw((*scan).indexRelation);
-        let keys = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
         let Some(table) = relation::table_of(index.oid()) else { return 0 };
         let heap = OpenRel::table(table, lock::Mode::AccessShare);
-        A::bitmap(*heap, index, &keys, &mut |from, to| {
-            for block in from..to {
-                pg_sys::tbm_add_page(bitmap, block as u32);
-            }
+        // A rescan comes back here once for each row of the outer side: nothing may be left behind.
+        Scratch::new().run(|| {
+            let keys = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
+            A::bitmap(*heap, index, &keys, &mut |from, to| {
+                super::memory::check_for_interrupts();
+                for block in from..to {
+                    pg_sys::tbm_add_page(bitmap, block as u32);
+                }
+            })
         })
     }
 }

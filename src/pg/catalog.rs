@@ -12,14 +12,16 @@ pub fn access_method_oid(name: &str) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
-/// Whether the current user may see what is in an index: who may read its table, and monitors.
-pub fn may_read(index: pg_sys::Oid, table: pg_sys::Oid) -> bool {
-    let _ = index;
+/// Whether the current user may see what is in an index of a table: who may read all its rows, and monitors.
+pub fn may_read(table: pg_sys::Oid) -> bool {
     // SAFETY: catalog look-ups.
     unsafe {
         let user = pg_sys::GetUserId();
         let select = pg_sys::pg_class_aclcheck(table, user, u64::from(pg_sys::ACL_SELECT) as _);
-        select == pg_sys::AclResult::ACLCHECK_OK
+        // Row security hides rows; what ranges a value may be in would tell of them.
+        let all_rows = pg_sys::check_enable_rls(table, pg_sys::InvalidOid, true)
+            != pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32;
+        (select == pg_sys::AclResult::ACLCHECK_OK && all_rows)
             || pg_sys::has_privs_of_role(user, pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR))
     }
 }
@@ -150,6 +152,26 @@ pub fn is_polymorphic(oid: pg_sys::Oid) -> bool {
             | pg_sys::ANYMULTIRANGEOID
             | pg_sys::RECORDOID
     )
+}
+
+/// What a type is made of at the bottom: domains, arrays, ranges and multiranges unwrapped.
+pub fn innermost_type(mut oid: pg_sys::Oid) -> pg_sys::Oid {
+    loop {
+        // SAFETY: catalog look-ups; each gives InvalidOid, or the type itself, for a type of another kind.
+        let inner = unsafe {
+            let base = pg_sys::getBaseType(oid);
+            let parts = [
+                pg_sys::get_element_type(base),
+                pg_sys::get_range_subtype(base),
+                pg_sys::get_multirange_range(base),
+            ];
+            parts.into_iter().find(|&part| part != pg_sys::InvalidOid).unwrap_or(base)
+        };
+        if inner == oid {
+            return oid;
+        }
+        oid = inner;
+    }
 }
 
 /// Whether values of a type, with all they are made of, can be hashed to 64 bits.

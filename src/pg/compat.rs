@@ -124,6 +124,28 @@ pub fn restrict_search_path() {
     }
 }
 
+/// ConditionalLockTuple with each version's arguments.
+///
+/// # Safety
+/// `rel` is open and `tid` valid.
+pub unsafe fn try_lock_tuple(
+    rel: pg_sys::Relation,
+    tid: pg_sys::ItemPointer,
+    mode: pg_sys::LOCKMODE,
+) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        {
+            pg_sys::ConditionalLockTuple(rel, tid, mode)
+        }
+        #[cfg(feature = "pg18")]
+        {
+            pg_sys::ConditionalLockTuple(rel, tid, mode, false)
+        }
+    }
+}
+
 /// vacuum_delay_point with each version's arguments. Never under a buffer lock.
 pub fn vacuum_delay_point() {
     // SAFETY: may raise an error for a cancelled query; the caller holds nothing that minds.

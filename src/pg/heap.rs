@@ -36,8 +36,10 @@ const HEAP_NATTS_MASK: u16 = 0x07FF;
 pub enum Standing {
     /// Live, or being deleted.
     Usable,
-    /// Inserted by a transaction in progress.
+    /// Inserted by this transaction, which is in progress.
     Inserting,
+    /// Inserted by another transaction in progress: should that fail, its out-of-line values may go any time.
+    InsertedByOther,
     /// Recently dead: some snapshot may still see it, but its out-of-line values may go any time.
     RecentlyDead,
     /// Dead to everybody here (a standby's snapshot may still see it), or never committed.
@@ -144,7 +146,8 @@ unsafe fn standings(
                 pg_sys::HTSV_Result::HEAPTUPLE_LIVE | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS => {
                     Standing::Usable
                 }
-                pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => Standing::Inserting,
+                pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS if is_own(&tuple) => Standing::Inserting,
+                pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => Standing::InsertedByOther,
                 pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD => Standing::RecentlyDead,
                 _ => Standing::Dead,
             }
@@ -152,6 +155,15 @@ unsafe fn standings(
         found[usize::from(offset) - 1] = standing;
     }
     found
+}
+
+/// Whether a tuple was inserted by the current transaction.
+///
+/// # Safety
+/// `tuple` is a whole tuple.
+unsafe fn is_own(tuple: &pg_sys::HeapTupleData) -> bool {
+    // SAFETY: by the caller's promise; a tuple in progress has a plain xmin.
+    unsafe { pg_sys::TransactionIdIsCurrentTransactionId((*tuple.t_data).t_choice.t_heap.t_xmin) }
 }
 
 /// The horizon below which deleted tuples are dead to everybody on this server.

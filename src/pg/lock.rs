@@ -1,12 +1,27 @@
 //! Heavyweight locks. Their order is in [`crate::pages`].
 
-use super::Rel;
+use super::{Rel, compat};
 use pgrx::pg_sys;
 
-/// Page lock under which everything but inserts and reads runs: summarizing, folding, merging.
-pub const MAINTENANCE: u32 = 0;
-/// Page lock under which delta pages are added.
-pub const DELTA_GROWTH: u32 = 1;
+/// What can be locked in an index. Tuple locks of the meta block stand for it, as names only: page locks take no part in
+/// deadlock detection before PostgreSQL 17, and nothing else may be locked under them there, while maintenance runs index
+/// expressions, which may lock anything.
+#[derive(Clone, Copy)]
+#[repr(u16)]
+pub enum Part {
+    /// Everything but inserts and reads runs under it: summarizing, folding, merging.
+    Maintenance = 1,
+    /// Delta pages are added under it.
+    DeltaGrowth = 2,
+}
+
+impl Part {
+    fn tid(self) -> pg_sys::ItemPointerData {
+        let mut tid = pg_sys::ItemPointerData::default();
+        pgrx::itemptr::item_pointer_set_all(&mut tid, 0, self as u16);
+        tid
+    }
+}
 
 /// A lock mode.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,34 +44,33 @@ impl Mode {
     }
 }
 
-/// A heavyweight lock on a page number of an index, held until dropped (or until the transaction aborts).
-/// The page number is only a name: the page's buffer is not locked by it.
-pub struct PageLock {
+/// A heavyweight lock on a part of an index, held until dropped (or until the transaction aborts).
+pub struct PartLock {
     index: Rel,
-    page: u32,
+    part: Part,
 }
 
-impl PageLock {
+impl PartLock {
     /// Waits for the lock.
-    pub fn take(index: Rel, page: u32) -> Self {
+    pub fn take(index: Rel, part: Part) -> Self {
         // SAFETY: index is open.
-        unsafe { pg_sys::LockPage(index.raw(), page, Mode::Exclusive.raw()) };
-        Self { index, page }
+        unsafe { pg_sys::LockTuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
+        Self { index, part }
     }
 
     /// Takes the lock if nobody has it.
-    pub fn try_take(index: Rel, page: u32) -> Option<Self> {
+    pub fn try_take(index: Rel, part: Part) -> Option<Self> {
         // SAFETY: index is open.
-        let taken = unsafe { pg_sys::ConditionalLockPage(index.raw(), page, Mode::Exclusive.raw()) };
-        taken.then_some(Self { index, page })
+        let taken = unsafe { compat::try_lock_tuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
+        taken.then_some(Self { index, part })
     }
 }
 
-impl Drop for PageLock {
+impl Drop for PartLock {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: taken in the constructor, released once.
-            unsafe { pg_sys::UnlockPage(self.index.raw(), self.page, Mode::Exclusive.raw()) }
+            unsafe { pg_sys::UnlockTuple(self.index.raw(), &mut self.part.tid(), Mode::Exclusive.raw()) }
         }
     }
 }

@@ -51,13 +51,18 @@ impl Locked {
     /// Pins block 0 by the hint, if that is still right. Only for [`peek_meta`]: no value with a destructor may be
     /// alive around it.
     fn pin_meta(rel: Rel) -> pg_sys::Buffer {
+        if rel.is_temporary() {
+            return Self::pin(rel, 0); // its file may have the number of another table's
+        }
         let number = rel.file_number();
         let hint = RECENT_META.load(Ordering::Relaxed);
         let recent = hint as u32 as pg_sys::Buffer;
-        // SAFETY: a buffer number that this backend was given before.
-        if (hint >> 32) as u32 == number && recent != 0 && unsafe { compat::pin_recent(rel.raw(), 0, recent) }
-        {
-            return recent;
+        if (hint >> 32) as u32 == number && recent != 0 {
+            // SAFETY: a buffer number that this backend was given before.
+            let pinned = unsafe { compat::pin_recent(rel.raw(), 0, recent) };
+            if pinned {
+                return recent;
+            }
         }
         let buffer = Self::pin(rel, 0);
         RECENT_META.store(u64::from(number) << 32 | u64::from(buffer as u32), Ordering::Relaxed);

@@ -93,6 +93,11 @@ impl Rel {
         permanent && (archived || !compat::created_in_transaction(self.data()))
     }
 
+    /// Whether the relation is a temporary one.
+    pub fn is_temporary(self) -> bool {
+        self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
+    }
+
     /// Whether the table uses PostgreSQL's heap access method.
     pub fn is_heap(self) -> bool {
         // SAFETY: GetHeapamTableAmRoutine returns the address of a static.

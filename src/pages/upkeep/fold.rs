@@ -22,8 +22,8 @@ pub fn fold(directory: &Directory, columns: usize) -> Read<u64> {
     let index = directory.index();
     let segments: Vec<Vec<Segment>> = (0..columns).map(|c| directory.segments(c as u16)).collect();
     let mut folded = 0;
-    delta::seal(index)?;
-    while let Some(mut sealed) = delta::read_sealed(index, PAGES_AT_ONCE)? {
+    let end = delta::seal(index)?;
+    while let Some(mut sealed) = delta::read_sealed(index, PAGES_AT_ONCE, end)? {
         memory::check_for_interrupts();
         folded += sealed.entries.len() as u64;
         fold_entries(index, &segments, &mut sealed.entries)?;

@@ -41,6 +41,7 @@ pub fn retire_covered(directory: &mut Directory, columns: usize) -> Read<()> {
 pub fn open(index: Rel) -> Read<(Meta, Directory)> {
     let meta = Meta::read(index)?;
     let mut directory = Directory::open(index, &meta)?;
+    directory.free_reserved()?;
     retire_covered(&mut directory, meta.columns.len())?;
     Ok((Meta::read(index)?, directory))
 }

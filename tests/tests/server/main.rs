@@ -16,6 +16,7 @@ mod history;
 mod oracle;
 mod plans;
 mod real_data;
+mod regressions;
 mod shared;
 mod standby;
 mod types;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         types::trials,
         plans::trials,
         real_data::trials,
+        regressions::trials,
         ddl::trials,
         docs::trials,
     ] {
