@@ -30,15 +30,30 @@ pub fn for_maintenance(index: pg_sys::Oid) -> Target {
         );
     }
     let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
+    check_may_maintain(index, table, &name);
+    open(index, table, lock::Mode::ShareUpdateExclusive)
+}
+
+fn check_may_maintain(index: pg_sys::Oid, table: pg_sys::Oid, name: &str) {
     if !compat::may_maintain(index, table) {
         fail(
             PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("must be owner of index {name}"),
-            Some("Only the owner of an index, and who may maintain its table, can summarize it.".into()),
+            Some(
+                "Only the owner of an index, and who may maintain its table, can summarize or verify it."
+                    .into(),
+            ),
             Some("Let the owner call the function, or run VACUUM.".into()),
         );
     }
-    open(index, table, lock::Mode::ShareUpdateExclusive)
+}
+
+/// For functions that only look, but keep maintenance waiting while they do.
+pub fn for_verifying(index: pg_sys::Oid) -> Target {
+    let name = check_is_skip_index(index);
+    let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
+    check_may_maintain(index, table, &name);
+    open(index, table, lock::Mode::AccessShare)
 }
 
 /// For functions that only look.

@@ -31,7 +31,7 @@ const MOST_RESTARTS: usize = 20;
 fn skip_index_verify(
     index: pg_sys::Oid,
 ) -> TableIterator<'static, (name!(block, i64), name!(problem, String))> {
-    let target = target::for_reading(index);
+    let target = target::for_verifying(index);
     let (table, index) = (*target.table, *target.index);
     // Keeps merges and folds away, so that a value is in one place while it is looked for; not on a standby,
     // where such locks cannot be taken.

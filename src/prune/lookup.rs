@@ -1,6 +1,7 @@
 //! One segment's answer: slices read and ANDed.
 //!
-//! A single key reads its slices in the order of its probes and stops when no range is left. Many keys are
+//! A single key reads its slices in the order of its probes, asked of the system ahead where they lie far apart, and
+//! stops when no range is left. Many keys are
 //! answered in one pass: the slices they need are sorted by page, each page is read once, and every key has its
 //! own accumulator.
 
@@ -15,6 +16,9 @@ use skip_core::{
 
 /// Accumulators of keys answered in one pass, in bytes: more keys than fit take several passes.
 const PASS_BYTES: usize = 4 << 20;
+/// From so many blocks on a single key's slices are asked of the system ahead: fewer lie close together, and a narrow
+/// segment is mostly ruled out after a few slices.
+const WIDE_BLOCKS: u32 = 512;
 /// Pages asked of the system ahead of the one being read.
 const READ_AHEAD: usize = 32;
 
@@ -50,6 +54,12 @@ pub fn matching_ranges(index: Rel, segment: &Segment, test: &Test, matching: &mu
 fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result: &mut [u64]) -> Fetch<u64> {
     let mut left = vec![u64::MAX; shape.words()];
     let mut slices = 0;
+    if segment.blocks >= WIDE_BLOCKS {
+        for position in probes(key, shape.filter_bits(), segment.hashes) {
+            let (page, _) = shape.locate(FIRST_PROBE_SLICE + position);
+            page::prefetch(index, segment.first_block + page);
+        }
+    }
     for position in probes(key, shape.filter_bits(), segment.hashes) {
         slices += 1;
         let slice = FIRST_PROBE_SLICE + position;

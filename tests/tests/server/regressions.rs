@@ -18,7 +18,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// The build changed its first two pages in WAL before it had logged them: a standby had no page to change, and died.
 fn standby_without_full_page_writes() {
-    let settings = ["wal_level=replica", "max_wal_senders=4", "full_page_writes=off"];
+    let settings = ["wal_level=replica", "max_wal_senders=4", "wal_keep_size=4GB", "full_page_writes=off"];
     let primary = Server::start(&settings);
     shared::prepare(&primary);
     let standby = primary.standby(&settings);

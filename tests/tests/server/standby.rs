@@ -16,7 +16,13 @@ pub fn trials() -> Vec<Trial> {
 /// A primary with the database `skip_template`, and a standby that checks every replayed page of generic WAL
 /// against what the primary wrote; both with these settings.
 pub fn replicated(settings: &[&str]) -> (Server, Server) {
-    let mut all = vec!["wal_level=replica", "max_wal_senders=4", "wal_consistency_checking=generic"];
+    // The standby has no slot: WAL that it has not received yet must not be removed.
+    let mut all = vec![
+        "wal_level=replica",
+        "max_wal_senders=4",
+        "wal_keep_size=4GB",
+        "wal_consistency_checking=generic",
+    ];
     all.extend(settings);
     let primary = Server::start(&all);
     shared::prepare(&primary);
