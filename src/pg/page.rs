@@ -227,10 +227,11 @@ pub fn extend(rel: Rel, count: u32) -> u32 {
     first
 }
 
-/// Asks the system to read a block ahead; nothing happens when it is cached.
-pub fn prefetch(rel: Rel, block: u32) {
+/// Asks the system to read a block ahead; nothing happens when it is cached. Returns whether it is.
+pub fn prefetch(rel: Rel, block: u32) -> bool {
     // SAFETY: rel is open; a block past the end is ignored by the system.
-    unsafe { pg_sys::PrefetchBuffer(rel.raw(), pg_sys::ForkNumber::MAIN_FORKNUM, block) };
+    let result = unsafe { pg_sys::PrefetchBuffer(rel.raw(), pg_sys::ForkNumber::MAIN_FORKNUM, block) };
+    result.recent_buffer != pg_sys::InvalidBuffer as pg_sys::Buffer
 }
 
 /// How many blocks a relation is known to have, so that a block number read from a page is never asked of the

@@ -57,7 +57,10 @@ fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result
     if segment.blocks >= WIDE_BLOCKS {
         for position in probes(key, shape.filter_bits(), segment.hashes) {
             let (page, _) = shape.locate(FIRST_PROBE_SLICE + position);
-            page::prefetch(index, segment.first_block + page);
+            // Where one is cached, the others are likely to be: asking costs as much as reading then.
+            if page::prefetch(index, segment.first_block + page) {
+                break;
+            }
         }
     }
     for position in probes(key, shape.filter_bits(), segment.hashes) {
@@ -113,7 +116,8 @@ fn one_pass(
         if i % READ_AHEAD == 0 {
             memory::check_for_interrupts();
             let ahead = &pages[i..pages.len().min(i + READ_AHEAD)];
-            ahead.iter().for_each(|wanted| page::prefetch(index, segment.first_block + wanted[0].0));
+            let is_cached = |wanted: &&[Wanted]| page::prefetch(index, segment.first_block + wanted[0].0);
+            let _ = ahead.iter().any(is_cached); // as for a single key, up to the first that is cached
         }
         if !same_page.iter().any(|&(_, _, k)| alive[k as usize]) {
             continue;
