@@ -1,5 +1,6 @@
 //! Heavyweight locks. Their order is in [`crate::pages`].
 
+pub use super::relation::Mode;
 use super::{Rel, compat};
 use pgrx::pg_sys;
 
@@ -20,27 +21,6 @@ impl Part {
         let mut tid = pg_sys::ItemPointerData::default();
         pgrx::itemptr::item_pointer_set_all(&mut tid, 0, self as u16);
         tid
-    }
-}
-
-/// A lock mode.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    None,
-    AccessShare,
-    ShareUpdateExclusive,
-    Exclusive,
-}
-
-impl Mode {
-    /// PostgreSQL's number for it.
-    pub fn raw(self) -> pg_sys::LOCKMODE {
-        (match self {
-            Mode::None => pg_sys::NoLock,
-            Mode::AccessShare => pg_sys::AccessShareLock,
-            Mode::ShareUpdateExclusive => pg_sys::ShareUpdateExclusiveLock,
-            Mode::Exclusive => pg_sys::ExclusiveLock,
-        }) as pg_sys::LOCKMODE
     }
 }
 

@@ -1,6 +1,6 @@
 //! Relations: names, sizes, persistence, opening and closing.
 
-use super::{compat, lock};
+use super::compat;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -162,24 +162,45 @@ pub struct ColumnClass {
     pub collation: pg_sys::Oid,
 }
 
+/// A lock mode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    None,
+    AccessShare,
+    ShareUpdateExclusive,
+    Exclusive,
+}
+
+impl Mode {
+    /// PostgreSQL's number for it.
+    pub fn raw(self) -> pg_sys::LOCKMODE {
+        (match self {
+            Mode::None => pg_sys::NoLock,
+            Mode::AccessShare => pg_sys::AccessShareLock,
+            Mode::ShareUpdateExclusive => pg_sys::ShareUpdateExclusiveLock,
+            Mode::Exclusive => pg_sys::ExclusiveLock,
+        }) as pg_sys::LOCKMODE
+    }
+}
+
 /// A relation opened here, closed in Drop; its lock is kept until the transaction ends unless it is said
 /// otherwise.
 pub struct OpenRel {
     rel: Rel,
     close: unsafe fn(pg_sys::Relation, pg_sys::LOCKMODE),
-    release: lock::Mode,
+    release: Mode,
 }
 
 impl OpenRel {
     /// Opens a table; the lock is released when the guard goes.
-    pub fn table(oid: pg_sys::Oid, mode: lock::Mode) -> Self {
+    pub fn table(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: table_open returns an open relation or raises an error.
         let rel = unsafe { Rel::from_raw(pg_sys::table_open(oid, mode.raw())) };
         Self { rel, close: pg_sys::table_close, release: mode }
     }
 
     /// Opens an index; the lock is released when the guard goes.
-    pub fn index(oid: pg_sys::Oid, mode: lock::Mode) -> Self {
+    pub fn index(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: index_open returns an open relation or raises an error.
         let rel = unsafe { Rel::from_raw(pg_sys::index_open(oid, mode.raw())) };
         Self { rel, close: pg_sys::index_close, release: mode }
@@ -187,7 +208,7 @@ impl OpenRel {
 
     /// Closes without giving back the lock: it is kept until the transaction ends.
     pub fn keep_lock(mut self) {
-        self.release = lock::Mode::None;
+        self.release = Mode::None;
     }
 }
 
