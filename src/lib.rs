@@ -7,10 +7,11 @@
 //! a bit-sliced segment, segments pages ([`pages`]).
 //!
 //! *A clause becomes block ranges.* The executor or the planner asks ([`index`]: scan, cost); the clause's keys
-//! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]).
+//! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]). The Skip
+//! Scan ([`scan`]) plans with them and reads them.
 //!
 //! [`pg`] is the boundary: nothing outside of it touches server memory. Imports point down this list:
-//! index, prune, pages and hash, pg.
+//! index and scan, prune, pages and hash, pg.
 //!
 //! The SQL objects are in `sql/`, readable as users get them.
 
@@ -19,6 +20,7 @@ mod index;
 mod pages;
 mod pg;
 mod prune;
+mod scan;
 
 use pgrx::prelude::*;
 
@@ -32,4 +34,6 @@ extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["acc
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     pg::options::register();
+    pg::settings::register();
+    scan::register();
 }

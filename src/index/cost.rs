@@ -15,15 +15,11 @@
 //! like that, so the selectivity handed out is the one for which the formula gives the pages that will really be
 //! read, and the CPU cost of the other rows on these pages is added to the index's.
 
-use super::scan;
 use crate::pages::directory;
 use crate::pages::meta::Meta;
 use crate::pg::planner::{Condition, Costs, IndexPathView};
 use crate::pg::{Rel, error::Read};
-use crate::prune::{self, Budget};
-
-/// Slices that planning may read for one path: some 100 keys in one wide segment, a millisecond or two.
-const MOST_SLICES: u64 = 2048;
+use crate::prune::{keys, probe};
 
 /// What a look-up reads, and what it leaves.
 struct Estimate {
@@ -67,14 +63,11 @@ pub fn cost(path: &IndexPathView) -> Costs {
 fn estimate(path: &IndexPathView, index: Rel, conditions: &[Condition]) -> Read<Estimate> {
     let meta = Meta::read(index)?;
     let known = conditions.iter().all(|c| c.key.is_some());
-    let keys: Vec<_> = conditions.iter().filter_map(|c| c.key.as_ref()).collect();
-    let clauses: Vec<_> =
-        keys.iter().flat_map(|&key| scan::clauses(index, &meta, std::slice::from_ref(key))).collect();
+    let known_keys: Vec<_> = conditions.iter().filter_map(|c| c.key.as_ref()).collect();
+    let clauses: Vec<_> = known_keys.iter().filter_map(|key| keys::clause(index, &meta, key)).collect();
     let complete = known && clauses.len() == conditions.len();
     let blocks = path.table_blocks() as u32;
-    if complete
-        && let Some(pruned) = prune::prune(index, &clauses, blocks, Budget { slices: Some(MOST_SLICES) })?
-    {
+    if complete && let Some(pruned) = probe::probe(path.planning(), index, clauses, blocks) {
         let heap_blocks = pruned.ranges.count() as f64 * f64::from(pruned.pages_per_range);
         return Ok(Estimate {
             heap_blocks,

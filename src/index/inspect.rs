@@ -1,6 +1,5 @@
 //! Looking into an index: skip_index_info, skip_index_segments, skip_matching_ranges.
 
-use super::scan;
 use super::target::{self, Target};
 use crate::pages::delta;
 use crate::pages::directory::{Directory, Segment};
@@ -8,7 +7,7 @@ use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Miss};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::{Rel, fail, scankey};
-use crate::prune::{self, Budget};
+use crate::prune::{self, Budget, keys};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_core::page::PAGE;
@@ -201,11 +200,11 @@ fn skip_matching_ranges(
     let column = find_column(index, &column.to_string_lossy());
     let key = scankey::key_of_argument(index, column, value);
     let result = Meta::read(index).and_then(|meta| {
-        let clauses = scan::clauses(index, &meta, std::slice::from_ref(&key));
+        let clauses = keys::clauses(index, &meta, std::slice::from_ref(&key));
         if clauses.is_empty() {
             fail_type(index, usize::from(column));
         }
-        prune::prune(index, &clauses, target.table.blocks(), Budget { slices: None })
+        prune::prune(index, clauses, target.table.blocks(), Budget { slices: None })
     });
     let ranges: Vec<i64> =
         or_raise(index, result).map_or_else(Vec::new, |p| p.ranges.iter().map(|r| r as i64).collect());

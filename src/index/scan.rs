@@ -3,12 +3,11 @@
 //! The snapshot was taken before; the index is read here, the table's size after the snapshot too. Every block of a
 //! surviving range goes into the bitmap as a whole page, whose rows PostgreSQL checks again.
 
-use crate::hash::KeyHasher;
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::error::{Read, or_raise};
-use crate::pg::scankey::{Key, KeyTest};
-use crate::prune::{self, Budget, Clause, Test};
+use crate::pg::scankey::Key;
+use crate::prune::{self, Budget, keys};
 
 /// Hands out the runs of blocks that may hold matching rows; returns a guess at the number of rows.
 pub fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)) -> i64 {
@@ -28,29 +27,5 @@ pub fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)
 
 fn find(index: Rel, keys: &[Key], blocks: u32) -> Read<Option<prune::Pruned>> {
     let meta = Meta::read(index)?;
-    let clauses = clauses(index, &meta, keys);
-    prune::prune(index, &clauses, blocks, Budget { slices: None })
-}
-
-/// Scan keys as clauses. A key that cannot be looked up (its type hashes otherwise than the column) rules
-/// nothing out and is left out.
-pub fn clauses(index: Rel, meta: &Meta, keys: &[Key]) -> Vec<Clause> {
-    keys.iter().filter_map(|key| Some(Clause { column: key.column, test: test(index, meta, key)? })).collect()
-}
-
-fn test(index: Rel, meta: &Meta, key: &Key) -> Option<Test> {
-    let column = usize::from(key.column);
-    let frozen = meta.columns.get(column)?;
-    // A column that this build hashes otherwise is not kept up by inserts either, not even its NULLs.
-    if !meta.hashes_match() || KeyHasher::of_column(index, column, meta.seed).canon() != frozen.canon {
-        return None;
-    }
-    match &key.test {
-        KeyTest::IsNull => Some(Test::IsNull),
-        KeyTest::IsNotNull => Some(Test::IsNotNull),
-        KeyTest::AnyOf(values) => {
-            let mut hasher = KeyHasher::of_key(index, column, key.key_type, meta.seed)?;
-            Some(Test::keys(values.iter().map(|&value| hasher.hash(value)).collect()))
-        }
-    }
+    prune::prune(index, keys::clauses(index, &meta, keys), blocks, Budget { slices: None })
 }

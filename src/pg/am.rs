@@ -87,6 +87,7 @@ pub fn routine<A: AccessMethod>() -> PgBox<pg_sys::IndexAmRoutine> {
     am.ambulkdelete = Some(bulk_delete);
     am.amvacuumcleanup = Some(vacuum_cleanup::<A>);
     am.amcostestimate = Some(cost_estimate::<A>);
+    super::custom::plan::announce(cost_estimate::<A> as *const () as usize);
     am.amoptions = Some(super::options::amoptions);
     am.ambuildphasename = Some(phase_name::<A>);
     am.amvalidate = Some(validate::<A>);

@@ -212,3 +212,33 @@ pub(super) unsafe extern "C-unwind" fn adjust_members(
         }
     }
 }
+
+/// How far the order of a table's rows is that of a column's values, -1 to 1, if ANALYZE has found out.
+pub fn correlation(table: pg_sys::Oid, attribute: i16) -> Option<f64> {
+    // SAFETY: a syscache tuple and what was read from it, released afterwards.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache3(
+            pg_sys::SysCacheIdentifier::STATRELATTINH as i32,
+            table.into(),
+            attribute.into(),
+            false.into(),
+        );
+        if tuple.is_null() {
+            return None;
+        }
+        let mut slot = pg_sys::AttStatsSlot::default();
+        let found = pg_sys::get_attstatsslot(
+            &mut slot,
+            tuple,
+            pg_sys::STATISTIC_KIND_CORRELATION as i32,
+            pg_sys::InvalidOid,
+            pg_sys::ATTSTATSSLOT_NUMBERS as i32,
+        );
+        let correlation = (found && slot.nnumbers > 0).then(|| f64::from(*slot.numbers));
+        if found {
+            pg_sys::free_attstatsslot(&mut slot);
+        }
+        pg_sys::ReleaseSysCache(tuple);
+        correlation
+    }
+}

@@ -1,5 +1,8 @@
 //! What differs between PostgreSQL 15, 16, 17 and 18; `cfg(feature = "pgNN")` stands nowhere else.
 
+mod feed;
+
+pub use feed::{PageFeed, release_page};
 use pgrx::pg_sys;
 
 #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
@@ -174,13 +177,21 @@ pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
 /// # Safety
 /// `scan` is a scan descriptor of an open index.
 pub unsafe fn count_index_search(scan: pg_sys::IndexScanDesc) {
-    // SAFETY: by the caller's promise; pgstat_count_index_scan is a macro over these fields.
+    // SAFETY: by the caller's promise.
     unsafe {
         #[cfg(feature = "pg18")]
         if !(*scan).instrument.is_null() {
             (*(*scan).instrument).nsearches += 1;
         }
-        let rel = (*scan).indexRelation;
+        count_index_scan(super::Rel::from_raw((*scan).indexRelation));
+    }
+}
+
+/// Counts one scan of an index for pg_stat_user_indexes.
+pub fn count_index_scan(index: super::Rel) {
+    // SAFETY: an open relation; pgstat_count_index_scan is a macro over these fields.
+    unsafe {
+        let rel = index.raw();
         let mut info = (*rel).pgstat_info;
         if info.is_null() && (*rel).pgstat_enabled {
             pg_sys::pgstat_assoc_relation(rel);
@@ -212,4 +223,35 @@ pub fn relopt(
         #[cfg(feature = "pg18")]
         isset_offset: 0,
     }
+}
+
+/// Lets the executor node hold tuples in buffers, with their system columns. Before 16 the server makes every custom
+/// scan's slot a virtual one and compiles the node's expressions for it: they are made again.
+///
+/// # Safety
+/// Called from BeginCustomScan for a node that scans one table.
+pub unsafe fn init_scan_slot(node: *mut pg_sys::CustomScanState, estate: *mut pg_sys::EState) {
+    #[cfg(feature = "pg15")]
+    // SAFETY: by the caller's promise; the same calls as the server's own ExecInitSeqScan makes.
+    unsafe {
+        let scan = &raw mut (*node).ss;
+        let rel = (*scan).ss_currentRelation;
+        let ops = pg_sys::table_slot_callbacks(rel);
+        pg_sys::ExecInitScanTupleSlot(estate, scan, (*rel).rd_att, ops);
+        pg_sys::ExecAssignScanProjectionInfo(scan);
+        let plan = (*scan).ps.plan;
+        (*scan).ps.qual = pg_sys::ExecInitQual((*plan).qual, &raw mut (*scan).ps);
+    }
+    #[cfg(not(feature = "pg15"))]
+    let _ = (node, estate);
+}
+
+/// Says before the node is started what kind of tuples it will hold, where the server can be told (16 and later).
+pub fn announce_scan_slot(node: &mut pg_sys::CustomScanState) {
+    #[cfg(not(feature = "pg15"))]
+    {
+        node.slotOps = &raw const pg_sys::TTSOpsBufferHeapTuple;
+    }
+    #[cfg(feature = "pg15")]
+    let _ = node;
 }

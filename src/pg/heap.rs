@@ -15,7 +15,7 @@ use skip_core::page::{PAGE, get_u16, get_u32};
 const _: () = assert!(cfg!(target_endian = "little"), "tuple headers are read as on little-endian machines");
 
 /// First line pointer: the size of the page header.
-const LINE_POINTERS: usize = 24;
+pub(super) const LINE_POINTERS: usize = 24;
 const PD_LOWER: usize = 12;
 const LP_NORMAL: u32 = 1;
 // Offsets and flags of HeapTupleHeaderData.

@@ -75,3 +75,14 @@ impl Drop for ExtensionLock {
         }
     }
 }
+
+/// Tells a serializable transaction's conflict detection that the whole table is being read. Nothing happens in other
+/// transactions.
+pub fn predicate_lock_relation(table: Rel, snapshot: pg_sys::Snapshot) {
+    // Not among pgrx's bindings. SAFETY: the signature of predicate.h in every supported version.
+    unsafe extern "C-unwind" {
+        fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
+    }
+    // SAFETY: an open table and the execution's snapshot; an error (no memory for the lock) becomes a panic here.
+    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(table.raw(), snapshot)) }
+}

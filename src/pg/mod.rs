@@ -12,6 +12,7 @@
 pub mod am;
 pub mod catalog;
 pub mod compat;
+pub mod custom;
 pub mod datum;
 pub mod error;
 pub mod evaluate;
@@ -24,6 +25,7 @@ pub mod planner;
 pub mod relation;
 pub mod sandbox;
 pub mod scankey;
+pub mod settings;
 pub mod wal;
 
 pub use error::{Damage, fail};

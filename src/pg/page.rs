@@ -24,12 +24,22 @@ mod unguarded {
 /// server checks that the buffer still holds that page, which spares the look-up in the buffer table.
 static RECENT_META: AtomicU64 = AtomicU64::new(0);
 
+/// Pages that this process has read from skip indexes.
+static PAGES_READ: AtomicU64 = AtomicU64::new(0);
+
+/// How many pages of skip indexes this process has read since it started.
+pub fn pages_read() -> u64 {
+    PAGES_READ.load(Ordering::Relaxed)
+}
+
 /// A pinned, locked buffer.
 struct Locked(pg_sys::Buffer);
 
 impl Locked {
     fn read(rel: Rel, block: u32, lock: u32) -> Self {
         let buffer = Self::pin(rel, block);
+        // One process, one thread: no need for an atomic addition.
+        PAGES_READ.store(PAGES_READ.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // SAFETY: the buffer is pinned, the mode one of bufmgr.h's.
         unsafe { unguarded::LockBuffer(buffer, lock as i32) };
         Self(buffer)

@@ -1,5 +1,6 @@
 //! What the planner knows of an index path, in safe terms.
 
+use super::custom::expr::list;
 use super::datum::{self, Repr, Value};
 use super::scankey::{Key, KeyTest};
 use super::{OpenRel, lock};
@@ -70,6 +71,12 @@ impl IndexPathView {
         self.loop_count.max(1.0)
     }
 
+    /// What tells one planner run from another: an address and the start of the statement.
+    pub fn planning(&self) -> (usize, i64) {
+        // SAFETY: valid by new()'s promise.
+        unsafe { ((*self.root).glob as usize, pg_sys::GetCurrentStatementStartTimestamp()) }
+    }
+
     /// Opens the index, which the planner has locked; None for one that is only imagined (hypothetical).
     pub fn open_index(&self) -> Option<OpenRel> {
         let info = self.index();
@@ -82,7 +89,7 @@ impl IndexPathView {
         unsafe {
             let clauses = (*self.path).indexclauses;
             let mut quals: *mut pg_sys::List = std::ptr::null_mut();
-            for clause in list_iter::<pg_sys::IndexClause>(clauses) {
+            for clause in list::<pg_sys::IndexClause>(clauses) {
                 quals = pg_sys::lappend(quals, (*clause).rinfo.cast());
             }
             let rel = (*self.index().rel).relid as i32;
@@ -123,9 +130,9 @@ impl IndexPathView {
         let mut found = Vec::new();
         // SAFETY: lists of valid planner nodes.
         unsafe {
-            for clause in list_iter::<pg_sys::IndexClause>((*self.path).indexclauses) {
+            for clause in list::<pg_sys::IndexClause>((*self.path).indexclauses) {
                 let column = (*clause).indexcol;
-                for qual in list_iter::<pg_sys::RestrictInfo>((*clause).indexquals) {
+                for qual in list::<pg_sys::RestrictInfo>((*clause).indexquals) {
                     found.push(self.condition((*qual).clause.cast(), column));
                 }
             }
@@ -175,38 +182,36 @@ impl IndexPathView {
     /// # Safety
     /// `args` is the argument list of an indexable expression.
     unsafe fn constant(&self, args: *mut pg_sys::List) -> Option<Option<pg_sys::Datum>> {
-        // SAFETY: a list of two expressions; estimate_expression_value evaluates stable functions too.
-        unsafe {
-            let right = list_iter::<pg_sys::Node>(args).nth(1)?;
-            let value = pg_sys::estimate_expression_value(self.root, right);
-            if !is_a(value, pg_sys::NodeTag::T_Const) {
-                return None;
-            }
-            let value = value.cast::<pg_sys::Const>();
-            Some((!(*value).constisnull).then_some((*value).constvalue))
+        // SAFETY: a list of two expressions.
+        unsafe { constant(self.root, list::<pg_sys::Node>(args).nth(1)?) }
+    }
+}
+
+/// The value of an expression, if estimation may evaluate it to a constant: Some(None) is NULL.
+///
+/// # Safety
+/// The planner's state, and a valid expression.
+pub(super) unsafe fn constant(
+    root: *mut pg_sys::PlannerInfo,
+    expr: *mut pg_sys::Node,
+) -> Option<Option<pg_sys::Datum>> {
+    // SAFETY: by the caller's promise; estimate_expression_value evaluates stable functions too.
+    unsafe {
+        let value = pg_sys::estimate_expression_value(root, expr);
+        if !is_a(value, pg_sys::NodeTag::T_Const) {
+            return None;
         }
+        let value = value.cast::<pg_sys::Const>();
+        Some((!(*value).constisnull).then_some((*value).constvalue))
     }
 }
 
 /// The type of an operator's right-hand side as its family declares it.
-fn right_type(operator: pg_sys::Oid, family: pg_sys::Oid) -> pg_sys::Oid {
+pub(super) fn right_type(operator: pg_sys::Oid, family: pg_sys::Oid) -> pg_sys::Oid {
     let (mut strategy, mut left, mut right) = (0, pg_sys::InvalidOid, pg_sys::InvalidOid);
     // SAFETY: the operator is a member of the family, or the planner had not matched it to the index.
     unsafe {
         pg_sys::get_op_opfamily_properties(operator, family, false, &mut strategy, &mut left, &mut right)
     };
     right
-}
-
-/// The elements of a list of pointers.
-///
-/// # Safety
-/// `list` is NULL or a pointer list of `T` that outlives the iterator.
-unsafe fn list_iter<T>(list: *mut pg_sys::List) -> impl Iterator<Item = *mut T> {
-    // SAFETY: by the caller's promise.
-    let count = if list.is_null() { 0 } else { unsafe { (*list).length } };
-    (0..count).map(move |i| {
-        // SAFETY: i is below the list's length.
-        unsafe { (*(*list).elements.add(i as usize)).ptr_value.cast::<T>() }
-    })
 }

@@ -22,16 +22,24 @@ const WIDE_BLOCKS: u32 = 512;
 /// Pages asked of the system ahead of the one being read.
 const READ_AHEAD: usize = 32;
 
-/// Adds the ranges of a segment that satisfy a test to `matching`; returns the number of slices read.
+/// Adds the ranges of a segment that satisfy a test to `matching`, those of them that are open to `unfiltered` too;
+/// returns the number of slices read.
 ///
 /// # Errors
 /// Damage, or pages recycled meanwhile.
-pub fn matching_ranges(index: Rel, segment: &Segment, test: &Test, matching: &mut RangeSet) -> Fetch<u64> {
+pub fn matching_ranges(
+    index: Rel,
+    segment: &Segment,
+    test: &Test,
+    matching: &mut RangeSet,
+    unfiltered: &mut RangeSet,
+) -> Fetch<u64> {
     let shape = segment.shape()?;
     let mut result = vec![0u64; shape.words()];
     let or_into = |slice: &[u8], result: &mut Vec<u64>| or_slice(result, slice);
     // First, always: see crate::pages::segment.
     segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| or_into(slice, &mut result))?;
+    unfiltered.or_bits(segment.first_range.into(), &result, segment.width.into());
     let slices = match test {
         Test::IsNull => {
             segment::read_slice(index, segment, &shape, NULLS_SLICE, |slice| or_into(slice, &mut result))?;

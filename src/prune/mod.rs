@@ -1,23 +1,29 @@
 //! Clauses become a set of block ranges.
 //!
-//! Input: what each indexed column must satisfy, as key hashes ([`Clause`]). Output: the ranges that cannot be
-//! ruled out ([`RangeSet`]). Used by the bitmap scan, by the planner's estimate and by skip_matching_ranges.
+//! Input: what each indexed column must satisfy, as key hashes ([`Clause`]), for one index ([`prune`]) or for several,
+//! combined by AND and OR ([`prune_all`]). Output: the ranges that cannot be ruled out ([`Pruned`]). Used by the bitmap scan,
+//! by the Skip Scan, by the planner's estimates ([`probe`]) and by skip_matching_ranges.
 //!
 //! A range is ruled out only if a filter for that range was read and said no, and the delta has nothing for it.
 //! Read order is correctness: delta, directory, segments (see [`crate::pages`]); within a segment the open slice
 //! before all others. The caller took its snapshot before, and asks for the table's size after it.
+//!
+//! Indexes of one table may cut it into ranges of different sizes. What is asked of several is cut into *units*: as
+//! many blocks as divide all of them.
 
+mod consult;
+pub mod keys;
 mod lookup;
+pub mod probe;
 
-use crate::pages::delta;
-use crate::pages::directory::{self, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::{Fetch, Miss};
-use crate::pg::{Damage, Rel, error::Read, memory, page::KnownBlocks};
-use skip_core::RangeSet;
+use crate::pg::{Damage, Rel, error::Read, memory};
+use consult::Consult;
+use skip_core::{Condition, Grouped, RangeSet};
 
 /// What a column must satisfy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// Equal to one of these keys: sorted hashes, each once. Empty: nothing matches.
     Keys(Vec<u64>),
@@ -42,11 +48,26 @@ impl Test {
     }
 }
 
-/// A test of one index column (0-based). Clauses are ANDed.
-#[derive(Clone, Debug)]
+/// A test of one index column (0-based).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
     pub column: u16,
     pub test: Test,
+}
+
+/// A clause of one of several indexes, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Which of the indexes.
+    pub index: usize,
+    /// Which of its clauses.
+    pub clause: usize,
+}
+
+impl Grouped for Ask {
+    fn group(&self) -> usize {
+        self.index
+    }
 }
 
 /// A bound on how much a caller is willing to read.
@@ -57,13 +78,30 @@ pub struct Budget {
 }
 
 /// The answer to a look-up.
+#[derive(Clone)]
 pub struct Pruned {
     /// The ranges that may hold matching rows.
     pub ranges: RangeSet,
+    /// Ranges that have no filter for a column that was asked about, as far as they were looked at.
+    pub unfiltered: RangeSet,
     /// Heap blocks per range.
     pub pages_per_range: u32,
     /// Slices read.
     pub slices: u64,
+}
+
+impl Pruned {
+    /// Nothing ruled out.
+    pub fn nothing(blocks: u32, pages_per_range: u32) -> Self {
+        let ranges = RangeSet::full(blocks.div_ceil(pages_per_range).into());
+        Self { unfiltered: ranges.clone(), ranges, pages_per_range, slices: 0 }
+    }
+}
+
+/// An index and the clauses to ask it.
+pub struct Asked {
+    pub index: Rel,
+    pub clauses: Vec<Clause>,
 }
 
 /// How often a look-up starts over because maintenance recycled pages under it before it gives up and takes
@@ -75,87 +113,119 @@ const MOST_RESTARTS: usize = 20;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn prune(index: Rel, clauses: &[Clause], blocks: u32, budget: Budget) -> Read<Option<Pruned>> {
+pub fn prune(index: Rel, clauses: Vec<Clause>, blocks: u32, budget: Budget) -> Read<Option<Pruned>> {
+    let all = (0..clauses.len()).map(|clause| Condition::Leaf(Ask { index: 0, clause })).collect();
+    let Some(all) = Condition::all(all) else {
+        return Ok(Some(Pruned::nothing(blocks, Meta::read(index)?.pages_per_range)));
+    };
+    prune_all(&[Asked { index, clauses }], &all, blocks, budget).map_err(|(_, damage)| damage)
+}
+
+/// The ranges, cut into units, of a table of `blocks` blocks that may hold rows satisfying a condition over several
+/// indexes. None when the budget does not suffice.
+///
+/// # Errors
+/// Damage to an index, with its number.
+pub fn prune_all(
+    asked: &[Asked],
+    condition: &Condition<Ask>,
+    blocks: u32,
+    budget: Budget,
+) -> Result<Option<Pruned>, (usize, Damage)> {
     for _ in 0..MOST_RESTARTS {
         memory::check_for_interrupts();
-        let meta = Meta::read(index)?;
-        match try_prune(meta.bind(index), &meta, clauses, blocks, budget) {
+        let metas = read_metas(asked)?;
+        let (number, miss) = match try_prune(asked, &metas, condition, blocks, budget) {
             Ok(pruned) => return Ok(pruned),
-            Err(Miss::Damage(damage)) => return Err(damage),
-            Err(Miss::Recycled(block)) => {
-                let now = Meta::read(index)?;
-                let moved =
-                    now.generation != meta.generation || now.delta_head_sequence != meta.delta_head_sequence;
-                if !moved {
-                    return Err(Damage::new(block, "the page belongs to something else than the index says"));
-                }
-            }
+            Err(failed) => failed,
+        };
+        let block = match miss {
+            Miss::Damage(damage) => return Err((number, damage)),
+            Miss::Recycled(block) => block,
+        };
+        let now = Meta::read(asked[number].index).map_err(|damage| (number, damage))?;
+        let then = &metas[number];
+        if now.generation == then.generation && now.delta_head_sequence == then.delta_head_sequence {
+            let what = "the page belongs to something else than the index says";
+            return Err((number, Damage::new(block, what)));
         }
     }
-    let meta = Meta::read(index)?;
-    let ranges = RangeSet::full(meta.ranges_in(blocks).into());
-    Ok(Some(Pruned { ranges, pages_per_range: meta.pages_per_range, slices: 0 }))
+    let metas = read_metas(asked)?;
+    Ok(Some(Pruned::nothing(blocks, unit(metas.iter().map(|meta| meta.pages_per_range)))))
+}
+
+fn read_metas(asked: &[Asked]) -> Result<Vec<Meta>, (usize, Damage)> {
+    let read = |(number, asked): (usize, &Asked)| Meta::read(asked.index).map_err(|damage| (number, damage));
+    asked.iter().enumerate().map(read).collect()
+}
+
+/// The greatest number of blocks that divides all of these numbers.
+pub fn unit(pages_per_range: impl Iterator<Item = u32>) -> u32 {
+    let divisor = |mut a: u32, mut b: u32| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    pages_per_range.fold(0, divisor).max(1)
 }
 
 fn try_prune(
-    index: Rel,
-    meta: &Meta,
-    clauses: &[Clause],
+    asked: &[Asked],
+    metas: &[Meta],
+    condition: &Condition<Ask>,
     blocks: u32,
     budget: Budget,
-) -> Fetch<Option<Pruned>> {
-    let count = u64::from(meta.ranges_in(blocks));
-    let mut pruned =
-        Pruned { ranges: RangeSet::full(count), pages_per_range: meta.pages_per_range, slices: 0 };
-    let usable = |c: &&Clause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
-    let clauses: Vec<&Clause> = clauses.iter().filter(usable).collect();
-    let in_delta = delta_matches(index, meta, &clauses, count)?;
-    let segments = directory::segments(index, meta, |column| clauses.iter().any(|c| c.column == column))?;
-    let mut known = KnownBlocks::new(index);
-    for segment in &segments {
-        known.check(segment.first_block.saturating_add(segment.blocks))?;
+) -> Result<Option<Pruned>, (usize, Miss)> {
+    let mut consults = Vec::with_capacity(asked.len());
+    for (number, (asked, meta)) in asked.iter().zip(metas).enumerate() {
+        let consult = Consult::open(asked.index, meta, &asked.clauses, blocks);
+        consults.push(consult.map_err(|miss| (number, miss))?);
     }
-    if budget.slices.is_some_and(|most| slices_needed(&clauses, &segments) > most) {
+    let needed: u64 = consults.iter().map(Consult::slices_needed).sum();
+    if budget.slices.is_some_and(|most| needed > most) {
         return Ok(None);
     }
-    for (clause, mut matching) in clauses.into_iter().zip(in_delta) {
-        let mut covered = 0;
-        for segment in segments.iter().filter(|s| s.column == clause.column) {
-            matching.insert_span(covered, segment.first_range.into());
-            covered = u64::from(segment.end_range());
-            if pruned.ranges.any_in(segment.first_range.into(), covered) {
-                pruned.slices += lookup::matching_ranges(index, segment, &clause.test, &mut matching)?;
-            }
-        }
-        matching.insert_span(covered, count);
-        pruned.ranges.intersect_with(&matching);
+    let unit = unit(consults.iter().map(Consult::pages_per_range));
+    let count = u64::from(blocks.div_ceil(unit));
+    let ranges =
+        condition.evaluate(&RangeSet::full(count), &mut |leaves: &[&Ask], candidates: &RangeSet| {
+            let number = leaves[0].index;
+            narrow(&mut consults[number], leaves, candidates, unit).map_err(|miss| (number, miss))
+        })?;
+    let mut unfiltered = RangeSet::empty(count);
+    for consult in &consults {
+        unfiltered.union_with(&in_units(consult.unfiltered(), consult, unit, count));
     }
-    Ok(Some(pruned))
+    let slices = consults.iter().map(Consult::slices).sum();
+    Ok(Some(Pruned { ranges, unfiltered, pages_per_range: unit, slices }))
 }
 
-/// For each clause the ranges that the delta has a match in.
-fn delta_matches(index: Rel, meta: &Meta, clauses: &[&Clause], count: u64) -> Fetch<Vec<RangeSet>> {
-    let mut matches: Vec<RangeSet> = clauses.iter().map(|_| RangeSet::empty(count)).collect();
-    delta::scan(index, meta, |entry| {
-        for (clause, ranges) in clauses.iter().zip(&mut matches) {
-            if clause.column == entry.column
-                && clause.test.matches(entry.hash)
-                && u64::from(entry.range) < count
-            {
-                ranges.insert(entry.range.into());
-            }
-        }
-    })?;
-    Ok(matches)
-}
-
-/// How many slices the clauses will read at most.
-pub fn slices_needed(clauses: &[&Clause], segments: &[Segment]) -> u64 {
-    let of = |clause: &Clause, segment: &Segment| match &clause.test {
-        Test::Keys(keys) => keys.len() as u64 * u64::from(segment.hashes) + 1,
-        _ => 2,
+/// Those of `candidates`, in units, that all of one index's clauses let through.
+fn narrow(consult: &mut Consult<'_>, leaves: &[&Ask], candidates: &RangeSet, unit: u32) -> Fetch<RangeSet> {
+    let mut ranges = if consult.pages_per_range() == unit {
+        candidates.clone()
+    } else {
+        candidates.coarsened(u64::from(consult.pages_per_range() / unit), consult.count())
     };
-    let pairs =
-        clauses.iter().flat_map(|c| segments.iter().filter(|s| s.column == c.column).map(move |s| of(c, s)));
-    pairs.sum()
+    for leaf in leaves {
+        if ranges.is_empty() {
+            break;
+        }
+        consult.narrow(leaf.clause, &mut ranges)?;
+    }
+    if consult.pages_per_range() == unit {
+        return Ok(ranges);
+    }
+    let mut left = in_units(&ranges, consult, unit, candidates.len());
+    left.intersect_with(candidates);
+    Ok(left)
+}
+
+fn in_units(ranges: &RangeSet, consult: &Consult<'_>, unit: u32, count: u64) -> RangeSet {
+    if consult.pages_per_range() == unit {
+        ranges.clone()
+    } else {
+        ranges.refined(u64::from(consult.pages_per_range() / unit), count)
+    }
 }

@@ -22,6 +22,7 @@
 //! | a key hash becomes positions in the filter | [`hash`] | [`probes`] |
 //! | the slices at these positions are ANDed | [`lookup`] | [`and_slice`], [`or_slice`] |
 //! | one bit a range is left, gathered over segments | [`rangeset`] | [`RangeSet`] |
+//! | and put together as AND and OR say | [`condition`] | [`Condition`] |
 //!
 //! [`filter`] is one filter by itself, row-major: what a segment of width 1 holds, and the reference the wide
 //! ones are tested against.
@@ -34,6 +35,7 @@
 #![warn(missing_docs)]
 
 pub mod builder;
+pub mod condition;
 pub mod distinct;
 pub mod filter;
 pub mod hash;
@@ -46,6 +48,7 @@ pub mod segment;
 pub mod transpose;
 
 pub use builder::{RangeState, SegmentBuilder};
+pub use condition::{Condition, Grouped};
 pub use distinct::DistinctHashes;
 pub use filter::Filter;
 pub use hash::{HASH_SCHEME, Probes, checksum, hash_bytes, hash_f64, hash_i64, probes};

@@ -98,6 +98,46 @@ impl RangeSet {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
+    /// How many numbers of `start..end` are in the set.
+    pub fn count_in(&self, start: u64, end: u64) -> u64 {
+        let end = end.min(self.len);
+        if start >= end {
+            return 0;
+        }
+        let (first, last) = ((start / 64) as usize, ((end - 1) / 64) as usize);
+        let ones = |w: usize| {
+            let from = if w == first { mask_from(start) } else { u64::MAX };
+            let to = if w == last { mask_to(end) } else { u64::MAX };
+            u64::from((self.words[w] & from & to).count_ones())
+        };
+        (first..=last).map(ones).sum()
+    }
+
+    /// The smallest number from `from` on that is in the set.
+    pub fn next_in(&self, from: u64) -> Option<u64> {
+        self.next_bit(from, 0)
+    }
+
+    /// The same part of the table cut `factor` times as fine: number `i` becomes `i * factor..(i + 1) * factor`, as far
+    /// as these are below `len`.
+    pub fn refined(&self, factor: u64, len: u64) -> Self {
+        let mut fine = Self::empty(len);
+        for (start, end) in self.runs() {
+            fine.insert_span(start * factor, end.saturating_mul(factor));
+        }
+        fine
+    }
+
+    /// The numbers below `len` of a cut `factor` times as coarse that contain any number of the set.
+    pub fn coarsened(&self, factor: u64, len: u64) -> Self {
+        let mut coarse = Self::empty(len);
+        let factor = factor.max(1);
+        for (start, end) in self.runs() {
+            coarse.insert_span(start / factor, (end - 1) / factor + 1);
+        }
+        coarse
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)

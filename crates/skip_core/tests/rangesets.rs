@@ -100,6 +100,31 @@ proptest! {
     }
 
     #[test]
+    fn parts_of_a_rangeset(len in 0..400u64, numbers in prop::collection::vec(0..400u64, 0..200), factor in 1..9u64) {
+        let (set, model) = both(len, &numbers);
+        for (start, end) in [(0, 400), (3, 64), (64, 128), (100, 70), (63, 65), (130, 390)] {
+            let inside = model.iter().filter(|&&number| number >= start && number < end).count();
+            prop_assert_eq!(set.count_in(start, end), inside as u64);
+            prop_assert_eq!(set.any_in(start, end), inside > 0);
+        }
+        for from in 0..420 {
+            prop_assert_eq!(set.next_in(from), model.range(from..).next().copied());
+        }
+        // A cut `factor` times as fine, whose last pieces may be missing, and back again.
+        let fine_len = (len * factor).saturating_sub(factor / 2);
+        let fine = set.refined(factor, fine_len);
+        for number in 0..fine_len {
+            prop_assert_eq!(fine.contains(number), model.contains(&(number / factor)));
+        }
+        prop_assert_eq!(&fine.coarsened(factor, len), &set);
+        let coarse_len = len.div_ceil(factor);
+        let coarse = set.coarsened(factor, coarse_len);
+        for number in 0..coarse_len {
+            prop_assert_eq!(coarse.contains(number), set.any_in(number * factor, (number + 1) * factor));
+        }
+    }
+
+    #[test]
     fn distinct_is_a_set(rounds in prop::collection::vec(prop::collection::vec(hash(), 0..2000), 1..4)) {
         let mut set = DistinctHashes::new();
         for round in rounds {

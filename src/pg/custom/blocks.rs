@@ -1,0 +1,293 @@
+//! The blocks that a Skip Scan reads, in order, and what is counted on the way.
+//!
+//! One process takes all ranges. Parallel ones claim them: each has looked into the index by itself, and may have found
+//! more or fewer survivors than another, because bits are added all the time. So what is claimed is a stretch of the
+//! *whole* table, survivors or not; every range is in exactly one claim, and either answer about it was right.
+//!
+//! The feed of pages runs ahead of the rows. [`Blocks::next_block`] is the feed's side, [`Blocks::entered`] and
+//! [`Blocks::found_row`] are the rows' side.
+
+use skip_core::RangeSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What an index left over.
+pub struct Survivors {
+    /// The ranges to read.
+    pub ranges: RangeSet,
+    /// Ranges without a filter.
+    pub unfiltered: RangeSet,
+    /// Heap blocks per range.
+    pub pages_per_range: u32,
+    /// Index pages read to find out.
+    pub index_pages: u64,
+}
+
+/// What scans have read; all are sums over executions and parallel processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// How often an index was asked, by however many processes.
+    pub scans: u64,
+    /// Ranges of the table.
+    pub total: u64,
+    /// Ranges ruled out.
+    pub skipped: u64,
+    /// Ranges of which reading began.
+    pub scanned: u64,
+    /// Summarized ranges read to the end.
+    pub full_positives: u64,
+    /// Of those, the ones with a visible row that satisfies the index conditions.
+    pub true_positives: u64,
+    /// Surviving ranges without a filter.
+    pub unsummarized: u64,
+    /// Visible rows that did not satisfy the index conditions.
+    pub removed_rows: u64,
+    /// Index pages read.
+    pub index_pages: u64,
+}
+
+const COUNTERS: usize = 9;
+
+impl Counters {
+    /// Adds others to these.
+    pub fn add(&mut self, others: &Self) {
+        let mut others = *others;
+        for (to, from) in self.fields().into_iter().zip(others.fields()) {
+            *to += *from;
+        }
+    }
+
+    fn fields(&mut self) -> [&mut u64; COUNTERS] {
+        [
+            &mut self.scans,
+            &mut self.total,
+            &mut self.skipped,
+            &mut self.scanned,
+            &mut self.full_positives,
+            &mut self.true_positives,
+            &mut self.unsummarized,
+            &mut self.removed_rows,
+            &mut self.index_pages,
+        ]
+    }
+}
+
+/// What parallel processes share; all zeroes but the blocks when the leader makes it.
+#[repr(C)]
+#[derive(Default)]
+pub struct Shared {
+    /// Blocks of the table, as the leader found it: the same for all.
+    blocks: AtomicU32,
+    /// Heap blocks per range; 0 until the first process has asked the index.
+    unit: AtomicU32,
+    /// The first range that nobody has claimed.
+    next: AtomicU64,
+    /// What workers have counted.
+    counters: [AtomicU64; COUNTERS],
+}
+
+impl Shared {
+    /// For a table of so many blocks.
+    pub fn new(blocks: u32) -> Self {
+        Self { blocks: AtomicU32::new(blocks), ..Default::default() }
+    }
+
+    /// Blocks of the table.
+    pub fn blocks(&self) -> u32 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// Gives all ranges back, for the next execution.
+    pub fn restart(&self) {
+        self.next.store(0, Ordering::Relaxed);
+    }
+
+    /// What workers have counted so far.
+    pub fn add_to(&self, counters: &mut Counters) {
+        for (local, shared) in counters.fields().into_iter().zip(&self.counters) {
+            *local += shared.load(Ordering::Relaxed);
+        }
+    }
+
+    fn take(&self, counters: &mut Counters) {
+        for (local, shared) in counters.fields().into_iter().zip(&self.counters) {
+            shared.fetch_add(std::mem::take(local), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Claims that the survivors are divided into, so that processes finish at about the same time.
+const CLAIMS: u64 = 256;
+/// Most ranges of a claim: its pages are read in one go by one process.
+const MOST_RANGES: u64 = 512;
+
+/// One execution of a scan.
+pub struct Blocks {
+    survivors: Survivors,
+    blocks: u32,
+    shared: Option<&'static Shared>,
+    is_worker: bool,
+    /// The claim being fed: ranges from, to.
+    claim: (u64, u64),
+    /// No claim is left.
+    is_done: bool,
+    /// The run of blocks being fed.
+    run: (u32, u32),
+    /// The range whose rows are being read, and whether one satisfied the index conditions.
+    reading: Option<(u64, bool)>,
+    pub counters: Counters,
+}
+
+impl Blocks {
+    /// The blocks of a table of `blocks` blocks that survived. None if parallel processes do not agree on the size of
+    /// ranges.
+    pub fn new(
+        survivors: Survivors,
+        blocks: u32,
+        shared: Option<&'static Shared>,
+        is_worker: bool,
+    ) -> Option<Self> {
+        if let Some(shared) = shared {
+            let unit = survivors.pages_per_range;
+            let before = shared.unit.compare_exchange(0, unit, Ordering::Relaxed, Ordering::Relaxed);
+            if before.is_err_and(|before| before != unit) {
+                return None;
+            }
+        }
+        let counters =
+            // Of a shared scan the leader counts one, whoever takes part.
+            Counters { scans: u64::from(shared.is_none()), index_pages: survivors.index_pages, ..Default::default() };
+        Some(Self {
+            survivors,
+            blocks,
+            shared,
+            is_worker,
+            claim: (0, 0),
+            is_done: false,
+            run: (0, 0),
+            reading: None,
+            counters,
+        })
+    }
+
+    /// Starts over with the same survivors.
+    pub fn restart(&mut self) {
+        self.leave();
+        (self.claim, self.is_done, self.run) = ((0, 0), false, (0, 0));
+    }
+
+    /// Whether nothing survived.
+    pub fn is_nothing(&self) -> bool {
+        self.survivors.ranges.is_empty()
+    }
+
+    /// Blocks that survived.
+    pub fn count(&self) -> u64 {
+        self.survivors.ranges.count() * u64::from(self.survivors.pages_per_range)
+    }
+
+    /// The next block to feed.
+    pub fn next_block(&mut self) -> Option<u32> {
+        while self.run.0 >= self.run.1 {
+            let (from, to) = self.claim;
+            match self.survivors.ranges.next_in(from).filter(|&range| range < to) {
+                Some(range) => {
+                    self.claim.0 = range + 1;
+                    let unit = u64::from(self.survivors.pages_per_range);
+                    let end = ((range + 1) * unit).min(self.blocks.into());
+                    self.run = ((range * unit) as u32, end as u32);
+                }
+                None if self.is_done => return None,
+                None => self.claim_more(),
+            }
+        }
+        self.run.0 += 1;
+        Some(self.run.0 - 1)
+    }
+
+    fn claim_more(&mut self) {
+        let ranges = &self.survivors.ranges;
+        let (start, end) = match self.shared {
+            None => (0, ranges.len()),
+            Some(shared) => {
+                let most = (ranges.count() / CLAIMS).clamp(1, MOST_RANGES);
+                let mut start = shared.next.load(Ordering::Relaxed);
+                loop {
+                    let end =
+                        ranges.next_in(start).map_or(ranges.len(), |first| (first + most).min(ranges.len()));
+                    let end = end.max(start);
+                    let swap = shared.next.compare_exchange(start, end, Ordering::Relaxed, Ordering::Relaxed);
+                    match swap {
+                        Ok(_) => break (start, end),
+                        Err(now) => start = now,
+                    }
+                }
+            }
+        };
+        self.claim = (start, end);
+        self.is_done = end >= ranges.len();
+        let survivors = ranges.count_in(start, end);
+        let mut unsummarized = ranges.clone();
+        unsummarized.intersect_with(&self.survivors.unfiltered);
+        self.counters.total += end - start;
+        self.counters.skipped += end - start - survivors;
+        self.counters.unsummarized += unsummarized.count_in(start, end);
+    }
+
+    /// The rows of a block come now.
+    pub fn entered(&mut self, block: u32) {
+        let range = u64::from(block / self.survivors.pages_per_range);
+        if self.reading.is_none_or(|(before, _)| before != range) {
+            self.finish_range();
+            self.reading = Some((range, false));
+            self.counters.scanned += 1;
+        }
+    }
+
+    /// A row satisfied the index conditions.
+    #[inline]
+    pub fn found_row(&mut self) {
+        if let Some((_, found)) = &mut self.reading {
+            *found = true;
+        }
+    }
+
+    /// The rows of the range before are all read.
+    pub fn finish_range(&mut self) {
+        if let Some((range, found)) = self.reading.take()
+            && !self.survivors.unfiltered.contains(range)
+        {
+            self.counters.full_positives += 1;
+            self.counters.true_positives += u64::from(found);
+        }
+        self.hand_over();
+    }
+
+    /// Reading ends here, perhaps in the middle of a range.
+    pub fn leave(&mut self) {
+        self.reading = None;
+        self.hand_over();
+    }
+
+    /// A worker's counts go to the leader.
+    fn hand_over(&mut self) {
+        if let Some(shared) = self.shared.filter(|_| self.is_worker) {
+            shared.take(&mut self.counters);
+        }
+    }
+
+    /// The shared state is about to go; a leader takes what the workers have counted. Without shared state nothing
+    /// happens: the server says "shut down" between two fetches from a cursor, too.
+    pub fn detach(&mut self) {
+        if self.shared.is_none() {
+            return;
+        }
+        self.leave();
+        if let Some(shared) = self.shared.take()
+            && !self.is_worker
+        {
+            shared.add_to(&mut self.counters);
+        }
+        // Nothing is left to claim without the others.
+        (self.claim, self.is_done, self.run) = ((0, 0), true, (0, 0));
+    }
+}

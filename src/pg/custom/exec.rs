@@ -1,0 +1,329 @@
+//! The executor node.
+//!
+//! It looks into the indexes at the first row it is asked for, not before: a key may be the result of another part of the
+//! plan. The order is what makes the answer right: the snapshot is there; the predicate lock on the whole table is taken
+//! (a serializable transaction that finds everything ruled out has read nothing else); the table's size is read; then
+//! the indexes. What they said is used for this execution only, or for the next one with the same keys: both have the
+//! same snapshot.
+//!
+//! The served conditions are checked here, row by row, which tells whether a range was read in vain; all others by
+//! ExecScan. For EvalPlanQual ExecScan brings the row itself and asks to check the served conditions on it; ranges play
+//! no part in that.
+
+pub(super) mod parallel;
+
+use super::blocks::{Blocks, Counters, Shared, Survivors};
+use super::expr::list;
+use super::pages::Pages;
+use super::{KeySource, Private, SkipScan};
+use crate::pg::memory::Scratch;
+use crate::pg::{Rel, compat, fail, lock};
+use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
+
+/// The node: the server's part, and where ours is.
+#[repr(C)]
+pub(super) struct Node {
+    server: pg_sys::CustomScanState,
+    run: *mut Run,
+}
+
+/// Our part of the node, dropped with the query's memory.
+pub(super) struct Run {
+    pub(super) private: Private,
+    pub(super) indexes: Vec<Rel>,
+    /// The served conditions.
+    served: *mut pg_sys::ExprState,
+    /// The key expressions.
+    keys: Vec<*mut pg_sys::ExprState>,
+    /// What is being read, from the first row on. In a box of its own: the feed of pages has a pointer to it.
+    blocks: Option<Box<Blocks>>,
+    pages: Option<Pages>,
+    /// Keys have changed: the indexes must be asked again.
+    is_stale: bool,
+    shared: Option<&'static Shared>,
+    is_worker: bool,
+    /// What executions before this one have counted.
+    before: Counters,
+}
+
+impl Run {
+    /// What was counted up to now, in this process and, as far as they have said so, in its workers.
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = self.before;
+        if let Some(blocks) = &self.blocks {
+            counters.add(&blocks.counters);
+        }
+        counters
+    }
+}
+
+/// # Safety
+/// A node made by [`create_state`].
+pub(super) unsafe fn run_of<'a>(node: *mut pg_sys::CustomScanState) -> Option<&'a mut Run> {
+    // SAFETY: by the caller's promise; NULL before begin().
+    unsafe { (*node.cast::<Node>()).run.as_mut() }
+}
+
+/// CreateCustomScanState.
+#[pgrx::pg_guard]
+pub(super) unsafe extern "C-unwind" fn create_state<S: SkipScan>(
+    _scan: *mut pg_sys::CustomScan,
+) -> *mut pg_sys::Node {
+    // SAFETY: a palloc'd node, zeroed but for its tag and methods.
+    unsafe {
+        let node = pg_sys::palloc0(size_of::<Node>()).cast::<Node>();
+        (*node).server.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
+        (*node).server.methods = super::exec_methods::<S>();
+        compat::announce_scan_slot(&mut (*node).server);
+        node.cast()
+    }
+}
+
+/// BeginCustomScan.
+#[pgrx::pg_guard]
+pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
+    node: *mut pg_sys::CustomScanState,
+    estate: *mut pg_sys::EState,
+    eflags: std::ffi::c_int,
+) {
+    // SAFETY: a node of ours whose table the server has opened; what is made here lives as long as the query's memory.
+    unsafe {
+        compat::init_scan_slot(node, estate);
+        let planstate = &raw mut (*node).ss.ps;
+        let scan = (*planstate).plan.cast::<pg_sys::CustomScan>();
+        let private = Private::of(scan);
+        let is_explained = eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 != 0;
+        let exprs: Vec<*mut pg_sys::Node> = list((*scan).custom_exprs).collect();
+        let (served, keys) = exprs.split_at(private.served.min(exprs.len()));
+        let empty: *mut pg_sys::List = std::ptr::null_mut();
+        let served = served.iter().fold(empty, |all, &expr| pg_sys::lappend(all, expr.cast()));
+        let served = pg_sys::ExecInitQual(served, planstate);
+        let keys = keys.iter().map(|&key| pg_sys::ExecInitExpr(key.cast(), planstate)).collect();
+        let mut indexes = Vec::new();
+        if !is_explained {
+            let mode = (*pg_sys::exec_rt_fetch((*scan).scan.scanrelid, estate)).rellockmode;
+            // The planner's locks on them are gone when the plan comes from a cache.
+            indexes.extend(private.indexes.iter().map(|&oid| Rel::from_raw(pg_sys::index_open(oid, mode))));
+            S::started();
+        }
+        let run = Run {
+            private,
+            indexes,
+            served,
+            keys,
+            blocks: None,
+            pages: None,
+            is_stale: true,
+            shared: None,
+            is_worker: false,
+            before: Counters::default(),
+        };
+        (*node.cast::<Node>()).run =
+            PgMemoryContexts::For((*estate).es_query_cxt).leak_and_drop_on_delete(run);
+    }
+}
+
+/// Asks the indexes.
+///
+/// # Safety
+/// A node after [`begin`] with its Run, in an execution.
+unsafe fn survivors<S: SkipScan>(run: &Run, node: *mut pg_sys::CustomScanState, blocks: u32) -> Survivors {
+    // SAFETY: by the caller's promise. Keys live in the scratch memory until they are hashed.
+    unsafe {
+        let heap = Rel::from_raw((*node).ss.ss_currentRelation);
+        let context = (*node).ss.ps.ps_ExprContext;
+        let keys = &run.keys;
+        let mut key = |source: KeySource| {
+            let state = source.expr.and_then(|number| keys.get(usize::from(number)));
+            let value = state.and_then(|&state| {
+                let mut is_null = false;
+                let datum = pg_sys::ExecEvalExpr(state, context, &mut is_null);
+                (!is_null).then_some(datum)
+            });
+            source.how.key(source.column, source.key_type, value)
+        };
+        Scratch::new().run(|| S::survivors(&run.private.code, heap, blocks, &run.indexes, &mut key))
+    }
+}
+
+/// Gets everything ready for reading rows, if it is not.
+///
+/// # Safety
+/// A node after [`begin`], in an execution.
+unsafe fn start<S: SkipScan>(node: *mut pg_sys::CustomScanState, run: &mut Run) {
+    if run.blocks.is_some() && !run.is_stale {
+        return;
+    }
+    stop(run);
+    // SAFETY: by the caller's promise; scan and stream live in the query's memory.
+    unsafe {
+        let estate = (*node).ss.ps.state;
+        let heap = Rel::from_raw((*node).ss.ss_currentRelation);
+        let before = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
+        lock::predicate_lock_relation(heap, (*estate).es_snapshot);
+        let size = run.shared.map_or_else(|| heap.blocks(), Shared::blocks);
+        let survivors = survivors::<S>(run, node, size);
+        let Some(blocks) = Blocks::new(survivors, size, run.shared, run.is_worker) else {
+            fail(
+                PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+                "parallel workers see different versions of a skip index".into(),
+                None,
+                None,
+            )
+        };
+        if run.shared.is_none() {
+            run.indexes.iter().for_each(|&index| compat::count_index_scan(index));
+        }
+        let mut blocks = Box::new(blocks);
+        // Nothing to read is the common case, and not worth setting up a scan for.
+        if !blocks.is_nothing() {
+            run.pages = Some(Pages::begin(heap, (*estate).es_snapshot, &raw mut *blocks));
+        }
+        run.blocks = Some(blocks);
+        run.is_stale = false;
+        pg_sys::MemoryContextSwitchTo(before);
+    }
+}
+
+/// Counts an execution that parallel processes share.
+fn count_shared(run: &mut Run) {
+    run.before.scans += 1;
+    run.indexes.iter().for_each(|&index| compat::count_index_scan(index));
+}
+
+/// Ends reading, keeping the counts.
+fn stop(run: &mut Run) {
+    if let Some(mut pages) = run.pages.take() {
+        pages.end();
+    }
+    if let Some(mut blocks) = run.blocks.take() {
+        blocks.leave();
+        run.before.add(&blocks.counters);
+    }
+}
+
+/// ExecCustomScan.
+#[pgrx::pg_guard]
+pub(super) unsafe extern "C-unwind" fn exec<S: SkipScan>(
+    node: *mut pg_sys::CustomScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: a node after begin(); ExecScan calls the two functions below with it.
+    unsafe { pg_sys::ExecScan(&raw mut (*node).ss, Some(next_row::<S>), Some(recheck)) }
+}
+
+/// The next row that satisfies the served conditions; an empty slot at the end.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn next_row<S: SkipScan>(
+    scan: *mut pg_sys::ScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: the node that exec() passed to ExecScan.
+    unsafe {
+        let node = scan.cast::<pg_sys::CustomScanState>();
+        let slot = (*scan).ss_ScanTupleSlot;
+        let Some(run) = run_of(node) else { return pg_sys::ExecClearTuple(slot) };
+        start::<S>(node, run);
+        let context = (*scan).ps.ps_ExprContext;
+        (*context).ecxt_scantuple = slot;
+        let Run { pages, blocks: Some(blocks), served, .. } = run else {
+            return pg_sys::ExecClearTuple(slot);
+        };
+        let Some(pages) = pages else {
+            while blocks.next_block().is_some() {} // nothing survived: counts what was skipped
+            return pg_sys::ExecClearTuple(slot);
+        };
+        loop {
+            while pages.next_row(slot) {
+                if satisfies(*served, context) {
+                    blocks.found_row();
+                    return slot;
+                }
+                blocks.counters.removed_rows += 1;
+            }
+            // The slot's pin goes before the page's.
+            pg_sys::ExecClearTuple(slot);
+            match pages.next_page() {
+                Some(block) => blocks.entered(block),
+                None => {
+                    blocks.finish_range();
+                    return slot;
+                }
+            }
+        }
+    }
+}
+
+/// Evaluates a condition, as ExecQual does but without pgrx's guard: it runs once a row. An error in it leaves by longjmp
+/// to the guard around ExecScan; between there and here are no values with destructors.
+///
+/// # Safety
+/// A state made by ExecInitQual, and its context.
+#[inline]
+unsafe fn satisfies(state: *mut pg_sys::ExprState, context: *mut pg_sys::ExprContext) -> bool {
+    // SAFETY: by the caller's promise; the row's memory is reset before, as ExecScan does between its rows.
+    unsafe {
+        let Some(evaluate) = state.as_ref().and_then(|state| state.evalfunc) else { return true };
+        let memory = (*context).ecxt_per_tuple_memory;
+        if !(*memory).isReset {
+            pg_sys::MemoryContextReset(memory);
+        }
+        let before = pg_sys::CurrentMemoryContext;
+        pg_sys::CurrentMemoryContext = memory;
+        let mut is_null = false;
+        let result = evaluate(state, context, &mut is_null);
+        pg_sys::CurrentMemoryContext = before;
+        result.value() != 0
+    }
+}
+
+/// Whether a row that EvalPlanQual brings satisfies the served conditions.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn recheck(scan: *mut pg_sys::ScanState, slot: *mut pg_sys::TupleTableSlot) -> bool {
+    // SAFETY: the node that exec() passed to ExecScan.
+    unsafe {
+        let Some(run) = run_of(scan.cast()) else { return false };
+        let context = (*scan).ps.ps_ExprContext;
+        (*context).ecxt_scantuple = slot;
+        satisfies(run.served, context)
+    }
+}
+
+/// ReScanCustomScan.
+#[pgrx::pg_guard]
+pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: a node after begin().
+    unsafe {
+        let has_new_keys = !(*node).ss.ps.chgParam.is_null();
+        if let Some(run) = run_of(node) {
+            pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
+            run.is_stale |= has_new_keys;
+            if !run.is_stale
+                && let Some(blocks) = &mut run.blocks
+            {
+                blocks.restart();
+                if let Some(pages) = &mut run.pages {
+                    pages.restart();
+                }
+            }
+        }
+        pg_sys::ExecScanReScan(&raw mut (*node).ss);
+    }
+}
+
+/// EndCustomScan.
+#[pgrx::pg_guard]
+pub(super) unsafe extern "C-unwind" fn end<S: SkipScan>(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: a node after begin(), called once.
+    unsafe {
+        let Some(run) = run_of(node) else { return };
+        pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
+        stop(run);
+        if !run.is_worker && run.before.scans > 0 {
+            let indexes: Vec<_> = run.indexes.iter().map(|index| index.oid()).collect();
+            S::finished(&indexes, &run.before);
+        }
+        // The locks are kept until the transaction ends, as the server's own index scans do.
+        for index in run.indexes.drain(..) {
+            pg_sys::index_close(index.raw(), pg_sys::NoLock as i32);
+        }
+    }
+}

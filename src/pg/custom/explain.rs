@@ -1,0 +1,139 @@
+//! What EXPLAIN shows of a Skip Scan, beside what the server shows of every node.
+
+use super::Private;
+use super::blocks::Counters;
+use super::exec::run_of;
+use super::expr::list;
+use super::table::Table;
+use pgrx::pg_sys;
+use std::ffi::{CStr, CString};
+
+/// EXPLAIN's output.
+struct Output(*mut pg_sys::ExplainState);
+
+impl Output {
+    fn state(&self) -> &pg_sys::ExplainState {
+        // SAFETY: what PostgreSQL handed over, for the time of the call.
+        unsafe { &*self.0 }
+    }
+
+    fn is_text(&self) -> bool {
+        self.state().format == pg_sys::ExplainFormat::EXPLAIN_FORMAT_TEXT
+    }
+
+    fn text(&self, label: &CStr, value: &str) {
+        let Ok(value) = CString::new(value) else { return };
+        // SAFETY: NUL-terminated strings, copied by the call.
+        unsafe { pg_sys::ExplainPropertyText(label.as_ptr(), value.as_ptr(), self.0) }
+    }
+
+    fn integer(&self, label: &CStr, value: u64) {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        // SAFETY: a static label; no unit.
+        unsafe { pg_sys::ExplainPropertyInteger(label.as_ptr(), std::ptr::null(), value, self.0) }
+    }
+
+    fn boolean(&self, label: &CStr, value: bool) {
+        // SAFETY: a static label.
+        unsafe { pg_sys::ExplainPropertyBool(label.as_ptr(), value, self.0) }
+    }
+
+    fn names(&self, label: &CStr, names: &[String]) {
+        let names: Vec<CString> = names.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect();
+        // SAFETY: a list of NUL-terminated strings that outlives the call.
+        unsafe {
+            let none: *mut pg_sys::List = std::ptr::null_mut();
+            let add = |all, name: &CString| pg_sys::lappend(all, name.as_ptr().cast_mut().cast());
+            pg_sys::ExplainPropertyList(label.as_ptr(), names.iter().fold(none, add), self.0);
+        }
+    }
+}
+
+/// ExplainCustomScan.
+#[pgrx::pg_guard]
+pub(super) unsafe extern "C-unwind" fn explain(
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    state: *mut pg_sys::ExplainState,
+) {
+    // SAFETY: what PostgreSQL hands over: a node after begin().
+    unsafe {
+        let Some(run) = run_of(node) else { return };
+        let out = Output(state);
+        let names: Vec<String> = run.private.indexes.iter().map(|&index| Table::name_of(index)).collect();
+        out.names(c"Skip Indexes", &names);
+        if let Some(condition) = condition(node, ancestors, &out, run.private.served) {
+            out.text(c"Index Cond", &condition);
+        }
+        if out.state().costs {
+            expected(&out, &run.private);
+        }
+        if out.state().analyze {
+            counters(&out, &run.counters());
+        }
+    }
+}
+
+fn expected(out: &Output, private: &Private) {
+    let expected = &private.expected;
+    if out.is_text() {
+        let average = if expected.is_exact { "" } else { " (average)" };
+        out.text(c"Ranges Expected", &format!("{} of {}{average}", expected.ranges, expected.of));
+    } else {
+        out.integer(c"Ranges Expected", expected.ranges.into());
+        out.integer(c"Ranges Expected Of", expected.of.into());
+        out.boolean(c"Ranges Expected Exactly", expected.is_exact);
+    }
+}
+
+fn counters(out: &Output, c: &Counters) {
+    let false_positives = c.full_positives - c.true_positives;
+    if out.is_text() {
+        if c.removed_rows > 0 {
+            out.integer(c"Rows Removed by Index Recheck", c.removed_rows);
+        }
+        let (total, skipped, scanned, unsummarized) = (c.total, c.skipped, c.scanned, c.unsummarized);
+        out.text(
+            c"Ranges",
+            &format!(
+                "total={total} skipped={skipped} scanned={scanned} false positives={false_positives} unsummarized={unsummarized}"
+            ),
+        );
+    } else {
+        out.integer(c"Rows Removed by Index Recheck", c.removed_rows);
+        out.integer(c"Ranges Total", c.total);
+        out.integer(c"Ranges Skipped", c.skipped);
+        out.integer(c"Ranges Scanned", c.scanned);
+        out.integer(c"Ranges False Positive", false_positives);
+        out.integer(c"Ranges Unsummarized", c.unsummarized);
+    }
+    out.integer(c"Index Pages Read", c.index_pages);
+}
+
+/// The served conditions as SQL.
+///
+/// # Safety
+/// What PostgreSQL hands to ExplainCustomScan.
+unsafe fn condition(
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    out: &Output,
+    served: usize,
+) -> Option<String> {
+    // SAFETY: by the caller's promise; the expressions are the plan's, made ready for printing by the server's rules.
+    unsafe {
+        let plan = (*node).ss.ps.plan;
+        let exprs = list::<pg_sys::Node>((*plan.cast::<pg_sys::CustomScan>()).custom_exprs).take(served);
+        let none: *mut pg_sys::List = std::ptr::null_mut();
+        let conditions = exprs.fold(none, |all, expr| pg_sys::lappend(all, expr.cast()));
+        if conditions.is_null() {
+            return None;
+        }
+        let es = out.state();
+        let context = pg_sys::set_deparse_context_plan(es.deparse_cxt, plan, ancestors);
+        let has_prefix = es.verbose || (!es.rtable.is_null() && (*es.rtable).length > 1);
+        let all = pg_sys::make_ands_explicit(conditions);
+        let text = pg_sys::deparse_expression(all.cast(), context, has_prefix, false);
+        Some(CStr::from_ptr(text).to_string_lossy().into_owned())
+    }
+}

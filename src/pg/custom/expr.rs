@@ -1,0 +1,193 @@
+//! Expressions of a query, as far as an index may be asked about them.
+
+use super::super::datum::{self, Repr, Value};
+use super::super::scankey::{Key, KeyTest};
+use pgrx::{is_a, pg_sys};
+use std::marker::PhantomData;
+
+/// An expression; it lives as long as the planner's state.
+#[derive(Clone, Copy)]
+pub struct Expr<'a> {
+    node: *mut pg_sys::Node,
+    planner: PhantomData<&'a ()>,
+}
+
+/// What an expression is.
+pub enum Shape<'a> {
+    And(Vec<Expr<'a>>),
+    Or(Vec<Expr<'a>>),
+    Not(Expr<'a>),
+    /// An operator between two arguments.
+    Operator(Comparison<'a>),
+    /// `left operator ANY (right)`, the right side an array.
+    AnyOf(Comparison<'a>),
+    /// `left IS DISTINCT FROM right`, with the type's equality operator.
+    Distinct(Comparison<'a>),
+    IsNull(Expr<'a>),
+    IsNotNull(Expr<'a>),
+    /// `argument IS TRUE` and its kin: whether true, false and unknown make it true.
+    Truth(Expr<'a>, [bool; 3]),
+    Other,
+}
+
+/// Two arguments and what compares them.
+#[derive(Clone, Copy)]
+pub struct Comparison<'a> {
+    pub operator: pg_sys::Oid,
+    /// Collation that the operator is to use.
+    pub collation: pg_sys::Oid,
+    pub left: Expr<'a>,
+    pub right: Expr<'a>,
+}
+
+impl Comparison<'_> {
+    /// The operator for the arguments changed about.
+    pub fn commutator(&self) -> Option<pg_sys::Oid> {
+        // SAFETY: a catalog look-up.
+        let operator = unsafe { pg_sys::get_commutator(self.operator) };
+        (operator != pg_sys::InvalidOid).then_some(operator)
+    }
+}
+
+impl<'a> Expr<'a> {
+    /// # Safety
+    /// `node` is a valid expression that lives as long as `'a`.
+    pub(super) unsafe fn new(node: *mut pg_sys::Node) -> Self {
+        Self { node, planner: PhantomData }
+    }
+
+    /// The raw node.
+    pub(super) fn raw(self) -> *mut pg_sys::Node {
+        self.node
+    }
+
+    /// A boolean constant.
+    pub fn constant_bool(value: bool) -> Self {
+        // SAFETY: a palloc'd node in the planner's context.
+        unsafe { Self::new(pg_sys::makeBoolConst(value, false)) }
+    }
+
+    /// What the expression is.
+    pub fn shape(self) -> Shape<'a> {
+        // SAFETY: the node's tag says what it is, and its lists hold expressions.
+        unsafe {
+            if is_a(self.node, pg_sys::NodeTag::T_BoolExpr) {
+                let node = self.node.cast::<pg_sys::BoolExpr>();
+                let parts: Vec<_> = list((*node).args).map(|part| Self::new(part)).collect();
+                return match ((*node).boolop, parts.as_slice()) {
+                    (pg_sys::BoolExprType::AND_EXPR, _) => Shape::And(parts),
+                    (pg_sys::BoolExprType::OR_EXPR, _) => Shape::Or(parts),
+                    (_, &[part]) => Shape::Not(part),
+                    _ => Shape::Other,
+                };
+            }
+            if is_a(self.node, pg_sys::NodeTag::T_OpExpr) {
+                let node = self.node.cast::<pg_sys::OpExpr>();
+                return comparison((*node).opno, (*node).inputcollid, (*node).args)
+                    .map_or(Shape::Other, Shape::Operator);
+            }
+            if is_a(self.node, pg_sys::NodeTag::T_DistinctExpr) {
+                let node = self.node.cast::<pg_sys::OpExpr>(); // the same struct under another tag
+                return comparison((*node).opno, (*node).inputcollid, (*node).args)
+                    .map_or(Shape::Other, Shape::Distinct);
+            }
+            if is_a(self.node, pg_sys::NodeTag::T_ScalarArrayOpExpr) {
+                let node = self.node.cast::<pg_sys::ScalarArrayOpExpr>();
+                let found = comparison((*node).opno, (*node).inputcollid, (*node).args);
+                return found.filter(|_| (*node).useOr).map_or(Shape::Other, Shape::AnyOf);
+            }
+            self.test_shape()
+        }
+    }
+
+    /// # Safety
+    /// As the node's own: valid.
+    unsafe fn test_shape(self) -> Shape<'a> {
+        // SAFETY: the node's tag says what it is.
+        unsafe {
+            if is_a(self.node, pg_sys::NodeTag::T_NullTest) {
+                let node = self.node.cast::<pg_sys::NullTest>();
+                let arg = Self::new((*node).arg.cast());
+                if (*node).argisrow {
+                    return Shape::Other; // of a row's columns, not of the row
+                }
+                let is_null = (*node).nulltesttype == pg_sys::NullTestType::IS_NULL;
+                return if is_null { Shape::IsNull(arg) } else { Shape::IsNotNull(arg) };
+            }
+            if is_a(self.node, pg_sys::NodeTag::T_BooleanTest) {
+                let node = self.node.cast::<pg_sys::BooleanTest>();
+                let arg = Self::new((*node).arg.cast());
+                return match (*node).booltesttype {
+                    pg_sys::BoolTestType::IS_TRUE => Shape::Truth(arg, [true, false, false]),
+                    pg_sys::BoolTestType::IS_NOT_TRUE => Shape::Truth(arg, [false, true, true]),
+                    pg_sys::BoolTestType::IS_FALSE => Shape::Truth(arg, [false, true, false]),
+                    pg_sys::BoolTestType::IS_NOT_FALSE => Shape::Truth(arg, [true, false, true]),
+                    pg_sys::BoolTestType::IS_UNKNOWN => Shape::Truth(arg, [false, false, true]),
+                    pg_sys::BoolTestType::IS_NOT_UNKNOWN => Shape::Truth(arg, [true, true, false]),
+                    _ => Shape::Other,
+                };
+            }
+        }
+        Shape::Other
+    }
+}
+
+/// # Safety
+/// `args` is the argument list of an operator expression.
+unsafe fn comparison<'a>(
+    operator: pg_sys::Oid,
+    collation: pg_sys::Oid,
+    args: *mut pg_sys::List,
+) -> Option<Comparison<'a>> {
+    // SAFETY: a list of expressions.
+    let args: Vec<_> = unsafe { list(args).map(|arg| Expr::new(arg)).collect() };
+    let &[left, right] = args.as_slice() else { return None };
+    Some(Comparison { operator, collation, left, right })
+}
+
+/// The elements of a list of pointers.
+///
+/// # Safety
+/// `list` is NULL or a pointer list of `T` that outlives the iterator.
+pub(in crate::pg) unsafe fn list<T>(list: *mut pg_sys::List) -> impl Iterator<Item = *mut T> {
+    // SAFETY: by the caller's promise.
+    let count = if list.is_null() { 0 } else { unsafe { (*list).length } };
+    (0..count).map(move |i| {
+        // SAFETY: i is below the list's length.
+        unsafe { (*(*list).elements.add(i as usize)).ptr_value.cast::<T>() }
+    })
+}
+
+/// How a key is compared with a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// Equal to a value.
+    Value,
+    /// Equal to one of an array's elements.
+    Array,
+    /// Equal to a value, or NULL like it.
+    ValueOrNull,
+    IsNull,
+    IsNotNull,
+}
+
+impl Match {
+    /// The key for an evaluated expression (None: it is NULL). For [`Match::IsNull`] and [`Match::IsNotNull`] there
+    /// is nothing to evaluate.
+    ///
+    /// # Safety
+    /// `value` is of the type that the operator family declares as `key_type`, or an array of such, and outlives the key.
+    pub(super) unsafe fn key(self, column: u16, key_type: pg_sys::Oid, value: Option<pg_sys::Datum>) -> Key {
+        // SAFETY: by the caller's promise.
+        let one = |datum| vec![unsafe { Value::new(datum, Repr::of_type(key_type)) }];
+        let test = match (self, value) {
+            (Match::IsNull, _) | (Match::ValueOrNull, None) => KeyTest::IsNull,
+            (Match::IsNotNull, _) => KeyTest::IsNotNull,
+            (Match::Value | Match::ValueOrNull, Some(datum)) => KeyTest::AnyOf(one(datum)),
+            // SAFETY: by the caller's promise, an array.
+            (Match::Array, Some(array)) => KeyTest::AnyOf(unsafe { datum::elements(array) }),
+            (Match::Value | Match::Array, None) => KeyTest::AnyOf(Vec::new()), // nothing equals NULL
+        };
+        Key { column, key_type, test }
+    }
+}

@@ -1,0 +1,205 @@
+//! The Skip Scan as PostgreSQL sees it: a custom path, a custom plan, an executor node, and the hooks before them.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`table`], [`expr`] | what the planner knows of a table and of a query's conditions |
+//! | [`plan`] | hooks, paths, plans |
+//! | [`exec`] | the executor node |
+//! | [`pages`] | reading the surviving pages |
+//! | [`blocks`] | which these are, and what was counted on the way; shared by parallel workers |
+//! | [`explain`] | EXPLAIN |
+//!
+//! What to plan and what to read is the business of a [`SkipScan`]; here is how PostgreSQL wants to be told.
+
+pub mod blocks;
+mod exec;
+mod explain;
+pub mod expr;
+mod pages;
+pub mod plan;
+pub mod table;
+
+use super::Rel;
+use blocks::{Counters, Survivors};
+use expr::{Expr, list};
+use pgrx::pg_sys;
+use plan::Expected;
+use table::Table;
+
+/// What a Skip Scan does, in safe terms.
+pub trait SkipScan: 'static {
+    /// Adds paths to a table that is being planned.
+    fn add_paths(table: &Table<'_>);
+    /// Says which of a plan's conditions the indexes serve, and what has to be kept for the executor.
+    fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>]) -> Planned<'a>;
+    /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`SkipScan::plan`] said;
+    /// `key` evaluates its key expressions by number.
+    fn survivors(
+        code: &[i32],
+        heap: Rel,
+        blocks: u32,
+        indexes: &[Rel],
+        key: &mut dyn FnMut(KeySource) -> super::scankey::Key,
+    ) -> Survivors;
+    /// The executor has started with a scan of these indexes.
+    fn started();
+    /// The scan is over.
+    fn finished(indexes: &[pg_sys::Oid], counters: &Counters);
+}
+
+/// Where the executor gets a key from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySource {
+    /// 0-based index column.
+    pub column: u16,
+    /// Type of the values, as the operator family declares it.
+    pub key_type: pg_sys::Oid,
+    pub how: expr::Match,
+    /// Number of the key expression, where there is one.
+    pub expr: Option<u16>,
+}
+
+/// What a plan keeps for the executor.
+///
+/// In custom_private: a list of integers (ranges expected, of, whether exactly, number of served conditions), a list of
+/// the indexes' OIDs, a list of integers that only the [`SkipScan`] understands.
+#[derive(Default)]
+pub struct Planned<'a> {
+    /// For each condition whether the indexes serve it.
+    pub served: Vec<bool>,
+    /// Key expressions.
+    pub keys: Vec<Expr<'a>>,
+    pub indexes: Vec<pg_sys::Oid>,
+    /// How it all fits together.
+    pub code: Vec<i32>,
+}
+
+/// Puts hooks and node types in place; once per process, when the library is loaded.
+pub fn register<S: SkipScan>() {
+    static REGISTERED: std::sync::Once = std::sync::Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: a table that lives as long as the process.
+        unsafe { pg_sys::RegisterCustomScanMethods(scan_methods::<S>()) };
+        plan::install::<S>();
+    });
+}
+
+const NAME: &std::ffi::CStr = c"Skip Scan";
+
+/// A table of callbacks that never changes.
+#[repr(transparent)]
+struct Methods<T>(T);
+// SAFETY: only read, and the server has one thread.
+unsafe impl<T> Sync for Methods<T> {}
+
+/// Tables of callbacks for one kind of scan.
+struct Tables<S>(std::marker::PhantomData<S>);
+
+impl<S: SkipScan> Tables<S> {
+    const PATH: &'static Methods<pg_sys::CustomPathMethods> = &Methods(pg_sys::CustomPathMethods {
+        CustomName: NAME.as_ptr(),
+        PlanCustomPath: Some(plan::plan::<S>),
+        ReparameterizeCustomPathByChild: None,
+    });
+    const SCAN: &'static Methods<pg_sys::CustomScanMethods> = &Methods(pg_sys::CustomScanMethods {
+        CustomName: NAME.as_ptr(),
+        CreateCustomScanState: Some(exec::create_state::<S>),
+    });
+    const EXEC: &'static Methods<pg_sys::CustomExecMethods> = &Methods(pg_sys::CustomExecMethods {
+        CustomName: NAME.as_ptr(),
+        BeginCustomScan: Some(exec::begin::<S>),
+        ExecCustomScan: Some(exec::exec::<S>),
+        EndCustomScan: Some(exec::end::<S>),
+        ReScanCustomScan: Some(exec::rescan),
+        MarkPosCustomScan: None,
+        RestrPosCustomScan: None,
+        EstimateDSMCustomScan: Some(exec::parallel::estimate),
+        InitializeDSMCustomScan: Some(exec::parallel::initialize),
+        ReInitializeDSMCustomScan: Some(exec::parallel::reinitialize),
+        InitializeWorkerCustomScan: Some(exec::parallel::initialize_worker),
+        ShutdownCustomScan: Some(exec::parallel::shutdown),
+        ExplainCustomScan: Some(explain::explain),
+    });
+}
+
+fn path_methods<S: SkipScan>() -> *const pg_sys::CustomPathMethods {
+    &Tables::<S>::PATH.0
+}
+
+fn scan_methods<S: SkipScan>() -> *const pg_sys::CustomScanMethods {
+    &Tables::<S>::SCAN.0
+}
+
+fn exec_methods<S: SkipScan>() -> *const pg_sys::CustomExecMethods {
+    &Tables::<S>::EXEC.0
+}
+
+/// # Safety
+/// Only in the planner: the list lives in the current memory context.
+unsafe fn int_list(numbers: impl IntoIterator<Item = i32>) -> *mut pg_sys::List {
+    // SAFETY: builds a list.
+    numbers.into_iter().fold(std::ptr::null_mut(), |list, n| unsafe { pg_sys::lappend_int(list, n) })
+}
+
+/// # Safety
+/// As [`int_list`].
+unsafe fn encode_expected(expected: &Expected) -> *mut pg_sys::List {
+    // SAFETY: as above. Numbers of ranges go through as the bits of integers.
+    unsafe { int_list([expected.ranges as i32, expected.of as i32, expected.is_exact.into()]) }
+}
+
+/// # Safety
+/// `expected` is what encode_expected made.
+unsafe fn encode_private(
+    expected: *mut pg_sys::List,
+    served: usize,
+    planned: &Planned<'_>,
+) -> *mut pg_sys::List {
+    // SAFETY: builds lists of lists; the path's own list is copied.
+    unsafe {
+        let mut head = pg_sys::list_copy(expected);
+        head = pg_sys::lappend_int(head, i32::try_from(served).unwrap_or(i32::MAX));
+        let empty: *mut pg_sys::List = std::ptr::null_mut();
+        let indexes = planned.indexes.iter().fold(empty, |all, &oid| pg_sys::lappend_oid(all, oid));
+        let code = int_list(planned.code.iter().copied());
+        [head, indexes, code].iter().fold(empty, |all, &part| pg_sys::lappend(all, part.cast()))
+    }
+}
+
+/// What [`encode_private`] put into a plan.
+struct Private {
+    expected: Expected,
+    /// How many of custom_exprs are served conditions; keys come behind them.
+    served: usize,
+    indexes: Vec<pg_sys::Oid>,
+    code: Vec<i32>,
+}
+
+impl Private {
+    /// # Safety
+    /// A plan made by [`plan::plan`].
+    unsafe fn of(scan: *mut pg_sys::CustomScan) -> Self {
+        // SAFETY: three lists: of integers, OIDs, integers.
+        unsafe {
+            let parts: Vec<*mut pg_sys::List> = list((*scan).custom_private).collect();
+            let numbers = |list: *mut pg_sys::List| -> Vec<i32> {
+                let count = if list.is_null() { 0 } else { (*list).length };
+                (0..count).map(|i| (*(*list).elements.add(i as usize)).int_value).collect()
+            };
+            let head = parts.first().map(|&list| numbers(list)).unwrap_or_default();
+            let at = |i: usize| head.get(i).copied().unwrap_or(0);
+            Self {
+                expected: Expected { ranges: at(0) as u32, of: at(1) as u32, is_exact: at(2) != 0 },
+                served: at(3).max(0) as usize,
+                indexes: parts
+                    .get(1)
+                    .map(|&list| numbers(list))
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|oid| pg_sys::Oid::from(oid as u32))
+                    .collect(),
+                code: parts.get(2).map(|&list| numbers(list)).unwrap_or_default(),
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Reading the visible rows of chosen blocks of a table.
+//!
+//! The server's own page-at-a-time machinery does the work: it prunes, checks visibility once for a whole page under its
+//! share lock, checks for serialization conflicts, and leaves a list of visible rows behind. Here pages are chosen and
+//! rows handed out. From PostgreSQL 17 on pages come from a read stream, before that they are asked of the system ahead;
+//! [`crate::pg::compat::PageFeed`] is either.
+//!
+//! A scan that reads more than a quarter of shared buffers takes a ring of buffers, as sequential scans do: it does not
+//! wash out what others use. A scan of fewer blocks leaves them in shared buffers for the next one.
+
+use crate::pg::compat::{self, PageFeed};
+use crate::pg::heap::LINE_POINTERS;
+use crate::pg::{Rel, custom::blocks::Blocks};
+use pgrx::pg_sys;
+
+/// Executor calls that are made once a row, without pgrx's guard around each: the guard costs as much as the call. An
+/// error in them leaves by longjmp to the guard around ExecScan, further up; between there and here are no values with
+/// destructors.
+mod unguarded {
+    use pgrx::pg_sys::{Buffer, HeapTuple, TupleTableSlot};
+    // SAFETY: the signature of tuptable.h in every supported version.
+    unsafe extern "C-unwind" {
+        pub fn ExecStoreBufferHeapTuple(
+            tuple: HeapTuple,
+            slot: *mut TupleTableSlot,
+            buffer: Buffer,
+        ) -> *mut TupleTableSlot;
+    }
+}
+
+/// A scan of chosen blocks.
+pub struct Pages {
+    scan: *mut pg_sys::HeapScanDescData,
+    feed: PageFeed,
+    /// The page that the scan is on.
+    page: *const u8,
+    /// The row to hand out next, by its place among the visible ones of the page.
+    next: usize,
+    count: usize,
+}
+
+impl Pages {
+    /// Starts a scan; `blocks` says which blocks.
+    ///
+    /// # Safety
+    /// `heap` is an open heap table, locked for reading, and `snapshot` an active snapshot; both, and `blocks`, outlive
+    /// the scan. Only the scan uses `blocks.next_block`.
+    pub unsafe fn begin(heap: Rel, snapshot: pg_sys::Snapshot, blocks: *mut Blocks) -> Self {
+        // SAFETY: by the caller's promise. Without a scan type in the flags, the scan counts as nothing in the statistics,
+        // takes no predicate lock (the caller has), and has no read stream of its own.
+        unsafe {
+            let flags = pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
+            let none = std::ptr::null_mut();
+            let scan = pg_sys::heap_beginscan(heap.raw(), snapshot, 0, std::ptr::null_mut(), none, flags)
+                .cast::<pg_sys::HeapScanDescData>();
+            (*scan).rs_ctup.t_tableOid = heap.oid();
+            if (*blocks).count() > u64::try_from(pg_sys::NBuffers / 4).unwrap_or(0) && !heap.is_temporary() {
+                let kind = pg_sys::BufferAccessStrategyType::BAS_BULKREAD;
+                (*scan).rs_strategy = pg_sys::GetAccessStrategy(kind);
+            }
+            let feed = PageFeed::begin(heap.raw(), scan, blocks);
+            Self { scan, feed, page: std::ptr::null(), next: 0, count: 0 }
+        }
+    }
+
+    /// Starts over, after `blocks` was restarted.
+    pub fn restart(&mut self) {
+        // SAFETY: a scan that has not ended.
+        unsafe {
+            self.feed.restart();
+            compat::release_page(self.scan);
+        }
+        (self.next, self.count) = (0, 0);
+    }
+
+    /// Goes on to the next page and returns its block; None after the last one.
+    pub fn next_page(&mut self) -> Option<u32> {
+        // SAFETY: a scan that has not ended.
+        unsafe {
+            let block = self.feed.next(self.scan)?;
+            self.next = 0;
+            self.page = pg_sys::BufferGetPage((*self.scan).rs_cbuf).cast();
+            self.count = usize::try_from((*self.scan).rs_ntuples).unwrap_or(0);
+            Some(block)
+        }
+    }
+
+    /// Puts the page's next visible row into the slot; false after the last one.
+    ///
+    /// # Safety
+    /// `slot` is a slot for tuples in buffers, with the table's descriptor.
+    #[inline]
+    pub unsafe fn next_row(&mut self, slot: *mut pg_sys::TupleTableSlot) -> bool {
+        if self.next >= self.count {
+            return false;
+        }
+        // SAFETY: the page is pinned as long as the scan stays on it, and the list holds normal items of it: nobody takes
+        // them away while it is pinned.
+        unsafe {
+            let scan = &mut *self.scan;
+            let offset = scan.rs_vistuples[self.next];
+            self.next += 1;
+            let item = self.page.add(LINE_POINTERS + 4 * (usize::from(offset) - 1)).cast::<u32>().read();
+            scan.rs_ctup.t_data = self.page.add(item as usize & 0x7FFF).cast_mut().cast();
+            scan.rs_ctup.t_len = item >> 17;
+            pgrx::itemptr::item_pointer_set_all(&mut scan.rs_ctup.t_self, scan.rs_cblock, offset);
+            unguarded::ExecStoreBufferHeapTuple(&mut scan.rs_ctup, slot, scan.rs_cbuf);
+        }
+        true
+    }
+
+    /// Ends the scan; it must not be used afterwards.
+    pub fn end(&mut self) {
+        // SAFETY: ended once, by the executor's end.
+        unsafe {
+            self.feed.end();
+            pg_sys::heap_endscan(self.scan.cast());
+        }
+    }
+}

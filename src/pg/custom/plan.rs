@@ -1,0 +1,278 @@
+//! Hooks into the planner: paths are added to a table, and the chosen one becomes a plan.
+//!
+//! A path carries nothing but what it is expected to read, for EXPLAIN. The plan's keys are found again in the conditions
+//! that the planner hands over when it makes the plan: these are translated to child tables, if need be. The plan never
+//! carries an answer of the index.
+//!
+//! custom_exprs of the plan: first the conditions that the index serves (Index Cond), then the key expressions. The
+//! server adjusts both as it does those of its own nodes. custom_private: see [`super::Planned`].
+
+use super::expr::{Expr, list};
+use super::table::{Outer, Table};
+use super::{Planned, SkipScan, encode_private};
+use crate::pg::settings;
+use pgrx::pg_sys;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Address of the access method's amcostestimate, by which the planner's entry for an index tells its kind.
+static COST_ESTIMATE: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes the access method known to the hooks.
+pub(in crate::pg) fn announce(cost_estimate: usize) {
+    COST_ESTIMATE.store(cost_estimate, Ordering::Relaxed);
+}
+
+fn ours() -> usize {
+    COST_ESTIMATE.load(Ordering::Relaxed)
+}
+
+static PREVIOUS_PATHS: OnceLock<pg_sys::set_rel_pathlist_hook_type> = OnceLock::new();
+static PREVIOUS_INFO: OnceLock<pg_sys::get_relation_info_hook_type> = OnceLock::new();
+
+/// Puts the hooks in front of those that are there.
+pub(super) fn install<S: SkipScan>() {
+    // SAFETY: called from _PG_init, by the only thread.
+    unsafe {
+        PREVIOUS_PATHS.get_or_init(|| {
+            let previous = pg_sys::set_rel_pathlist_hook;
+            pg_sys::set_rel_pathlist_hook = Some(set_rel_pathlist::<S>);
+            previous
+        });
+        PREVIOUS_INFO.get_or_init(|| {
+            let previous = pg_sys::get_relation_info_hook;
+            pg_sys::get_relation_info_hook = Some(get_relation_info);
+            previous
+        });
+    }
+}
+
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn set_rel_pathlist<S: SkipScan>(
+    root: *mut pg_sys::PlannerInfo,
+    rel: *mut pg_sys::RelOptInfo,
+    rti: pg_sys::Index,
+    rte: *mut pg_sys::RangeTblEntry,
+) {
+    // SAFETY: what PostgreSQL hands over; the previous hook may raise an error.
+    unsafe {
+        if let Some(Some(previous)) = PREVIOUS_PATHS.get() {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| previous(root, rel, rti, rte));
+        }
+        if let Some(table) = Table::new(root, rel, rte, ours()) {
+            S::add_paths(&table);
+        }
+    }
+}
+
+/// Takes the indexes that are to be ignored out of the planner's list.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn get_relation_info(
+    root: *mut pg_sys::PlannerInfo,
+    table: pg_sys::Oid,
+    is_parent: bool,
+    rel: *mut pg_sys::RelOptInfo,
+) {
+    // SAFETY: what PostgreSQL hands over; the list's entries are this planner run's alone.
+    unsafe {
+        if let Some(Some(previous)) = PREVIOUS_INFO.get() {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| previous(root, table, is_parent, rel));
+        }
+        let is_ours =
+            |info: &*mut pg_sys::IndexOptInfo| (**info).amcostestimate.is_some_and(|f| f as usize == ours());
+        let mut skip = list::<pg_sys::IndexOptInfo>((*rel).indexlist).filter(is_ours).peekable();
+        if skip.peek().is_none() {
+            return;
+        }
+        let ignored = settings::ignored_indexes();
+        for info in skip.filter(|&info| ignored.contains(&(*info).indexoid)).collect::<Vec<_>>() {
+            (*rel).indexlist = pg_sys::list_delete_ptr((*rel).indexlist, info.cast());
+        }
+    }
+}
+
+/// A path to add.
+pub struct NewPath {
+    /// Tables whose values the keys need.
+    pub outer: Option<Outer>,
+    pub startup: f64,
+    pub total: f64,
+    /// Of the total, what several processes share.
+    pub shared: f64,
+    /// Workers beside the leader; 0 for a path of one process.
+    pub workers: i32,
+    pub expected: Expected,
+}
+
+/// What a scan is expected to read, for EXPLAIN.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Expected {
+    /// Ranges, and ranges of the table.
+    pub ranges: u32,
+    pub of: u32,
+    /// Whether the index itself said so, for all keys.
+    pub is_exact: bool,
+}
+
+impl Table<'_> {
+    /// Workers that a scan of so many blocks would get.
+    pub fn workers(&self, blocks: f64) -> i32 {
+        if !self.rel().consider_parallel || !self.rel().lateral_relids.is_null() {
+            return 0;
+        }
+        // SAFETY: valid by Table::new's promise; a plain global.
+        unsafe {
+            let most = pg_sys::max_parallel_workers_per_gather;
+            pg_sys::compute_parallel_worker(self.rel, blocks, -1.0, most)
+        }
+    }
+
+    /// Drops all paths that were added before.
+    pub fn drop_paths(&self) {
+        // SAFETY: valid by Table::new's promise; the lists are not used before the hook returns.
+        unsafe {
+            (*self.rel).pathlist = std::ptr::null_mut();
+            (*self.rel).partial_pathlist = std::ptr::null_mut();
+        }
+    }
+
+    /// Tables that every path of this one needs the values of (LATERAL).
+    pub fn lateral(&self) -> Outer {
+        Outer(self.rel().lateral_relids)
+    }
+
+    /// CPU cost of checking the conditions of a path on one row, and of doing so at all.
+    fn qual_costs(&self, outer: Option<Outer>) -> (f64, f64) {
+        let base = self.rel().baserestrictcost;
+        let (mut startup, mut per_tuple) = (base.startup, base.per_tuple);
+        if let Some(outer) = outer {
+            let mut more = pg_sys::QualCost::default();
+            // SAFETY: the planner makes (or finds) the struct; costs are added up into `more`.
+            unsafe {
+                let info = pg_sys::get_baserel_parampathinfo(self.root, self.rel, outer.0);
+                if !info.is_null() {
+                    pg_sys::cost_qual_eval(&mut more, (*info).ppi_clauses, self.root);
+                }
+            }
+            startup += more.startup;
+            per_tuple += more.per_tuple;
+        }
+        (startup, per_tuple)
+    }
+
+    /// Costs of reading rows: at startup, and for each.
+    pub fn row_costs(&self, outer: Option<Outer>) -> (f64, f64) {
+        let (startup, per_tuple) = self.qual_costs(outer);
+        // SAFETY: a plain global.
+        (startup, per_tuple + unsafe { pg_sys::cpu_tuple_cost })
+    }
+
+    /// Costs of a random and of a sequential page, in the table's tablespace.
+    pub fn page_costs(&self) -> (f64, f64) {
+        let (mut random, mut sequential) = (0.0, 0.0);
+        // SAFETY: fills the two numbers.
+        unsafe {
+            pg_sys::get_tablespace_page_costs(self.rel().reltablespace, &mut random, &mut sequential);
+        }
+        (random, sequential)
+    }
+
+    /// cpu_operator_cost.
+    pub fn operator_cost(&self) -> f64 {
+        // SAFETY: a plain global.
+        unsafe { pg_sys::cpu_operator_cost }
+    }
+
+    /// Adds a path; the planner keeps it if it is any good.
+    pub fn add<S: SkipScan>(&self, new: &NewPath) {
+        // SAFETY: a palloc'd node, zeroed but for its tag, filled as create_seqscan_path does; not touched after it was
+        // handed over, because add_path may free it.
+        unsafe {
+            let path = pg_sys::palloc0(size_of::<pg_sys::CustomPath>()).cast::<pg_sys::CustomPath>();
+            let base = &mut (*path).path;
+            base.type_ = pg_sys::NodeTag::T_CustomPath;
+            base.pathtype = pg_sys::NodeTag::T_CustomScan;
+            base.parent = self.rel;
+            base.pathtarget = self.rel().reltarget;
+            let outer = new.outer.map_or(std::ptr::null_mut(), |outer| outer.0);
+            base.param_info = pg_sys::get_baserel_parampathinfo(self.root, self.rel, outer);
+            base.rows = if base.param_info.is_null() { self.rel().rows } else { (*base.param_info).ppi_rows };
+            base.parallel_aware = new.workers > 0;
+            base.parallel_safe = self.rel().consider_parallel;
+            base.parallel_workers = new.workers;
+            let divisor = parallel_divisor(new.workers);
+            base.rows = (base.rows / divisor).max(1.0).round();
+            let target = &(*base.pathtarget).cost;
+            base.startup_cost = new.startup + target.startup;
+            base.total_cost =
+                new.total - new.shared + new.shared / divisor + target.startup + target.per_tuple * base.rows;
+            (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
+            (*path).custom_private = super::encode_expected(&new.expected);
+            (*path).methods = super::path_methods::<S>();
+            if new.workers > 0 {
+                pg_sys::add_partial_path(self.rel, path.cast());
+            } else {
+                pg_sys::add_path(self.rel, path.cast());
+            }
+        }
+    }
+}
+
+/// Processes that share the work: the workers, and the leader as far as it is not busy with them (as the server's
+/// get_parallel_divisor has it).
+fn parallel_divisor(workers: i32) -> f64 {
+    // SAFETY: a plain global.
+    let leader = unsafe { pg_sys::parallel_leader_participation };
+    let part = if workers > 0 && leader { 1.0 - 0.3 * f64::from(workers) } else { 0.0 };
+    if workers > 0 { f64::from(workers) + part.max(0.0) } else { 1.0 }
+}
+
+/// PlanCustomPath.
+#[pgrx::pg_guard]
+pub(super) unsafe extern "C-unwind" fn plan<S: SkipScan>(
+    root: *mut pg_sys::PlannerInfo,
+    rel: *mut pg_sys::RelOptInfo,
+    path: *mut pg_sys::CustomPath,
+    tlist: *mut pg_sys::List,
+    clauses: *mut pg_sys::List,
+    _custom_plans: *mut pg_sys::List,
+) -> *mut pg_sys::Plan {
+    // SAFETY: what PostgreSQL hands over: a path of ours, the conditions it must enforce in the order of evaluation.
+    unsafe {
+        let table = Table::of_path(root, rel, ours());
+        let quals = table.as_ref().map(|table| table.usable(clauses)).unwrap_or_default();
+        let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
+        let planned = table.as_ref().map(|table| S::plan(table, &exprs)).unwrap_or_default();
+        let served: Vec<_> =
+            quals.iter().zip(&planned.served).filter(|(_, served)| **served).map(|(q, _)| q.raw()).collect();
+        let mut others: *mut pg_sys::List = std::ptr::null_mut();
+        for rinfo in list::<pg_sys::RestrictInfo>(clauses).filter(|rinfo| !served.contains(rinfo)) {
+            others = pg_sys::lappend(others, rinfo.cast());
+        }
+        let scan = pg_sys::palloc0(size_of::<pg_sys::CustomScan>()).cast::<pg_sys::CustomScan>();
+        (*scan).scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
+        (*scan).scan.plan.targetlist = tlist;
+        // A served condition is checked by the node itself, which so learns whether a range was read in vain.
+        (*scan).scan.plan.qual = pg_sys::extract_actual_clauses(others, false);
+        (*scan).scan.scanrelid = (*rel).relid;
+        (*scan).flags = (*path).flags;
+        (*scan).custom_exprs = expressions(&served, &planned);
+        (*scan).custom_private = encode_private((*path).custom_private, served.len(), &planned);
+        (*scan).methods = super::scan_methods::<S>();
+        scan.cast()
+    }
+}
+
+/// # Safety
+/// `served` are valid RestrictInfos.
+unsafe fn expressions(served: &[*mut pg_sys::RestrictInfo], planned: &Planned<'_>) -> *mut pg_sys::List {
+    let mut exprs: *mut pg_sys::List = std::ptr::null_mut();
+    // SAFETY: expressions are copied, because the server changes those of a plan in place.
+    unsafe {
+        let conditions = served.iter().map(|&rinfo| (*rinfo).clause.cast::<pg_sys::Node>());
+        for node in conditions.chain(planned.keys.iter().map(|key| key.raw())) {
+            exprs = pg_sys::lappend(exprs, pg_sys::copyObjectImpl(node.cast()));
+        }
+    }
+    exprs
+}

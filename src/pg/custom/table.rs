@@ -1,0 +1,398 @@
+//! A table as the planner sees it, for adding Skip Scan paths to it.
+
+use super::super::{OpenRel, catalog, lock, planner, scankey::Key};
+use super::expr::{Expr, Match, list};
+use pgrx::{is_a, pg_sys};
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+
+/// A table being planned that has skip indexes.
+pub struct Table<'a> {
+    pub(super) root: *mut pg_sys::PlannerInfo,
+    pub(super) rel: *mut pg_sys::RelOptInfo,
+    oid: pg_sys::Oid,
+    indexes: Vec<Index>,
+    planner: PhantomData<&'a ()>,
+}
+
+/// A skip index that the planner may use for the table as it is.
+#[derive(Clone, Copy)]
+pub struct Index {
+    info: *mut pg_sys::IndexOptInfo,
+}
+
+/// A condition that a path is to enforce.
+#[derive(Clone, Copy)]
+pub struct Qual<'a> {
+    rinfo: *mut pg_sys::RestrictInfo,
+    pub expr: Expr<'a>,
+}
+
+impl Qual<'_> {
+    pub(super) fn raw(self) -> *mut pg_sys::RestrictInfo {
+        self.rinfo
+    }
+}
+
+/// Other tables whose values a path needs.
+#[derive(Clone, Copy)]
+pub struct Outer(pub(super) pg_sys::Relids);
+
+impl Outer {
+    pub fn is_empty(self) -> bool {
+        self.0.is_null()
+    }
+}
+
+impl Index {
+    fn info(&self) -> &pg_sys::IndexOptInfo {
+        // SAFETY: an entry of the planner's list, which lives as long as the table.
+        unsafe { &*self.info }
+    }
+
+    pub fn oid(&self) -> pg_sys::Oid {
+        self.info().indexoid
+    }
+
+    /// Number of key columns.
+    pub fn columns(&self) -> u16 {
+        u16::try_from(self.info().nkeycolumns).unwrap_or(0)
+    }
+
+    /// Blocks of the index.
+    pub fn blocks(&self) -> f64 {
+        f64::from(self.info().pages)
+    }
+
+    /// Number of the table's column that index column `column` (0-based) is; None for an expression.
+    pub fn attribute(&self, column: u16) -> Option<i16> {
+        // SAFETY: one entry for each column.
+        let number = unsafe { *self.info().indexkeys.add(usize::from(column)) };
+        i16::try_from(number).ok().filter(|&number| number > 0)
+    }
+
+    /// Whether the expression is index column `column` (0-based).
+    pub fn is_column(&self, expr: Expr<'_>, column: u16) -> bool {
+        // SAFETY: a valid expression and index.
+        unsafe { pg_sys::match_index_to_operand(expr.raw(), column.into(), self.info) }
+    }
+
+    /// Whether the index column takes part in comparisons under a collation.
+    pub fn has_collation(&self, column: u16, collation: pg_sys::Oid) -> bool {
+        // SAFETY: one entry for each column.
+        let own = unsafe { *self.info().indexcollations.add(usize::from(column)) };
+        own == pg_sys::InvalidOid || own == collation
+    }
+
+    /// Whether the index column holds booleans, so that a bare expression is a comparison.
+    pub fn is_boolean(&self, column: u16) -> bool {
+        // SAFETY: one entry for each column.
+        unsafe { *self.info().opcintype.add(usize::from(column)) == pg_sys::BOOLOID }
+    }
+
+    /// The type of an operator's right side, if it is one of the column's operator family.
+    pub fn key_type(&self, column: u16, operator: pg_sys::Oid) -> Option<pg_sys::Oid> {
+        // SAFETY: one entry for each column.
+        let family = unsafe { *self.info().opfamily.add(usize::from(column)) };
+        // SAFETY: a catalog look-up.
+        let is_member = unsafe { pg_sys::op_in_opfamily(operator, family) };
+        is_member.then(|| planner::right_type(operator, family))
+    }
+}
+
+impl<'a> Table<'a> {
+    /// The table, if it can be scanned in part at all and has an index whose amcostestimate is `ours`.
+    ///
+    /// # Safety
+    /// What PostgreSQL hands to set_rel_pathlist_hook.
+    pub(super) unsafe fn new(
+        root: *mut pg_sys::PlannerInfo,
+        rel: *mut pg_sys::RelOptInfo,
+        rte: *mut pg_sys::RangeTblEntry,
+        ours: usize,
+    ) -> Option<Self> {
+        // SAFETY: valid planner structures, by the caller's promise.
+        unsafe {
+            let table = &*rte;
+            if table.rtekind != pg_sys::RTEKind::RTE_RELATION || table.inh || !table.tablesample.is_null() {
+                return None;
+            }
+            let is_ours = |info: &*mut pg_sys::IndexOptInfo| {
+                let info = &**info;
+                info.amcostestimate.is_some_and(|f| f as usize == ours)
+                    && !info.hypothetical
+                    && (info.indpred.is_null() || info.predOK)
+            };
+            let indexes: Vec<Index> = list::<pg_sys::IndexOptInfo>((*rel).indexlist)
+                .filter(is_ours)
+                .map(|info| Index { info })
+                .collect();
+            let is_base = matches!(
+                (*rel).reloptkind,
+                pg_sys::RelOptKind::RELOPT_BASEREL | pg_sys::RelOptKind::RELOPT_OTHER_MEMBER_REL
+            );
+            if !is_base || pg_sys::is_dummy_rel(rel) {
+                return None;
+            }
+            // WHERE CURRENT OF must become a TID scan.
+            let mut quals = list::<pg_sys::RestrictInfo>((*rel).baserestrictinfo);
+            if quals.any(|rinfo| is_a((*rinfo).clause.cast(), pg_sys::NodeTag::T_CurrentOfExpr)) {
+                return None;
+            }
+            Some(Self { root, rel, oid: table.relid, indexes, planner: PhantomData })
+        }
+    }
+
+    /// The table for planning one of its paths.
+    ///
+    /// # Safety
+    /// As [`Table::new`], for a table that it accepted.
+    pub(super) unsafe fn of_path(
+        root: *mut pg_sys::PlannerInfo,
+        rel: *mut pg_sys::RelOptInfo,
+        ours: usize,
+    ) -> Option<Self> {
+        // SAFETY: by the caller's promise; simple_rte_array has an entry for each base relation.
+        unsafe {
+            let rte = *(*root).simple_rte_array.add((*rel).relid as usize);
+            Self::new(root, rel, rte, ours)
+        }
+    }
+
+    pub(super) fn rel(&self) -> &pg_sys::RelOptInfo {
+        // SAFETY: valid by new()'s promise.
+        unsafe { &*self.rel }
+    }
+
+    pub fn oid(&self) -> pg_sys::Oid {
+        self.oid
+    }
+
+    /// What tells one planner run from another: an address and the start of the statement.
+    pub fn planning(&self) -> (usize, i64) {
+        // SAFETY: valid by new()'s promise.
+        unsafe { ((*self.root).glob as usize, pg_sys::GetCurrentStatementStartTimestamp()) }
+    }
+
+    /// The table's skip indexes.
+    pub fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+
+    /// The index's name, for messages.
+    pub fn name_of(index: pg_sys::Oid) -> String {
+        // SAFETY: a catalog look-up that gives NULL or a palloc'd string.
+        unsafe {
+            let name = pg_sys::get_rel_name(index);
+            if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+        }
+    }
+
+    /// Opens an index, which the planner has locked.
+    pub fn open_index(&self, index: pg_sys::Oid) -> OpenRel {
+        OpenRel::index(index, lock::Mode::None)
+    }
+
+    /// Blocks of the table, asked of the file system as the executor will.
+    pub fn blocks(&self) -> u32 {
+        OpenRel::table(self.oid, lock::Mode::None).blocks()
+    }
+
+    /// Rows of the table, as the planner sees it.
+    pub fn rows(&self) -> f64 {
+        self.rel().tuples.max(1.0)
+    }
+
+    /// The conditions on the table alone that may be enforced first.
+    pub fn quals(&self) -> Vec<Qual<'a>> {
+        // SAFETY: a list of the planner's.
+        unsafe { self.usable(self.rel().baserestrictinfo) }
+    }
+
+    /// The conditions that a path gets that is given the values of other tables.
+    pub fn quals_with(&self, outer: Outer) -> Vec<Qual<'a>> {
+        let mut quals = self.quals();
+        // SAFETY: the planner makes (or finds) the struct for this set of tables.
+        unsafe {
+            let info = pg_sys::get_baserel_parampathinfo(self.root, self.rel, outer.0);
+            if !info.is_null() {
+                quals.extend(self.usable((*info).ppi_clauses));
+            }
+        }
+        quals
+    }
+
+    /// Those of a list of conditions that may be enforced before others: not those that a security barrier holds back.
+    ///
+    /// # Safety
+    /// `rinfos` is a list of RestrictInfo that lives as long as the table.
+    pub(super) unsafe fn usable(&self, rinfos: *mut pg_sys::List) -> Vec<Qual<'a>> {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            list::<pg_sys::RestrictInfo>(rinfos)
+                .filter(|&rinfo| {
+                    !(*rinfo).pseudoconstant && pg_sys::restriction_is_securely_promotable(rinfo, self.rel)
+                })
+                .map(|rinfo| Qual { rinfo, expr: Expr::new((*rinfo).clause.cast()) })
+                .collect()
+        }
+    }
+
+    /// Join conditions that might be asked of an index, each with the tables whose values it needs: those among the
+    /// query's conditions, and those that equalities imply. `is_wanted` says whether an index can be asked.
+    pub fn join_conditions(&self, is_wanted: &dyn Fn(&Self, Expr<'_>) -> bool) -> Vec<Outer> {
+        let mut found: Vec<Outer> = Vec::new();
+        // SAFETY: lists of the planner's; Relids are copied before they are changed.
+        unsafe {
+            let rel = self.rel();
+            let mut rinfos: Vec<*mut pg_sys::RestrictInfo> = list::<pg_sys::RestrictInfo>(rel.joininfo)
+                .filter(|&rinfo| pg_sys::join_clause_is_movable_to(rinfo, self.rel))
+                .collect();
+            if rel.has_eclass_joins {
+                for index in &self.indexes {
+                    rinfos.extend(self.implied(index));
+                }
+            }
+            for rinfo in rinfos {
+                if !is_wanted(self, Expr::new((*rinfo).clause.cast())) {
+                    continue;
+                }
+                let outer = pg_sys::bms_difference((*rinfo).clause_relids, rel.relids);
+                let known = found.iter().any(|o| pg_sys::bms_equal(o.0, outer));
+                if !outer.is_null() && !known {
+                    found.push(Outer(outer));
+                }
+            }
+        }
+        found
+    }
+
+    /// # Safety
+    /// `index` is one of the table's.
+    unsafe fn implied(&self, index: &Index) -> Vec<*mut pg_sys::RestrictInfo> {
+        let mut found = Vec::new();
+        for column in 0..index.columns() {
+            let mut wanted = (index.info, column);
+            // SAFETY: the callback gets `wanted`, which outlives the call.
+            unsafe {
+                let rinfos = pg_sys::generate_implied_equalities_for_column(
+                    self.root,
+                    self.rel,
+                    Some(is_member_of_column),
+                    (&raw mut wanted).cast(),
+                    self.rel().lateral_referencers,
+                );
+                found.extend(list::<pg_sys::RestrictInfo>(rinfos));
+            }
+        }
+        found
+    }
+
+    /// All of these tables together.
+    pub fn union(outer: &[Outer]) -> Outer {
+        // SAFETY: bms_union makes a new set each time.
+        Outer(outer.iter().fold(std::ptr::null_mut(), |all, more| unsafe { pg_sys::bms_union(all, more.0) }))
+    }
+
+    /// Whether the table is among those whose values it would need.
+    pub fn needs_itself(&self, outer: Outer) -> bool {
+        // SAFETY: a set of the planner's.
+        unsafe { pg_sys::bms_is_member(self.rel().relid as i32, outer.0) }
+    }
+
+    /// How many different pages repeated runs fetch, by the server's own formula.
+    pub fn pages_fetched(&self, pages: f64) -> f64 {
+        // SAFETY: valid by new()'s promise.
+        unsafe { pg_sys::index_pages_fetched(pages, self.rel().pages, 0.0, self.root) }
+    }
+
+    /// Whether the expression can be computed without the table's own row, always alike in one scan.
+    pub fn is_key(&self, expr: Expr<'_>) -> bool {
+        // SAFETY: a valid expression.
+        unsafe {
+            let used = pg_sys::pull_varnos(self.root, expr.raw());
+            !pg_sys::bms_is_member(self.rel().relid as i32, used)
+                && !pg_sys::contain_volatile_functions(expr.raw())
+                && !pg_sys::contain_subplans(expr.raw())
+        }
+    }
+
+    /// The key that an expression gives, if estimation may compute it.
+    pub fn known_key(
+        &self,
+        how: Match,
+        column: u16,
+        key_type: pg_sys::Oid,
+        expr: Option<Expr<'_>>,
+    ) -> Option<Key> {
+        let value = match expr {
+            None => None,
+            Some(expr) => self.constant(expr)?,
+        };
+        // SAFETY: the right side of an operator of the column's family; constants live as long as the planner's state.
+        Some(unsafe { how.key(column, key_type, value) })
+    }
+
+    fn constant(&self, expr: Expr<'_>) -> Option<Option<pg_sys::Datum>> {
+        // SAFETY: a valid expression; stable functions are evaluated too.
+        unsafe { planner::constant(self.root, expr.raw()) }
+    }
+
+    /// Part of the table's rows that satisfy an expression, by the planner's statistics.
+    pub fn selectivity(&self, expr: Expr<'_>) -> f64 {
+        // SAFETY: a valid expression; other tables' values count as unknown constants.
+        unsafe {
+            pg_sys::clause_selectivity(
+                self.root,
+                expr.raw(),
+                self.rel().relid as i32,
+                pg_sys::JoinType::JOIN_INNER,
+                std::ptr::null_mut(),
+            )
+        }
+    }
+
+    /// How far the order of rows is that of the column's values, -1 to 1, by the planner's statistics; 0 if unknown.
+    pub fn correlation(&self, attribute: i16) -> f64 {
+        catalog::correlation(self.oid, attribute).unwrap_or(0.0)
+    }
+
+    /// How often a path that needs other tables' values is expected to be run.
+    pub fn loop_count(&self, outer: Outer) -> f64 {
+        let mut least = f64::INFINITY;
+        let mut member = -1;
+        // SAFETY: members of a set of base relations are indexes into the planner's array; entries may be NULL.
+        unsafe {
+            loop {
+                member = pg_sys::bms_next_member(outer.0, member);
+                if member < 0 {
+                    break;
+                }
+                if member >= (*self.root).simple_rel_array_size {
+                    continue;
+                }
+                let other = *(*self.root).simple_rel_array.add(member as usize);
+                if !other.is_null() && (*other).rows > 0.0 {
+                    least = least.min((*other).rows);
+                }
+            }
+        }
+        if least.is_finite() { least.max(1.0) } else { 1.0 }
+    }
+}
+
+/// Whether a member of an equivalence class is an index's column.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn is_member_of_column(
+    _root: *mut pg_sys::PlannerInfo,
+    _rel: *mut pg_sys::RelOptInfo,
+    _class: *mut pg_sys::EquivalenceClass,
+    member: *mut pg_sys::EquivalenceMember,
+    wanted: *mut c_void,
+) -> bool {
+    // SAFETY: called below implied(), which passes a pointer to this pair.
+    unsafe {
+        let (index, column) = *wanted.cast::<(*mut pg_sys::IndexOptInfo, u16)>();
+        pg_sys::match_index_to_operand((*member).em_expr.cast(), column.into(), index)
+    }
+}

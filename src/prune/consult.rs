@@ -1,0 +1,115 @@
+//! One index, opened for one look-up.
+//!
+//! Opening reads the delta, for all clauses that will be asked about, and then the directory; the segments are read
+//! as clauses come. That is the read order of [`crate::pages`], however late a clause is asked about: what moved on
+//! meanwhile has left its old pages behind, or they carry another owner, and the look-up starts over.
+
+use super::{Clause, Test, lookup};
+use crate::pages::delta;
+use crate::pages::directory::{self, Segment};
+use crate::pages::meta::Meta;
+use crate::pages::segment::Fetch;
+use crate::pg::Rel;
+use crate::pg::page::KnownBlocks;
+use skip_core::RangeSet;
+
+/// An index being asked.
+pub struct Consult<'a> {
+    index: Rel,
+    pages_per_range: u32,
+    /// Number of ranges of the table.
+    count: u64,
+    clauses: &'a [Clause],
+    /// For each clause the ranges that the delta has a match in; None for a clause that cannot be asked about.
+    in_delta: Vec<Option<RangeSet>>,
+    segments: Vec<Segment>,
+    /// Ranges that have no filter for one of the columns asked about.
+    unfiltered: RangeSet,
+    slices: u64,
+}
+
+impl<'a> Consult<'a> {
+    /// Opens an index for clauses, over a table of `blocks` blocks.
+    ///
+    /// # Errors
+    /// Damage, or pages recycled meanwhile.
+    pub fn open(index: Rel, meta: &Meta, clauses: &'a [Clause], blocks: u32) -> Fetch<Self> {
+        let index = meta.bind(index);
+        let count = u64::from(meta.ranges_in(blocks));
+        let is_usable = |c: &Clause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
+        let mut in_delta: Vec<Option<RangeSet>> =
+            clauses.iter().map(|c| is_usable(c).then(|| RangeSet::empty(count))).collect();
+        delta::scan(index, meta, |entry| {
+            for (clause, ranges) in clauses.iter().zip(&mut in_delta) {
+                if let Some(ranges) = ranges
+                    && clause.column == entry.column
+                    && clause.test.matches(entry.hash)
+                {
+                    ranges.insert(entry.range.into());
+                }
+            }
+        })?;
+        let segments = directory::segments(index, meta, |column| clauses.iter().any(|c| c.column == column))?;
+        let mut known = KnownBlocks::new(index);
+        for segment in &segments {
+            known.check(segment.first_block.saturating_add(segment.blocks))?;
+        }
+        let unfiltered = RangeSet::empty(count);
+        let pages_per_range = meta.pages_per_range;
+        Ok(Self { index, pages_per_range, count, clauses, in_delta, segments, unfiltered, slices: 0 })
+    }
+
+    /// Heap blocks per range.
+    pub fn pages_per_range(&self) -> u32 {
+        self.pages_per_range
+    }
+
+    /// Number of ranges of the table.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Slices read so far.
+    pub fn slices(&self) -> u64 {
+        self.slices
+    }
+
+    /// Ranges that were found to have no filter for a column that was asked about.
+    pub fn unfiltered(&self) -> &RangeSet {
+        &self.unfiltered
+    }
+
+    /// How many slices all clauses will read at most.
+    pub fn slices_needed(&self) -> u64 {
+        let of = |clause: &Clause, segment: &Segment| match &clause.test {
+            Test::Keys(keys) => keys.len() as u64 * u64::from(segment.hashes) + 1,
+            _ => 2,
+        };
+        let segments = |column| self.segments.iter().filter(move |s| s.column == column);
+        self.clauses.iter().flat_map(|c| segments(c.column).map(move |s| of(c, s))).sum()
+    }
+
+    /// Takes out of `candidates` the ranges that clause `number` rules out. Segments without candidates are not read.
+    ///
+    /// # Errors
+    /// As [`Consult::open`].
+    pub fn narrow(&mut self, number: usize, candidates: &mut RangeSet) -> Fetch<()> {
+        let clause = &self.clauses[number];
+        let Some(mut matching) = self.in_delta[number].clone() else { return Ok(()) };
+        let mut covered = 0;
+        for segment in self.segments.iter().filter(|s| s.column == clause.column) {
+            matching.insert_span(covered, segment.first_range.into());
+            self.unfiltered.insert_span(covered, segment.first_range.into());
+            covered = u64::from(segment.end_range());
+            if candidates.any_in(segment.first_range.into(), covered) {
+                let unfiltered = &mut self.unfiltered;
+                self.slices +=
+                    lookup::matching_ranges(self.index, segment, &clause.test, &mut matching, unfiltered)?;
+            }
+        }
+        matching.insert_span(covered, self.count);
+        self.unfiltered.insert_span(covered, self.count);
+        candidates.intersect_with(&matching);
+        Ok(())
+    }
+}

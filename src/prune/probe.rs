@@ -1,0 +1,70 @@
+//! Asking an index while a query is planned: for costs only, within a bound, and never twice the same.
+//!
+//! The access method's cost estimate and the Skip Scan's ask about the same clauses of the same index, one right after the
+//! other. What the first was told is kept until the table's paths are all there ([`forget`]).
+//!
+//! The bound is on the pages that planning one query may read: a table of a thousand partitions must not be asked a
+//! thousand times. A damaged index is no answer here; the executor will say what is wrong.
+
+use super::{Budget, Clause, Pruned, prune};
+use crate::pg::{Rel, settings};
+use pgrx::pg_sys::Oid;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What tells one planner run from another.
+pub type Planning = (usize, i64);
+
+/// An answer, None if there was none within the bound.
+struct Answer {
+    index: Oid,
+    clauses: Vec<Clause>,
+    blocks: u32,
+    pruned: Option<Rc<Pruned>>,
+}
+
+#[derive(Default)]
+struct State {
+    planning: Planning,
+    /// Pages read in this planner run.
+    pages: u64,
+    answers: Vec<Answer>,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+/// The ranges of a table of `blocks` blocks that an index does not rule out; None when it is damaged, or planning has read
+/// enough of indexes.
+pub fn probe(planning: Planning, index: Rel, mut clauses: Vec<Clause>, blocks: u32) -> Option<Rc<Pruned>> {
+    clauses.sort_by_key(|clause| clause.column);
+    let oid = index.oid();
+    let (known, left) = STATE.with_borrow_mut(|state| {
+        if state.planning != planning {
+            *state = State { planning, ..State::default() };
+        }
+        let is_same = |a: &&Answer| a.index == oid && a.blocks == blocks && a.clauses == clauses;
+        let known = state.answers.iter().find(is_same).map(|answer| answer.pruned.clone());
+        (known, settings::plan_probe_pages().saturating_sub(state.pages))
+    });
+    if let Some(known) = known {
+        return known;
+    }
+    if left == 0 {
+        return None;
+    }
+    // Nothing is borrowed here: the look-up may be cancelled.
+    let pruned =
+        prune(index, clauses.clone(), blocks, Budget { slices: Some(left) }).ok().flatten().map(Rc::new);
+    STATE.with_borrow_mut(|state| {
+        state.pages += pruned.as_ref().map_or(1, |pruned| pruned.slices + 1);
+        state.answers.push(Answer { index: oid, clauses, blocks, pruned: pruned.clone() });
+    });
+    pruned
+}
+
+/// Drops the answers: the next table, or the next query, asks anew. What was read still counts.
+pub fn forget() {
+    STATE.with_borrow_mut(|state| state.answers.clear());
+}

@@ -1,0 +1,104 @@
+//! Conditions of a query become a condition that indexes can be asked about.
+
+use crate::pg::custom::expr::{Comparison, Expr, Match, Shape};
+use crate::pg::custom::table::{Index, Table};
+use pgrx::pg_sys::Oid;
+use skip_core::Condition;
+
+/// One test of one index column.
+#[derive(Clone, Copy)]
+pub struct Leaf<'a> {
+    /// Which of the table's indexes.
+    pub index: usize,
+    /// 0-based index column.
+    pub column: u16,
+    /// Type of the keys as the operator family declares it.
+    pub key_type: Oid,
+    pub how: Match,
+    /// What gives the key.
+    pub key: Option<Expr<'a>>,
+    /// The condition that this came from.
+    pub from: Expr<'a>,
+}
+
+/// What can be asked about some conditions that are all to hold, and for each of them whether it is part of that.
+pub fn all<'a>(
+    table: &Table<'a>,
+    order: &[usize],
+    exprs: &[Expr<'a>],
+) -> (Option<Condition<Leaf<'a>>>, Vec<bool>) {
+    let parts: Vec<_> = exprs.iter().map(|&expr| one(table, order, expr)).collect();
+    let served = parts.iter().map(Option::is_some).collect();
+    (Condition::all(parts.into_iter().flatten().collect()), served)
+}
+
+/// Whether anything can be asked about an expression.
+pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
+    one(table, order, expr).is_some()
+}
+
+/// What can be asked about an expression; None if nothing can. `order` has the numbers of the table's indexes, those to be
+/// preferred first.
+pub fn one<'a>(table: &Table<'a>, order: &[usize], expr: Expr<'a>) -> Option<Condition<Leaf<'a>>> {
+    let find = |arg: Expr<'a>, key_type: &dyn Fn(&Index, u16) -> Option<Oid>, how, key| {
+        let indexes = order.iter().flat_map(|&number| {
+            let index = table.indexes()[number];
+            (0..index.columns()).map(move |column| (number, index, column))
+        });
+        indexes.into_iter().find_map(|(index, info, column)| {
+            let key_type = if info.is_column(arg, column) { key_type(&info, column)? } else { return None };
+            Some(Condition::Leaf(Leaf { index, column, key_type, how, key, from: expr }))
+        })
+    };
+    let compare = |c: Comparison<'a>, how| {
+        let key_type = |operator| {
+            move |info: &Index, column| {
+                if info.has_collation(column, c.collation) { info.key_type(column, operator) } else { None }
+            }
+        };
+        let straight = table.is_key(c.right).then(|| find(c.left, &key_type(c.operator), how, Some(c.right)));
+        straight.flatten().or_else(|| {
+            // An array stands on the right only.
+            if how == Match::Array || !table.is_key(c.left) {
+                return None;
+            }
+            find(c.right, &key_type(c.commutator()?), how, Some(c.left))
+        })
+    };
+    let any_type = |_: &Index, _| Some(Oid::INVALID);
+    let is_bool = |info: &Index, column| info.is_boolean(column).then_some(pgrx::pg_sys::BOOLOID);
+    let truth = |arg, value| find(arg, &is_bool, Match::Value, Some(Expr::constant_bool(value)));
+    let nothing = |arg, how| find(arg, &any_type, how, None);
+    match expr.shape() {
+        Shape::And(parts) => {
+            Condition::all(parts.into_iter().filter_map(|part| one(table, order, part)).collect())
+        }
+        Shape::Or(parts) => {
+            let parts: Option<Vec<_>> = parts.into_iter().map(|part| one(table, order, part)).collect();
+            Condition::any(parts?)
+        }
+        Shape::Not(arg) => match arg.shape() {
+            Shape::Distinct(c) => compare(c, Match::ValueOrNull),
+            _ => truth(arg, false),
+        },
+        Shape::Operator(c) => compare(c, Match::Value).or_else(|| truth(expr, true)),
+        Shape::AnyOf(c) => compare(c, Match::Array),
+        Shape::IsNull(arg) => nothing(arg, Match::IsNull),
+        Shape::IsNotNull(arg) => nothing(arg, Match::IsNotNull),
+        Shape::Truth(arg, [true, true, false]) => nothing(arg, Match::IsNotNull),
+        Shape::Truth(arg, which) => {
+            let wanted = [(which[0], true), (which[1], false)];
+            let mut parts: Vec<_> = wanted
+                .into_iter()
+                .filter(|(wanted, _)| *wanted)
+                .map(|(_, value)| truth(arg, value))
+                .collect();
+            if which[2] {
+                parts.push(nothing(arg, Match::IsNull));
+            }
+            Condition::any(parts.into_iter().collect::<Option<_>>()?)
+        }
+        Shape::Distinct(_) => None,
+        Shape::Other => truth(expr, true),
+    }
+}

@@ -1,0 +1,58 @@
+//! The Skip Scan: a clause's journey through the planner and the executor.
+//!
+//! | file | station |
+//! |---|---|
+//! | [`matching`] | conditions of the query become tests of index columns |
+//! | [`estimate`] | which cost what |
+//! | [`paths`] | and become paths, and the chosen one a plan |
+//! | [`survivors`] | in the executor, tests get their keys and the indexes are asked |
+//!
+//! How PostgreSQL wants all this, and the reading of rows, is in [`crate::pg::custom`].
+
+mod estimate;
+mod matching;
+mod paths;
+mod survivors;
+
+use crate::pg::Rel;
+use crate::pg::custom::blocks::{Counters, Survivors};
+use crate::pg::custom::expr::Expr;
+use crate::pg::custom::table::Table;
+use crate::pg::custom::{self, KeySource, Planned};
+use crate::pg::scankey::Key;
+use pgrx::pg_sys::Oid;
+
+/// The Skip Scan.
+struct SkipScan;
+
+impl custom::SkipScan for SkipScan {
+    fn add_paths(table: &Table<'_>) {
+        paths::add::<Self>(table);
+    }
+
+    fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>]) -> Planned<'a> {
+        paths::plan(table, conditions)
+    }
+
+    fn survivors(
+        code: &[i32],
+        heap: Rel,
+        blocks: u32,
+        indexes: &[Rel],
+        key: &mut dyn FnMut(KeySource) -> Key,
+    ) -> Survivors {
+        let _ = heap;
+        survivors::survivors(code, blocks, indexes, key)
+    }
+
+    fn started() {}
+
+    fn finished(indexes: &[Oid], counters: &Counters) {
+        let _ = (indexes, counters);
+    }
+}
+
+/// Makes the Skip Scan known to PostgreSQL.
+pub fn register() {
+    custom::register::<SkipScan>();
+}

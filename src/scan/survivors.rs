@@ -1,0 +1,135 @@
+//! In the executor: a plan's tests get their keys, and the indexes are asked.
+
+use crate::pages::meta::Meta;
+use crate::pg::Rel;
+use crate::pg::custom::KeySource;
+use crate::pg::custom::blocks::Survivors;
+use crate::pg::custom::expr::Match;
+use crate::pg::error::or_raise;
+use crate::pg::page;
+use crate::pg::scankey::Key;
+use crate::prune::{self, Ask, Asked, Budget, Clause, Pruned, keys};
+use pgrx::pg_sys::Oid;
+use skip_core::Condition;
+
+/// A test as the plan keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// Which of the plan's indexes.
+    pub index: usize,
+    pub source: KeySource,
+}
+
+/// Stands for "no expression" among the numbers of a plan.
+const NO_EXPR: i32 = -1;
+
+/// Puts a condition into a plan.
+pub fn encode(condition: &Condition<Test>, code: &mut Vec<i32>) {
+    condition.encode(code, &|test, out| {
+        let KeySource { column, key_type, how, expr } = test.source;
+        let how = match how {
+            Match::Value => 0,
+            Match::Array => 1,
+            Match::ValueOrNull => 2,
+            Match::IsNull => 3,
+            Match::IsNotNull => 4,
+        };
+        let expr = expr.map_or(NO_EXPR, i32::from);
+        out.extend([test.index as i32, column.into(), key_type.to_u32() as i32, how, expr]);
+    });
+}
+
+fn decode(code: &[i32]) -> Option<Condition<Test>> {
+    Condition::decode(&mut code.iter().copied(), &|numbers| {
+        let mut next = || numbers.next();
+        let index = usize::try_from(next()?).ok()?;
+        let column = u16::try_from(next()?).ok()?;
+        let key_type = Oid::from(next()? as u32);
+        let how = match next()? {
+            0 => Match::Value,
+            1 => Match::Array,
+            2 => Match::ValueOrNull,
+            3 => Match::IsNull,
+            4 => Match::IsNotNull,
+            _ => return None,
+        };
+        let expr = u16::try_from(next()?).ok();
+        Some(Test { index, source: KeySource { column, key_type, how, expr } })
+    })
+}
+
+/// The ranges of a table of `blocks` blocks that may hold rows satisfying the plan's condition. `key` evaluates keys.
+pub fn survivors(
+    code: &[i32],
+    blocks: u32,
+    indexes: &[Rel],
+    key: &mut dyn FnMut(KeySource) -> Key,
+) -> Survivors {
+    let pages = page::pages_read();
+    let mut asked: Vec<Asked> = indexes.iter().map(|&index| Asked { index, clauses: Vec::new() }).collect();
+    let metas: Vec<Meta> = indexes.iter().map(|&index| or_raise(index, Meta::read(index))).collect();
+    let condition = decode(code).and_then(|condition| {
+        condition.try_map(&mut |test| {
+            // An index that the plan does not have rules nothing out.
+            let (of, meta) = (asked.get_mut(test.index)?, metas.get(test.index)?);
+            let clause = keys::clause(of.index, meta, &key(test.source))?;
+            of.clauses.push(clause);
+            Some(Ask { index: test.index, clause: of.clauses.len() - 1 })
+        })
+    });
+    let pruned = match condition {
+        Some(condition) => {
+            let condition = merged(condition, &mut asked);
+            let pruned = prune::prune_all(&asked, &condition, blocks, Budget { slices: None });
+            pruned.unwrap_or_else(|(number, damage)| damage.raise(indexes[number]))
+        }
+        None => None,
+    };
+    let unit = prune::unit(metas.iter().map(|meta| meta.pages_per_range));
+    let Pruned { ranges, unfiltered, pages_per_range, .. } =
+        pruned.unwrap_or_else(|| Pruned::nothing(blocks, unit));
+    Survivors { ranges, unfiltered, pages_per_range, index_pages: page::pages_read() - pages }
+}
+
+/// The same condition, where an OR of many single keys of one column is one test of all of them: each page of a slice is
+/// read once then.
+fn merged(condition: Condition<Ask>, asked: &mut [Asked]) -> Condition<Ask> {
+    match condition {
+        Condition::And(parts) => Condition::And(parts.into_iter().map(|part| merged(part, asked)).collect()),
+        Condition::Or(parts) => {
+            let mut kept: Vec<Condition<Ask>> = Vec::new();
+            for part in parts {
+                let part = merged(part, asked);
+                let joined = kept.iter().any(|before| match (before, &part) {
+                    (Condition::Leaf(into), Condition::Leaf(from)) => join(asked, *into, *from),
+                    _ => false,
+                });
+                if !joined {
+                    kept.push(part);
+                }
+            }
+            Condition::Or(kept)
+        }
+        leaf => leaf,
+    }
+}
+
+/// Adds the keys of one clause to another of the same index and column; false if they have none.
+fn join(asked: &mut [Asked], into: Ask, from: Ask) -> bool {
+    if into.index != from.index {
+        return false;
+    }
+    let clauses = &mut asked[into.index].clauses;
+    let from = clauses[from.clause].clone();
+    let into = &mut clauses[into.clause];
+    match (&mut into.test, from) {
+        (prune::Test::Keys(keys), Clause { column, test: prune::Test::Keys(more) })
+            if into.column == column =>
+        {
+            let all = keys.drain(..).chain(more).collect();
+            into.test = prune::Test::keys(all);
+            true
+        }
+        _ => false,
+    }
+}
