@@ -204,7 +204,7 @@ fn skip_matching_ranges(
         if clauses.is_empty() {
             fail_type(index, usize::from(column));
         }
-        prune::prune(index, clauses, target.table.blocks(), Budget { slices: None })
+        prune::prune(index, meta, clauses, target.table.blocks(), Budget { pages: None })
     });
     let ranges: Vec<i64> =
         or_raise(index, result).map_or_else(Vec::new, |p| p.ranges.iter().map(|r| r as i64).collect());

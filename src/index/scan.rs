@@ -27,5 +27,6 @@ pub fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)
 
 fn find(index: Rel, keys: &[Key], blocks: u32) -> Read<Option<prune::Pruned>> {
     let meta = Meta::read(index)?;
-    prune::prune(index, keys::clauses(index, &meta, keys), blocks, Budget { slices: None })
+    let clauses = keys::clauses(index, &meta, keys);
+    prune::prune(index, meta, clauses, blocks, Budget { pages: None })
 }

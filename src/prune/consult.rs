@@ -12,6 +12,7 @@ use crate::pages::segment::Fetch;
 use crate::pg::Rel;
 use crate::pg::page::KnownBlocks;
 use skip_core::RangeSet;
+use skip_core::page::PAGE;
 
 /// An index being asked.
 pub struct Consult<'a> {
@@ -79,10 +80,15 @@ impl<'a> Consult<'a> {
         &self.unfiltered
     }
 
-    /// How many slices all clauses will read at most.
-    pub fn slices_needed(&self) -> u64 {
+    /// What all clauses will take at most, in pages: those to read, each once for all keys of a clause, and those that
+    /// ANDing slices is worth, which takes about as long per byte.
+    pub fn pages_needed(&self) -> u64 {
         let of = |clause: &Clause, segment: &Segment| match &clause.test {
-            Test::Keys(keys) => keys.len() as u64 * u64::from(segment.hashes) + 1,
+            Test::Keys(keys) => {
+                let slices = keys.len() as u64 * u64::from(segment.hashes) + 1;
+                let bytes = slices * u64::from(segment.width / 8);
+                slices.min(segment.blocks.into()) + bytes / PAGE as u64
+            }
             _ => 2,
         };
         let segments = |column| self.segments.iter().filter(move |s| s.column == column);

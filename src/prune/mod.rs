@@ -73,8 +73,8 @@ impl Grouped for Ask {
 /// A bound on how much a caller is willing to read.
 #[derive(Clone, Copy)]
 pub struct Budget {
-    /// Slice reads allowed; None for no bound.
-    pub slices: Option<u64>,
+    /// Pages allowed, or work that takes as long as reading them; None for no bound.
+    pub pages: Option<u64>,
 }
 
 /// The answer to a look-up.
@@ -98,9 +98,10 @@ impl Pruned {
     }
 }
 
-/// An index and the clauses to ask it.
+/// An index, its meta page as it was read first, and the clauses to ask it.
 pub struct Asked {
     pub index: Rel,
+    pub meta: Meta,
     pub clauses: Vec<Clause>,
 }
 
@@ -113,12 +114,18 @@ const MOST_RESTARTS: usize = 20;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn prune(index: Rel, clauses: Vec<Clause>, blocks: u32, budget: Budget) -> Read<Option<Pruned>> {
+pub fn prune(
+    index: Rel,
+    meta: Meta,
+    clauses: Vec<Clause>,
+    blocks: u32,
+    budget: Budget,
+) -> Read<Option<Pruned>> {
     let all = (0..clauses.len()).map(|clause| Condition::Leaf(Ask { index: 0, clause })).collect();
     let Some(all) = Condition::all(all) else {
-        return Ok(Some(Pruned::nothing(blocks, Meta::read(index)?.pages_per_range)));
+        return Ok(Some(Pruned::nothing(blocks, meta.pages_per_range)));
     };
-    prune_all(&[Asked { index, clauses }], &all, blocks, budget).map_err(|(_, damage)| damage)
+    prune_all(&mut [Asked { index, meta, clauses }], &all, blocks, budget).map_err(|(_, damage)| damage)
 }
 
 /// The ranges, cut into units, of a table of `blocks` blocks that may hold rows satisfying a condition over several
@@ -127,15 +134,14 @@ pub fn prune(index: Rel, clauses: Vec<Clause>, blocks: u32, budget: Budget) -> R
 /// # Errors
 /// Damage to an index, with its number.
 pub fn prune_all(
-    asked: &[Asked],
+    asked: &mut [Asked],
     condition: &Condition<Ask>,
     blocks: u32,
     budget: Budget,
 ) -> Result<Option<Pruned>, (usize, Damage)> {
     for _ in 0..MOST_RESTARTS {
         memory::check_for_interrupts();
-        let metas = read_metas(asked)?;
-        let (number, miss) = match try_prune(asked, &metas, condition, blocks, budget) {
+        let (number, miss) = match try_prune(asked, condition, blocks, budget) {
             Ok(pruned) => return Ok(pruned),
             Err(failed) => failed,
         };
@@ -144,19 +150,14 @@ pub fn prune_all(
             Miss::Recycled(block) => block,
         };
         let now = Meta::read(asked[number].index).map_err(|damage| (number, damage))?;
-        let then = &metas[number];
+        let then = std::mem::replace(&mut asked[number].meta, now);
+        let now = &asked[number].meta;
         if now.generation == then.generation && now.delta_head_sequence == then.delta_head_sequence {
             let what = "the page belongs to something else than the index says";
             return Err((number, Damage::new(block, what)));
         }
     }
-    let metas = read_metas(asked)?;
-    Ok(Some(Pruned::nothing(blocks, unit(metas.iter().map(|meta| meta.pages_per_range)))))
-}
-
-fn read_metas(asked: &[Asked]) -> Result<Vec<Meta>, (usize, Damage)> {
-    let read = |(number, asked): (usize, &Asked)| Meta::read(asked.index).map_err(|damage| (number, damage));
-    asked.iter().enumerate().map(read).collect()
+    Ok(Some(Pruned::nothing(blocks, unit(asked.iter().map(|asked| asked.meta.pages_per_range)))))
 }
 
 /// The greatest number of blocks that divides all of these numbers.
@@ -172,18 +173,17 @@ pub fn unit(pages_per_range: impl Iterator<Item = u32>) -> u32 {
 
 fn try_prune(
     asked: &[Asked],
-    metas: &[Meta],
     condition: &Condition<Ask>,
     blocks: u32,
     budget: Budget,
 ) -> Result<Option<Pruned>, (usize, Miss)> {
     let mut consults = Vec::with_capacity(asked.len());
-    for (number, (asked, meta)) in asked.iter().zip(metas).enumerate() {
-        let consult = Consult::open(asked.index, meta, &asked.clauses, blocks);
+    for (number, asked) in asked.iter().enumerate() {
+        let consult = Consult::open(asked.index, &asked.meta, &asked.clauses, blocks);
         consults.push(consult.map_err(|miss| (number, miss))?);
     }
-    let needed: u64 = consults.iter().map(Consult::slices_needed).sum();
-    if budget.slices.is_some_and(|most| needed > most) {
+    let needed: u64 = consults.iter().map(Consult::pages_needed).sum();
+    if budget.pages.is_some_and(|most| needed > most) {
         return Ok(None);
     }
     let unit = unit(consults.iter().map(Consult::pages_per_range));

@@ -7,6 +7,7 @@
 //! thousand times. A damaged index is no answer here; the executor will say what is wrong.
 
 use super::{Budget, Clause, Pruned, prune};
+use crate::pages::meta::Meta;
 use crate::pg::{Rel, settings};
 use pgrx::pg_sys::Oid;
 use std::cell::RefCell;
@@ -37,7 +38,13 @@ thread_local! {
 
 /// The ranges of a table of `blocks` blocks that an index does not rule out; None when it is damaged, or planning has read
 /// enough of indexes.
-pub fn probe(planning: Planning, index: Rel, mut clauses: Vec<Clause>, blocks: u32) -> Option<Rc<Pruned>> {
+pub fn probe(
+    planning: Planning,
+    index: Rel,
+    meta: &Meta,
+    mut clauses: Vec<Clause>,
+    blocks: u32,
+) -> Option<Rc<Pruned>> {
     clauses.sort_by_key(|clause| clause.column);
     let oid = index.oid();
     let (known, left) = STATE.with_borrow_mut(|state| {
@@ -55,13 +62,21 @@ pub fn probe(planning: Planning, index: Rel, mut clauses: Vec<Clause>, blocks: u
         return None;
     }
     // Nothing is borrowed here: the look-up may be cancelled.
-    let pruned =
-        prune(index, clauses.clone(), blocks, Budget { slices: Some(left) }).ok().flatten().map(Rc::new);
+    let pruned = prune(index, meta.clone(), clauses.clone(), blocks, Budget { pages: Some(left) })
+        .ok()
+        .flatten()
+        .map(Rc::new);
     STATE.with_borrow_mut(|state| {
         state.pages += pruned.as_ref().map_or(1, |pruned| pruned.slices + 1);
         state.answers.push(Answer { index: oid, clauses, blocks, pruned: pruned.clone() });
     });
     pruned
+}
+
+/// Index pages that this planner run may still read.
+pub fn pages_left(planning: Planning) -> u64 {
+    let spent = STATE.with_borrow(|state| if state.planning == planning { state.pages } else { 0 });
+    settings::plan_probe_pages().saturating_sub(spent)
 }
 
 /// Drops the answers: the next table, or the next query, asks anew. What was read still counts.

@@ -7,6 +7,8 @@
 //! ranges = not summarized + summarized * min(1, keys * false-positive rate + ranges with such rows / all)
 //! ```
 //!
+//! Of a list of more keys than the bound on pages allows for, some are asked about, and the others taken to be like them.
+//!
 //! Ranges with such rows lie between as many as there are rows (scattered) and as few as hold so many (in the order of the
 //! table); ANALYZE's correlation says where, squared as the server does for btree. Unknown tests count as independent.
 //!
@@ -15,14 +17,19 @@
 
 use super::matching::Leaf;
 use crate::pages::meta::Meta;
+use crate::pg::Rel;
 use crate::pg::custom::expr::Match;
 use crate::pg::custom::plan::Expected;
 use crate::pg::custom::table::{Outer, Table};
-use crate::prune::{Ask, Clause, keys, probe, unit};
+use crate::prune::{Ask, Clause, Test, keys, probe, unit};
 use skip_core::{Condition, RangeSet};
 
 /// Keys that an array of unknown length is taken to have, as the server has it.
 const UNKNOWN_KEYS: f64 = 10.0;
+/// Keys of one list that are asked about while planning, at most: a millisecond's work.
+const MOST_KEYS: usize = 256;
+/// Ranges of the widest segment: one page of bits.
+const RANGES_A_PAGE: f64 = (skip_core::page::SLICE_BYTES * 8) as f64;
 /// What is assumed of an index whose meta page cannot be read.
 const UNREAD_PAGES_PER_RANGE: u32 = 16;
 
@@ -125,6 +132,9 @@ fn part(table: &Table<'_>, leaf: &Leaf<'_>, asked: &mut [Asked], blocks: u32) ->
         let Some(clause) = keys::clause(*index, meta, &key) else {
             return Part { ask: None, fraction: 1.0, slices: 1.0 };
         };
+        if let Some(part) = sampled(table, *index, meta, &clause, blocks) {
+            return part;
+        }
         of.clauses.push(clause);
         let ask = Some(Ask { index: place, clause: of.clauses.len() - 1 });
         return Part { ask, fraction: average(table, leaf, meta, blocks), slices: 0.0 };
@@ -135,6 +145,28 @@ fn part(table: &Table<'_>, leaf: &Leaf<'_>, asked: &mut [Asked], blocks: u32) ->
         fraction: average(table, leaf, meta, blocks),
         slices: key_count(leaf) * f64::from(probes) + 1.0,
     }
+}
+
+/// The estimate for a list of too many keys, from some of them; None when the list is short enough to be asked about.
+fn sampled(table: &Table<'_>, index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<Part> {
+    let Test::Keys(keys) = &clause.test else { return None };
+    let probes = meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.hashes);
+    let ranges = f64::from(meta.ranges_in(blocks));
+    // Pages for one key: a slice for each probe in each segment, which has at most a page of ranges.
+    let each = f64::from(probes) * (ranges / RANGES_A_PAGE).ceil();
+    let affordable = (probe::pages_left(table.planning()) as f64 / each) as usize / 2;
+    let most = affordable.clamp(1, MOST_KEYS);
+    if keys.len() <= most {
+        return None;
+    }
+    // Hashes are sorted, so that every so-many-th is a random choice.
+    let sample = (0..most).map(|i| keys[i * keys.len() / most]).collect();
+    let clause = Clause { column: clause.column, test: Test::Keys(sample) };
+    let pruned = probe::probe(table.planning(), index, meta, vec![clause], blocks)?;
+    let survived = pruned.ranges.count() as f64 / ranges.max(1.0);
+    let times = keys.len() as f64 / most as f64;
+    let fraction = 1.0 - (1.0 - survived.min(1.0)).powf(times);
+    Some(Part { ask: None, fraction, slices: (pruned.slices as f64 * times).min(f64::from(index.blocks())) })
 }
 
 fn key_count(leaf: &Leaf<'_>) -> f64 {
@@ -186,7 +218,8 @@ fn survivors(
         let of = &asked[leaves[0].index];
         let clauses = leaves.iter().map(|leaf| of.clauses[leaf.clause].clone()).collect();
         let index = table.open_index(table.indexes()[of.number].oid());
-        let pruned = probe::probe(table.planning(), *index, clauses, blocks).ok_or(())?;
+        let meta = of.meta.as_ref().ok_or(())?;
+        let pruned = probe::probe(table.planning(), *index, meta, clauses, blocks).ok_or(())?;
         slices += pruned.slices + 3; // and meta, directory, delta
         let mut left = pruned.ranges.refined(u64::from(pruned.pages_per_range / unit), count);
         left.intersect_with(candidates);

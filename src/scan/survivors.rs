@@ -66,13 +66,13 @@ pub fn survivors(
     key: &mut dyn FnMut(KeySource) -> Key,
 ) -> Survivors {
     let pages = page::pages_read();
-    let mut asked: Vec<Asked> = indexes.iter().map(|&index| Asked { index, clauses: Vec::new() }).collect();
-    let metas: Vec<Meta> = indexes.iter().map(|&index| or_raise(index, Meta::read(index))).collect();
+    let open = |&index: &Rel| Asked { index, meta: or_raise(index, Meta::read(index)), clauses: Vec::new() };
+    let mut asked: Vec<Asked> = indexes.iter().map(open).collect();
     let condition = decode(code).and_then(|condition| {
         condition.try_map(&mut |test| {
             // An index that the plan does not have rules nothing out.
-            let (of, meta) = (asked.get_mut(test.index)?, metas.get(test.index)?);
-            let clause = keys::clause(of.index, meta, &key(test.source))?;
+            let of = asked.get_mut(test.index)?;
+            let clause = keys::clause(of.index, &of.meta, &key(test.source))?;
             of.clauses.push(clause);
             Some(Ask { index: test.index, clause: of.clauses.len() - 1 })
         })
@@ -80,12 +80,12 @@ pub fn survivors(
     let pruned = match condition {
         Some(condition) => {
             let condition = merged(condition, &mut asked);
-            let pruned = prune::prune_all(&asked, &condition, blocks, Budget { slices: None });
+            let pruned = prune::prune_all(&mut asked, &condition, blocks, Budget { pages: None });
             pruned.unwrap_or_else(|(number, damage)| damage.raise(indexes[number]))
         }
         None => None,
     };
-    let unit = prune::unit(metas.iter().map(|meta| meta.pages_per_range));
+    let unit = prune::unit(asked.iter().map(|asked| asked.meta.pages_per_range));
     let Pruned { ranges, unfiltered, pages_per_range, .. } =
         pruned.unwrap_or_else(|| Pruned::nothing(blocks, unit));
     Survivors { ranges, unfiltered, pages_per_range, index_pages: page::pages_read() - pages }
