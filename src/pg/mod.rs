@@ -21,6 +21,7 @@ pub mod memory;
 pub mod options;
 pub mod page;
 pub mod planner;
+pub mod query;
 pub mod relation;
 pub mod sandbox;
 pub mod scankey;

@@ -15,6 +15,7 @@ mod format;
 mod history;
 mod oracle;
 mod plans;
+mod range_map;
 mod real_data;
 mod regressions;
 mod shared;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         oracle::trials,
         types::trials,
         plans::trials,
+        range_map::trials,
         real_data::trials,
         regressions::trials,
         ddl::trials,
