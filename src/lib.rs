@@ -9,8 +9,10 @@
 //! *A clause becomes block ranges.* The executor or the planner asks ([`index`]: scan, cost); the clause's keys
 //! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]).
 //!
+//! What scans found is counted ([`stats`]).
+//!
 //! [`pg`] is the boundary: nothing outside of it touches server memory. Imports point down this list:
-//! index, prune, pages and hash, pg.
+//! index, prune, pages and hash and stats, pg.
 //!
 //! The SQL objects are in `sql/`, readable as users get them.
 
@@ -19,6 +21,7 @@ mod index;
 mod pages;
 mod pg;
 mod prune;
+mod stats;
 
 use pgrx::prelude::*;
 
@@ -27,9 +30,11 @@ use pgrx::prelude::*;
 extension_sql_file!("../sql/access_method.sql", name = "access_method", bootstrap);
 extension_sql_file!("../sql/opclasses.sql", name = "opclasses", requires = ["access_method"]);
 extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["access_method"]);
+extension_sql_file!("../sql/statistics.sql", name = "statistics", requires = ["access_method"]);
 
 /// Called by PostgreSQL when it loads the library.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     pg::options::register();
+    stats::register();
 }

@@ -174,13 +174,21 @@ pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
 /// # Safety
 /// `scan` is a scan descriptor of an open index.
 pub unsafe fn count_index_search(scan: pg_sys::IndexScanDesc) {
-    // SAFETY: by the caller's promise; pgstat_count_index_scan is a macro over these fields.
+    // SAFETY: by the caller's promise.
     unsafe {
         #[cfg(feature = "pg18")]
         if !(*scan).instrument.is_null() {
             (*(*scan).instrument).nsearches += 1;
         }
-        let rel = (*scan).indexRelation;
+        count_index_scan(super::Rel::from_raw((*scan).indexRelation));
+    }
+}
+
+/// Counts one scan of an index for pg_stat_user_indexes.
+pub fn count_index_scan(index: super::Rel) {
+    // SAFETY: an open relation; pgstat_count_index_scan is a macro over these fields.
+    unsafe {
+        let rel = index.raw();
         let mut info = (*rel).pgstat_info;
         if info.is_null() && (*rel).pgstat_enabled {
             pg_sys::pgstat_assoc_relation(rel);
@@ -196,6 +204,31 @@ pub unsafe fn count_index_search(scan: pg_sys::IndexScanDesc) {
                 (*info).counts.numscans += 1;
             }
         }
+    }
+}
+
+/// Whether the server hands out named memory that backends share at any time (17 and later), not just while it starts.
+pub const HAS_NAMED_SEGMENTS: bool = cfg!(any(feature = "pg17", feature = "pg18"));
+
+/// The named memory, made and initialized by who asks first; null where there is none.
+///
+/// # Safety
+/// `bytes` and `init` are the same wherever this name is asked for, and `init` touches no more than `bytes` bytes.
+pub unsafe fn named_segment(
+    name: &'static std::ffi::CStr,
+    bytes: usize,
+    init: unsafe extern "C-unwind" fn(*mut std::ffi::c_void),
+) -> *mut std::ffi::c_void {
+    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    {
+        let mut found = false;
+        // SAFETY: by the caller's promise; the mapping is pinned for the backend's life.
+        unsafe { pg_sys::GetNamedDSMSegment(name.as_ptr(), bytes, Some(init), &mut found) }
+    }
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    {
+        let _ = (name, bytes, init);
+        std::ptr::null_mut()
     }
 }
 

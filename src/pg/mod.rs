@@ -10,6 +10,7 @@
 //!   pgrx turns such an ERROR into a panic at every call, so destructors do run.
 
 pub mod am;
+pub mod attempt;
 pub mod catalog;
 pub mod compat;
 pub mod datum;
@@ -25,6 +26,7 @@ pub mod query;
 pub mod relation;
 pub mod sandbox;
 pub mod scankey;
+pub mod shared;
 pub mod wal;
 
 pub use error::{Damage, fail};

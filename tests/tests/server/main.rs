@@ -20,6 +20,7 @@ mod real_data;
 mod regressions;
 mod shared;
 mod standby;
+mod statistics;
 mod types;
 
 use libtest_mimic::{Arguments, Trial};
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     for topic in [
         crash::trials,
         standby::trials,
+        statistics::trials,
         damage::trials,
         errors::trials,
         format::trials,
