@@ -55,6 +55,13 @@ CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value any
 COMMENT ON FUNCTION skip_matching_ranges(regclass, name, anyelement) IS
     'the block ranges (numbers from 0, each pages_per_range blocks) in which a skip index cannot rule the value out; NULL asks for IS NULL';
 
+CREATE FUNCTION skip_range_map(index regclass, column_name name, value anyelement, width integer DEFAULT 64)
+    RETURNS text
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_range_map_wrapper';
+COMMENT ON FUNCTION skip_range_map(regclass, name, anyelement, integer) IS
+    'the table from its first to its last block as a line of at most width characters: "." skipped when looking for the value, "o" read in vain, "#" holds a visible row with the value, "?" without a filter, read in any case; NULL asks for IS NULL';
+
 CREATE FUNCTION skip_index_verify(index regclass, OUT block bigint, OUT problem text)
     RETURNS SETOF record
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE

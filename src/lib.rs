@@ -10,8 +10,10 @@
 //! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]). The Skip
 //! Scan ([`scan`]) plans with them and reads them.
 //!
+//! What scans found is counted ([`stats`]).
+//!
 //! [`pg`] is the boundary: nothing outside of it touches server memory. Imports point down this list:
-//! index and scan, prune, pages and hash, pg.
+//! index and scan, prune, pages and hash and stats, pg.
 //!
 //! The SQL objects are in `sql/`, readable as users get them.
 
@@ -21,6 +23,7 @@ mod pages;
 mod pg;
 mod prune;
 mod scan;
+mod stats;
 
 use pgrx::prelude::*;
 
@@ -29,6 +32,7 @@ use pgrx::prelude::*;
 extension_sql_file!("../sql/access_method.sql", name = "access_method", bootstrap);
 extension_sql_file!("../sql/opclasses.sql", name = "opclasses", requires = ["access_method"]);
 extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["access_method"]);
+extension_sql_file!("../sql/statistics.sql", name = "statistics", requires = ["access_method"]);
 
 /// Called by PostgreSQL when it loads the library.
 #[pg_guard]
@@ -36,4 +40,5 @@ pub extern "C-unwind" fn _PG_init() {
     pg::options::register();
     pg::settings::register();
     scan::register();
+    stats::register();
 }

@@ -1,4 +1,5 @@
-//! Looking into an index: skip_index_info, skip_index_segments, skip_matching_ranges.
+//! Looking into an index: skip_index_info, skip_index_segments, skip_matching_ranges. What the last shares with
+//! [`super::range_map`] is here too.
 
 use super::target::{self, Target};
 use crate::pages::delta;
@@ -6,12 +7,13 @@ use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Miss};
 use crate::pg::error::{Read, or_raise};
-use crate::pg::{Rel, fail, scankey};
+use crate::pg::scankey::{self, Key};
+use crate::pg::{Rel, fail};
 use crate::prune::{self, Budget, keys};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_core::page::PAGE;
-use skip_core::{FIRST_PROBE_SLICE, OPEN_SLICE, rate_at_fill};
+use skip_core::{FIRST_PROBE_SLICE, OPEN_SLICE, RangeSet, rate_at_fill};
 
 /// Bits looked at for the fill of a segment: enough for 1 % of a fill of one half.
 const SAMPLED_SLICES: u32 = 64;
@@ -39,7 +41,7 @@ fn fill_of(index: Rel, segment: &Segment) -> Result<Fill, Miss> {
 }
 
 /// Runs a look at the index again when maintenance recycled a page meanwhile.
-fn steady<R>(index: Rel, mut look: impl FnMut() -> Result<R, Miss>) -> Read<R> {
+pub(super) fn steady<R>(index: Rel, mut look: impl FnMut() -> Result<R, Miss>) -> Read<R> {
     for _ in 0..20 {
         match look() {
             Ok(result) => return Ok(result),
@@ -199,19 +201,25 @@ fn skip_matching_ranges(
     let index = *target.index;
     let column = find_column(index, &column.to_string_lossy());
     let key = scankey::key_of_argument(index, column, value);
-    let result = Meta::read(index).and_then(|meta| {
-        let clauses = keys::clauses(index, &meta, std::slice::from_ref(&key));
-        if clauses.is_empty() {
-            fail_type(index, usize::from(column));
-        }
-        prune::prune(index, meta, clauses, target.table.blocks(), Budget { pages: None })
-    });
-    let ranges: Vec<i64> =
-        or_raise(index, result).map_or_else(Vec::new, |p| p.ranges.iter().map(|r| r as i64).collect());
+    let ranges: Vec<i64> = survivors(index, &key, target.table.blocks()).iter().map(|r| r as i64).collect();
     SetOfIterator::new(ranges)
 }
 
-fn find_column(index: Rel, name: &str) -> u16 {
+/// The ranges of a table of `blocks` blocks in which a key cannot be ruled out.
+pub(super) fn survivors(index: Rel, key: &Key, blocks: u32) -> RangeSet {
+    let result = Meta::read(index).and_then(|meta| {
+        let clauses = keys::clauses(index, &meta, std::slice::from_ref(key));
+        if clauses.is_empty() {
+            fail_type(index, usize::from(key.column));
+        }
+        prune::prune(index, meta, clauses, blocks, Budget { pages: None })
+    });
+    // Only a budget could be too small, and there is none.
+    or_raise(index, result).map_or_else(|| RangeSet::empty(0), |pruned| pruned.ranges)
+}
+
+/// The number of the index column of this name.
+pub(super) fn find_column(index: Rel, name: &str) -> u16 {
     let found = (0..index.key_columns()).find(|&c| index.column_name(c) == name);
     let Some(column) = found else {
         let names: Vec<String> = (0..index.key_columns()).map(|c| index.column_name(c)).collect();

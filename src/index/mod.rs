@@ -10,6 +10,7 @@
 //! | [`cost`] | amcostestimate |
 //! | [`validate`] | amvalidate |
 //! | [`inspect`] | skip_index_info, skip_index_segments, skip_matching_ranges |
+//! | [`range_map`] | skip_range_map |
 //! | [`verify`] | skip_index_verify |
 //!
 //! What they share: [`collect`] reads block ranges of the table, [`place`] turns them into segments,
@@ -22,6 +23,7 @@ mod handler;
 mod insert;
 mod inspect;
 mod place;
+mod range_map;
 mod scan;
 mod summarize;
 mod target;

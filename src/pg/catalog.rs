@@ -12,6 +12,33 @@ pub fn access_method_oid(name: &str) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
+/// The database that this session is in.
+pub fn current_database() -> pg_sys::Oid {
+    // SAFETY: a plain global of the server.
+    unsafe { pg_sys::MyDatabaseId }
+}
+
+/// Whether there is a relation with this OID in the current database.
+pub fn relation_exists(oid: pg_sys::Oid) -> bool {
+    exists(pg_sys::SysCacheIdentifier::RELOID as i32, oid)
+}
+
+/// Whether there is a database with this OID.
+pub fn database_exists(oid: pg_sys::Oid) -> bool {
+    exists(pg_sys::SysCacheIdentifier::DATABASEOID as i32, oid)
+}
+
+fn exists(cache: i32, oid: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache tuple, released at once.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(cache, oid.into());
+        if !tuple.is_null() {
+            pg_sys::ReleaseSysCache(tuple);
+        }
+        !tuple.is_null()
+    }
+}
+
 /// Whether the current user may see what is in an index of a table: who may read all its rows, and monitors.
 pub fn may_read(table: pg_sys::Oid) -> bool {
     // SAFETY: catalog look-ups.
@@ -241,4 +268,10 @@ pub fn correlation(table: pg_sys::Oid, attribute: i16) -> Option<f64> {
         pg_sys::ReleaseSysCache(tuple);
         correlation
     }
+}
+
+/// Whether a parallel query is being run, here or by the leader of this worker.
+pub fn in_parallel_mode() -> bool {
+    // SAFETY: looks at the transaction's state.
+    unsafe { pg_sys::IsInParallelMode() }
 }

@@ -210,6 +210,31 @@ pub fn count_index_scan(index: super::Rel) {
     }
 }
 
+/// Whether the server hands out named memory that backends share at any time (17 and later), not just while it starts.
+pub const HAS_NAMED_SEGMENTS: bool = cfg!(any(feature = "pg17", feature = "pg18"));
+
+/// The named memory, made and initialized by who asks first; null where there is none.
+///
+/// # Safety
+/// `bytes` and `init` are the same wherever this name is asked for, and `init` touches no more than `bytes` bytes.
+pub unsafe fn named_segment(
+    name: &'static std::ffi::CStr,
+    bytes: usize,
+    init: unsafe extern "C-unwind" fn(*mut std::ffi::c_void),
+) -> *mut std::ffi::c_void {
+    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    {
+        let mut found = false;
+        // SAFETY: by the caller's promise; the mapping is pinned for the backend's life.
+        unsafe { pg_sys::GetNamedDSMSegment(name.as_ptr(), bytes, Some(init), &mut found) }
+    }
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    {
+        let _ = (name, bytes, init);
+        std::ptr::null_mut()
+    }
+}
+
 /// An element of the table of relation options.
 pub fn relopt(
     name: &'static std::ffi::CStr,

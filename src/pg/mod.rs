@@ -10,6 +10,7 @@
 //!   pgrx turns such an ERROR into a panic at every call, so destructors do run.
 
 pub mod am;
+pub mod attempt;
 pub mod catalog;
 pub mod compat;
 pub mod custom;
@@ -22,10 +23,12 @@ pub mod memory;
 pub mod options;
 pub mod page;
 pub mod planner;
+pub mod query;
 pub mod relation;
 pub mod sandbox;
 pub mod scankey;
 pub mod settings;
+pub mod shared;
 pub mod wal;
 
 pub use error::{Damage, fail};

@@ -2,6 +2,7 @@
 
 use super::datum::{self, Repr, Value};
 use super::{Rel, catalog};
+use pgrx::pg_sys::Oid;
 use pgrx::{AnyElement, pg_sys};
 
 /// What a column is compared with.
@@ -66,8 +67,17 @@ pub fn key_of_argument(index: Rel, column: u16, value: Option<AnyElement>) -> Ke
     // Values of a type that is stored as the column's (varchar as text), and those that a polymorphic operator
     // class takes (any enum, any array), are the column's own.
     let own = index.column_type(usize::from(column));
-    let key_type =
-        if given == own || catalog::is_binary_coercible(given, class.input) { class.input } else { given };
+    let key_type = if given == own || catalog::is_binary_coercible(given, class.input) {
+        class.input
+    } else {
+        // The type itself, or one that it is stored as, if the family compares the column with it.
+        let members = catalog::operators(class.family);
+        let right = |fits: &dyn Fn(Oid) -> bool| {
+            members.iter().find(|m| m.left == class.input && fits(m.right)).map(|member| member.right)
+        };
+        let stored = || right(&|oid| catalog::is_binary_coercible(given, oid));
+        right(&|oid| oid == given).or_else(stored).unwrap_or(given)
+    };
     // SAFETY: a non-null argument of type `given`, which lives as long as the function call.
     let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
     Key { column, key_type, test: KeyTest::AnyOf(vec![value]) }

@@ -20,6 +20,7 @@ use crate::pg::custom::expr::Expr;
 use crate::pg::custom::table::Table;
 use crate::pg::custom::{self, KeySource, Planned};
 use crate::pg::scankey::Key;
+use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
 
 /// The Skip Scan.
@@ -36,19 +37,27 @@ impl custom::SkipScan for SkipScan {
 
     fn survivors(
         code: &[i32],
-        heap: Rel,
         blocks: u32,
         indexes: &[Rel],
         key: &mut dyn FnMut(KeySource) -> Key,
     ) -> Survivors {
-        let _ = heap;
         survivors::survivors(code, blocks, indexes, key)
     }
 
-    fn started() {}
+    fn started() {
+        stats::attach();
+    }
 
     fn finished(indexes: &[Oid], counters: &Counters) {
-        let _ = (indexes, counters);
+        let counts = Counts {
+            scans: counters.scans,
+            // Ranges without a filter always survive.
+            checked: counters.total.saturating_sub(counters.unsummarized),
+            skipped: counters.skipped,
+            full_positives: counters.full_positives,
+            true_positives: counters.true_positives,
+        };
+        indexes.iter().for_each(|&index| stats::add(index, &counts));
     }
 }
 

@@ -25,7 +25,7 @@
 //! | and put together as AND and OR say | [`condition`] | [`Condition`] |
 //!
 //! [`filter`] is one filter by itself, row-major: what a segment of width 1 holds, and the reference the wide
-//! ones are tested against.
+//! ones are tested against. [`mod@picture`] draws a table's ranges; [`counters`] add up what scans found, over all processes.
 //!
 //! What reaches a disk is frozen: the hash scheme ([`HASH_SCHEME`]), the probe sequence, the order of bits in a
 //! slice, the geometry of a segment. `tests/golden.rs` holds their bytes. Everything is little-endian and gives
@@ -36,6 +36,7 @@
 
 pub mod builder;
 pub mod condition;
+pub mod counters;
 pub mod distinct;
 pub mod filter;
 pub mod hash;
@@ -43,6 +44,7 @@ pub mod lookup;
 pub mod merge;
 pub mod page;
 pub mod params;
+pub mod picture;
 pub mod rangeset;
 pub mod segment;
 pub mod transpose;
@@ -55,6 +57,7 @@ pub use hash::{HASH_SCHEME, Probes, checksum, hash_bytes, hash_f64, hash_i64, pr
 pub use lookup::{and_slice, or_slice};
 pub use merge::copy_bits;
 pub use params::{MIN_FILTER_BITS, Sizing, calculation_best_practices, rate_at_fill, theoretical_rate};
+pub use picture::picture;
 pub use rangeset::RangeSet;
 pub use segment::{FIRST_PROBE_SLICE, NULLS_SLICE, OPEN_SLICE, SegmentShape, VALUES_SLICE};
 pub use transpose::transpose64;

@@ -160,6 +160,13 @@ impl RangeSet {
         self.words[shared..].fill(0);
     }
 
+    /// Takes out what is in `other`.
+    pub fn subtract(&mut self, other: &RangeSet) {
+        for (word, drop) in self.words.iter_mut().zip(&other.words) {
+            *word &= !drop;
+        }
+    }
+
     /// Adds `offset + i` for every bit `i < bits` that is set in `words`, as far as it is below `len`. Bits that
     /// `words` does not have count as zero.
     pub fn or_bits(&mut self, offset: u64, words: &[u64], bits: u64) {

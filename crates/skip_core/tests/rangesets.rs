@@ -15,6 +15,7 @@ enum Change {
     Bits(u64, Vec<u64>, u64),
     Union(u64, Vec<u64>),
     Intersect(u64, Vec<u64>),
+    Subtract(u64, Vec<u64>),
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -27,7 +28,8 @@ fn change() -> impl Strategy<Value = Change> {
         (number.clone(), words, 0..420u64)
             .prop_map(|(offset, words, bits)| Change::Bits(offset, words, bits)),
         (number.clone(), numbers.clone()).prop_map(|(len, numbers)| Change::Union(len, numbers)),
-        (number, numbers).prop_map(|(len, numbers)| Change::Intersect(len, numbers)),
+        (number.clone(), numbers.clone()).prop_map(|(len, numbers)| Change::Intersect(len, numbers)),
+        (number, numbers).prop_map(|(len, numbers)| Change::Subtract(len, numbers)),
     ]
 }
 
@@ -63,6 +65,11 @@ fn apply(set: &mut RangeSet, model: &mut BTreeSet<u64>, change: Change) {
             let (other, other_model) = both(len, &numbers);
             set.intersect_with(&other);
             model.retain(|number| other_model.contains(number));
+        }
+        Change::Subtract(len, numbers) => {
+            let (other, other_model) = both(len, &numbers);
+            set.subtract(&other);
+            model.retain(|number| !other_model.contains(number));
         }
     }
     model.retain(|&number| number < set.len());

@@ -130,7 +130,6 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
 unsafe fn survivors<S: SkipScan>(run: &Run, node: *mut pg_sys::CustomScanState, blocks: u32) -> Survivors {
     // SAFETY: by the caller's promise. Keys live in the scratch memory until they are hashed.
     unsafe {
-        let heap = Rel::from_raw((*node).ss.ss_currentRelation);
         let context = (*node).ss.ps.ps_ExprContext;
         let keys = &run.keys;
         let mut key = |source: KeySource| {
@@ -142,7 +141,7 @@ unsafe fn survivors<S: SkipScan>(run: &Run, node: *mut pg_sys::CustomScanState, 
             });
             source.how.key(source.column, source.key_type, value)
         };
-        Scratch::new().run(|| S::survivors(&run.private.code, heap, blocks, &run.indexes, &mut key))
+        Scratch::new().run(|| S::survivors(&run.private.code, blocks, &run.indexes, &mut key))
     }
 }
 

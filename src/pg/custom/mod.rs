@@ -36,7 +36,6 @@ pub trait SkipScan: 'static {
     /// `key` evaluates its key expressions by number.
     fn survivors(
         code: &[i32],
-        heap: Rel,
         blocks: u32,
         indexes: &[Rel],
         key: &mut dyn FnMut(KeySource) -> super::scankey::Key,

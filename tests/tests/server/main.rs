@@ -15,10 +15,12 @@ mod format;
 mod history;
 mod oracle;
 mod plans;
+mod range_map;
 mod real_data;
 mod regressions;
 mod shared;
 mod standby;
+mod statistics;
 mod types;
 
 use libtest_mimic::{Arguments, Trial};
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     for topic in [
         crash::trials,
         standby::trials,
+        statistics::trials,
         damage::trials,
         errors::trials,
         format::trials,
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         oracle::trials,
         types::trials,
         plans::trials,
+        range_map::trials,
         real_data::trials,
         regressions::trials,
         ddl::trials,

@@ -1,0 +1,59 @@
+-- Statistics of Skip Scans.
+
+CREATE FUNCTION pg_skip_stats_counters(
+    OUT indexrelid oid,
+    OUT scans bigint,
+    OUT ranges_checked bigint,
+    OUT ranges_skipped bigint,
+    OUT full_positives bigint,
+    OUT true_positives bigint)
+    RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'pg_skip_stats_counters_wrapper';
+COMMENT ON FUNCTION pg_skip_stats_counters() IS
+    'the counters behind pg_skip_stats, also those of indexes that were dropped; not meant to be called directly';
+
+CREATE FUNCTION pg_skip_stats_state(OUT scope text, OUT is_full boolean, OUT stats_reset timestamptz)
+    RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE ROWS 1
+    AS 'MODULE_PATHNAME', 'pg_skip_stats_state_wrapper';
+COMMENT ON FUNCTION pg_skip_stats_state() IS
+    'what is behind pg_skip_stats: whether counters are the server''s or the session''s, whether no more indexes can be counted, and the time of the last reset; not meant to be called directly';
+
+-- Nothing known of an index means that it was never scanned, unless places have run out: then NULL.
+CREATE VIEW pg_skip_stats AS
+SELECT n.nspname AS schemaname,
+       t.relname AS tablename,
+       i.relname AS indexname,
+       i.oid AS indexrelid,
+       coalesce(c.scans, k.zero) AS scans,
+       coalesce(c.ranges_checked, k.zero) AS ranges_checked,
+       coalesce(c.ranges_skipped, k.zero) AS ranges_skipped,
+       coalesce(c.full_positives, k.zero) AS full_positives,
+       coalesce(c.true_positives, k.zero) AS true_positives,
+       f.false_positives / nullif(f.false_positives + c.ranges_skipped, 0)::double precision
+           AS measured_false_positive_rate,
+       s.scope,
+       s.stats_reset
+FROM pg_catalog.pg_class i
+JOIN pg_catalog.pg_am a ON a.oid = i.relam AND a.amname = 'skip'
+JOIN pg_catalog.pg_index x ON x.indexrelid = i.oid
+JOIN pg_catalog.pg_class t ON t.oid = x.indrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = i.relnamespace
+CROSS JOIN pg_skip_stats_state() s
+CROSS JOIN LATERAL (SELECT CASE WHEN NOT s.is_full THEN 0::bigint END AS zero) k
+LEFT JOIN pg_skip_stats_counters() c ON c.indexrelid = i.oid
+-- Never negative, even if a reset came between a scan's counters.
+CROSS JOIN LATERAL (SELECT greatest(c.full_positives - c.true_positives, 0) AS false_positives) f
+WHERE i.relkind = 'i';
+COMMENT ON VIEW pg_skip_stats IS
+    'for each skip index of the database: Skip Scans, block ranges they asked its filters about, ranges skipped, ranges scanned to the end and those of them with a matching row, and the false-positive rate this comes to; of all sessions since the server started or the last reset, or of this session where scope is "session"';
+GRANT SELECT ON pg_skip_stats TO PUBLIC;
+
+CREATE FUNCTION pg_skip_stats_reset()
+    RETURNS void
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'pg_skip_stats_reset_wrapper';
+COMMENT ON FUNCTION pg_skip_stats_reset() IS
+    'set all counters of pg_skip_stats to zero: those of all databases where scope is "server", else the session''s';
+REVOKE ALL ON FUNCTION pg_skip_stats_reset() FROM PUBLIC;

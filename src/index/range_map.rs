@@ -1,0 +1,86 @@
+//! skip_range_map: a table's ranges drawn as a line, with what a look-up of a value does to each.
+//!
+//! Three sets of ranges: those that a look-up reads, those without a filter, and those with a visible row. They are
+//! taken at three moments, and only the order makes them fit:
+//!
+//! 1. the snapshot, which is the calling query's: rows are seen as of here, and none lies behind the table's end (2);
+//! 2. the table's size;
+//! 3. the ranges without a filter: one that gets a filter afterwards may not match any more, and is then skipped;
+//! 4. the ranges that match, which hold every row that the snapshot sees.
+//!
+//! The rows are looked for with the rights of the table's owner, in a sandbox, as index expressions are the owner's
+//! code, whoever calls. What the caller may see was settled before ([`target::for_reading`]): all rows, or no more than
+//! a monitor learns from the index itself.
+
+use super::{inspect, target};
+use crate::pages::directory;
+use crate::pages::meta::Meta;
+use crate::pages::segment::{self, Fetch};
+use crate::pg::error::or_raise;
+use crate::pg::sandbox::Sandbox;
+use crate::pg::{Rel, fail, query, scankey};
+use pgrx::prelude::*;
+use pgrx::{AnyElement, pg_sys};
+use skip_core::{OPEN_SLICE, RangeSet, or_slice, picture};
+
+/// The widest map, in characters.
+const MOST_CELLS: i32 = 100_000;
+
+/// The table as at most `width` characters. NULL asks for IS NULL.
+#[pg_extern(sql = false)]
+fn skip_range_map(
+    index: Option<pg_sys::Oid>,
+    column: Option<&std::ffi::CStr>,
+    value: Option<AnyElement>,
+    width: Option<i32>,
+) -> Option<String> {
+    // Only the value may be NULL: it asks for IS NULL.
+    let (index, column, width) = (index?, column?, checked(width?));
+    let target = target::for_reading(index);
+    let (table, index) = (*target.table, *target.index);
+    let column = inspect::find_column(index, &column.to_string_lossy());
+    let key = scankey::key_of_argument(index, column, value);
+    let blocks = table.blocks();
+    let (pages_per_range, unfiltered) =
+        or_raise(index, inspect::steady(index, || without_filter(index, column, blocks)));
+    let matching = inspect::survivors(index, &key, blocks);
+    let mut holding = RangeSet::empty(matching.len());
+    if !matching.is_empty() {
+        let _sandbox = Sandbox::enter(table);
+        query::blocks_of_rows(table, index, &key, value, |block| {
+            holding.insert(u64::from(block / pages_per_range));
+        });
+    }
+    Some(picture(&matching, &unfiltered, &holding, width))
+}
+
+fn checked(width: i32) -> u64 {
+    if !(1..=MOST_CELLS).contains(&width) {
+        fail(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("width must be between 1 and {MOST_CELLS}"),
+            Some(format!("It is {width}.")),
+            Some("The width is the number of characters of the map; a map never has more than the table has ranges.".into()),
+        );
+    }
+    width as u64
+}
+
+/// Blocks per range, and the ranges of a table of `blocks` blocks that have no filter of a column: not summarized, or open.
+fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)> {
+    let meta = Meta::read(index)?;
+    let index = meta.bind(index);
+    let ranges = u64::from(meta.ranges_in(blocks));
+    let mut unfiltered = RangeSet::empty(ranges);
+    let mut covered = 0;
+    for segment in directory::segments(index, &meta, |c| c == column)? {
+        unfiltered.insert_span(covered, segment.first_range.into());
+        covered = u64::from(segment.end_range());
+        let shape = segment.shape()?;
+        let mut open = vec![0u64; shape.words()];
+        segment::read_slice(index, &segment, &shape, OPEN_SLICE, |slice| or_slice(&mut open, slice))?;
+        unfiltered.or_bits(segment.first_range.into(), &open, segment.width.into());
+    }
+    unfiltered.insert_span(covered, ranges);
+    Ok((meta.pages_per_range, unfiltered))
+}

@@ -1,0 +1,49 @@
+//! Work that may fail without the query failing: a subtransaction around it, as PL/pgSQL's EXCEPTION has.
+
+use pgrx::pg_sys;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::{PgSqlErrorCode, PgTryBuilder};
+use std::panic::AssertUnwindSafe;
+
+/// Runs `work`; an ERROR in it is rolled back and comes back as its message. A cancelled query stays cancelled.
+///
+/// # Errors
+/// The message of the ERROR.
+pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    // SAFETY: plain globals of the server, restored below: beginning and ending a subtransaction change both.
+    let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
+    let restore = || {
+        // SAFETY: both were current before and outlive the subtransaction.
+        unsafe {
+            pg_sys::MemoryContextSwitchTo(context);
+            pg_sys::CurrentResourceOwner = owner;
+        }
+    };
+    // Not part of what is caught: without a subtransaction there is none to roll back.
+    // SAFETY: inside a transaction, as every query is; released or rolled back below. The context outlives it.
+    unsafe {
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+    }
+    let whole = || {
+        let result = work();
+        // SAFETY: ends what was begun above.
+        unsafe { pg_sys::ReleaseCurrentSubTransaction() };
+        restore();
+        Ok(result)
+    };
+    let failed = |cause: CaughtError| {
+        // SAFETY: the subtransaction that the ERROR left is the current one.
+        unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
+        restore();
+        match &cause {
+            CaughtError::PostgresError(error) | CaughtError::ErrorReport(error)
+                if error.sql_error_code() != PgSqlErrorCode::ERRCODE_QUERY_CANCELED =>
+            {
+                Err(error.message().to_owned())
+            }
+            _ => cause.rethrow(),
+        }
+    };
+    PgTryBuilder::new(AssertUnwindSafe(whole)).catch_others(failed).execute()
+}

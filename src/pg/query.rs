@@ -1,0 +1,167 @@
+//! A query of our own: where the visible rows are that have a value.
+//!
+//! The query's text is put together in the database's encoding, as C strings, never as Rust's. Every name in it is
+//! qualified, and the operator is the operator family's own, so no search_path and no operator of the same name leads
+//! it astray. It runs under the snapshot of the query that called, as any SELECT would be planned.
+
+use super::Rel;
+use super::scankey::Key;
+use pgrx::prelude::*;
+use pgrx::{AnyElement, pg_sys};
+use std::ffi::CStr;
+
+/// Rows fetched at a time.
+const BATCH: std::ffi::c_long = 1000;
+/// The strategy number of equality.
+const EQUAL: i16 = 1;
+
+/// Calls `each` with the block of every visible row of `table` that `index` has and whose column has `value`; None asks
+/// for NULLs. `key` is the value's scan key. The caller has seen to the rights: index expressions are the table owner's code.
+pub fn blocks_of_rows(
+    table: Rel,
+    index: Rel,
+    key: &Key,
+    value: Option<AnyElement>,
+    mut each: impl FnMut(u32),
+) {
+    Spi::connect(|_| {
+        let text = Text::new();
+        text.add(c"SELECT ctid FROM ONLY ").add_name(table).add(c" WHERE ");
+        match &value {
+            Some(value) => add_equality(&text, index, key, value.oid()),
+            // Not IS NULL, which asks the fields of a composite value.
+            None => _ = text.add_column(index, key.column).add(c" IS NOT DISTINCT FROM NULL"),
+        }
+        add_predicate(&text, table, index);
+        // SAFETY: the query's first column is a ctid, and its only parameter is of the value's type.
+        unsafe { each_block(&text, value, &mut each) };
+    });
+}
+
+/// SQL in the making, in the database's encoding; in the current memory context.
+struct Text(pg_sys::StringInfo);
+
+impl Text {
+    fn new() -> Self {
+        // SAFETY: an empty string in the current memory context.
+        Self(unsafe { pg_sys::makeStringInfo() })
+    }
+
+    fn add(&self, text: &CStr) -> &Self {
+        // SAFETY: both live.
+        unsafe { pg_sys::appendStringInfoString(self.0, text.as_ptr()) };
+        self
+    }
+
+    fn add_name(&self, rel: Rel) -> &Self {
+        // SAFETY: rd_rel of an open relation.
+        let class = unsafe { &*(*rel.raw()).rd_rel };
+        self.add_qualified(class.relnamespace, class.relname.data.as_ptr())
+    }
+
+    /// An index column's name or expression, in parentheses.
+    fn add_column(&self, index: Rel, column: u16) -> &Self {
+        // SAFETY: pg_get_indexdef of an open index and one of its columns gives a text, with "false" for not pretty.
+        unsafe {
+            let arguments =
+                [index.oid().into_datum(), (i32::from(column) + 1).into_datum(), false.into_datum()];
+            let text = pgrx::direct_function_call_as_datum(pg_sys::pg_get_indexdef_ext, &arguments);
+            let text = text.map(|text| CStr::from_ptr(pg_sys::text_to_cstring(text.cast_mut_ptr())));
+            self.add(c"(").add(text.unwrap_or(c"NULL")).add(c")")
+        }
+    }
+
+    fn add_qualified(&self, schema: pg_sys::Oid, name: *const std::ffi::c_char) -> &Self {
+        // SAFETY: palloc'd strings; a NULL schema, of one that is just gone, is left out.
+        unsafe {
+            let schema = pg_sys::get_namespace_name(schema);
+            self.add(CStr::from_ptr(pg_sys::quote_qualified_identifier(schema, name)))
+        }
+    }
+}
+
+/// Adds: the column equals `$1`, a value of type `given`, by the family's operator and the index's collation.
+fn add_equality(text: &Text, index: Rel, key: &Key, given: pg_sys::Oid) {
+    let column = usize::from(key.column);
+    let class = index.column_class(column);
+    let left = Text::new();
+    left.add(c"(").add_column(index, key.column);
+    if class.collation != pg_sys::InvalidOid {
+        add_collation(&left, class.collation);
+    }
+    left.add(c")");
+    // SAFETY: catalog look-ups; NUL-terminated strings. The clause gets the casts that the operator needs.
+    unsafe {
+        let operator = pg_sys::get_opfamily_member(class.family, class.input, key.key_type, EQUAL);
+        let own = index.column_type(column);
+        pg_sys::generate_operator_clause(text.0, (*left.0).data, own, operator, c"$1".as_ptr(), given);
+    }
+}
+
+fn add_collation(text: &Text, collation: pg_sys::Oid) {
+    // SAFETY: a syscache tuple, released after its contents were copied.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::COLLOID as i32, collation.into());
+        if !tuple.is_null() {
+            let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_collation>();
+            text.add(c" COLLATE ").add_qualified(form.collnamespace, form.collname.data.as_ptr());
+            pg_sys::ReleaseSysCache(tuple);
+        }
+    }
+}
+
+/// Adds the condition of a partial index: rows without it are not the index's.
+fn add_predicate(text: &Text, table: Rel, index: Rel) {
+    // SAFETY: open relations; the lists and strings made here live in the current memory context.
+    unsafe {
+        let predicate = pg_sys::RelationGetIndexPredicate(index.raw());
+        if !predicate.is_null() {
+            let columns =
+                pg_sys::deparse_context_for((*(*table.raw()).rd_rel).relname.data.as_ptr(), table.oid());
+            let condition = pg_sys::make_ands_explicit(predicate).cast();
+            let condition = pg_sys::deparse_expression(condition, columns, false, false);
+            text.add(c" AND (").add(CStr::from_ptr(condition)).add(c")");
+        }
+    }
+}
+
+/// Runs the query through a cursor, so that its rows are never all there at once.
+///
+/// # Safety
+/// The query returns a tid that is not NULL; its only parameter, if it has any, is of the value's type.
+unsafe fn each_block(text: &Text, value: Option<AnyElement>, each: &mut impl FnMut(u32)) {
+    // SAFETY: by the caller's promise; SPI is connected. An ERROR leaves all of it to the transaction's abort.
+    unsafe {
+        let mut types = value.as_ref().map_or(pg_sys::InvalidOid, AnyElement::oid);
+        let mut values = value.as_ref().map_or(pg_sys::Datum::null(), AnyElement::datum);
+        let count = i32::from(value.is_some());
+        // Read-only: under the calling query's snapshot.
+        let (name, query) = (std::ptr::null(), (*text.0).data);
+        let portal = pg_sys::SPI_cursor_open_with_args(
+            name,
+            query,
+            count,
+            &mut types,
+            &mut values,
+            std::ptr::null(),
+            true,
+            0,
+        );
+        loop {
+            pg_sys::SPI_cursor_fetch(portal, true, BATCH);
+            let rows = pg_sys::SPI_tuptable;
+            if rows.is_null() || pg_sys::SPI_processed == 0 {
+                break;
+            }
+            for i in 0..pg_sys::SPI_processed as usize {
+                let mut is_null = false;
+                let tid = pg_sys::SPI_getbinval(*(*rows).vals.add(i), (*rows).tupdesc, 1, &mut is_null);
+                if !is_null {
+                    each(pgrx::itemptr::item_pointer_get_block_number(tid.cast_mut_ptr()));
+                }
+            }
+            pg_sys::SPI_freetuptable(rows);
+        }
+        pg_sys::SPI_cursor_close(portal);
+    }
+}

@@ -1,0 +1,286 @@
+//! skip_range_map: the picture of a table, against a layout that is known, and against what SQL says of it.
+use crate::shared::{self, Database, on_shared};
+use fastrand::Rng;
+use libtest_mimic::Trial;
+use pg_skip_tests::seed;
+use pg_skip_tests::session::Session;
+use pg_skip_tests::values::{TYPES, Type, Value};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("range_map::a_known_layout", a_known_layout),
+        on_shared("range_map::cells_cover_ranges", cells_cover_ranges),
+        on_shared("range_map::empty_and_small_tables", empty_and_small_tables),
+        on_shared("range_map::expressions_and_predicates", expressions_and_predicates),
+        on_shared("range_map::every_type", every_type),
+        on_shared("range_map::names_and_search_paths", names_and_search_paths),
+        on_shared("range_map::the_snapshot_counts", the_snapshot_counts),
+        on_shared("range_map::wrong_arguments", wrong_arguments),
+        on_shared("range_map::rights", rights),
+    ]
+}
+
+/// So low that a false positive in a test is out of the question.
+const OPTIONS: &str = "pages_per_range = 1, false_positive_rate = 1e-9, autosummarize = off";
+
+/// A table of one row a block, with these keys.
+fn one_row_a_block(session: &mut Session, keys: &str) {
+    session.run(
+        "CREATE TABLE t (k int, pad text DEFAULT repeat('x', 6000));
+         ALTER TABLE t ALTER pad SET STORAGE PLAIN",
+    );
+    append(session, keys);
+}
+
+fn append(session: &mut Session, keys: &str) {
+    session.run(&format!("INSERT INTO t SELECT unnest(ARRAY[{keys}]::int[])"));
+}
+
+fn index(session: &mut Session, columns: &str) {
+    session.run(&format!("CREATE INDEX t_skip ON t USING skip ({columns}) WITH ({OPTIONS})"));
+}
+
+#[track_caller]
+fn map(session: &mut Session, arguments: &str) -> String {
+    session.one(&format!("SELECT skip_range_map('t_skip', {arguments})"))
+}
+
+fn a_known_layout(database: &Database) {
+    let mut session = database.session();
+    one_row_a_block(&mut session, "1, 7, 2, NULL, 7, 3, 7");
+    index(&mut session, "k");
+    session.run("DELETE FROM t WHERE ctid = '(4,1)'");
+    append(&mut session, "7, 8");
+    let expected = [
+        ("7", ".#..o.##?"),
+        ("1", "#......??"),
+        ("99", ".......??"),
+        ("NULL::int", "...#...??"),
+        ("8", ".......?#"),
+        ("7::bigint", ".#..o.##?"),
+        ("3::smallint", ".....#.??"),
+        ("99999999999", ".......??"),
+    ];
+    for (value, line) in &expected {
+        assert_eq!(map(&mut session, &format!("'k', {value}")), *line, "{value}");
+    }
+    session.run("SELECT skip_summarize('t_skip')");
+    for (value, line) in &expected {
+        assert_eq!(map(&mut session, &format!("'k', {value}")), line.replace('?', "."), "{value}");
+    }
+    session.run("VACUUM t");
+    // Deleted values stay in a filter; a new row comes in by the delta, before the filter has it.
+    session.run("UPDATE t SET k = 5 WHERE ctid = '(0,1)'");
+    assert_eq!(map(&mut session, "'k', 7"), ".#..o.##.");
+    assert_eq!(map(&mut session, "'k', 5").matches('#').count(), 1);
+    session.run("REINDEX INDEX t_skip");
+    assert_eq!(map(&mut session, "'k', 99").matches(|c| c != '.').count(), 0);
+}
+
+fn cells_cover_ranges(database: &Database) {
+    let mut session = database.session();
+    one_row_a_block(&mut session, "1, 7, 2, 2, 7, 3, 9, 9, 9, 9");
+    index(&mut session, "k");
+    session.run("DELETE FROM t WHERE ctid IN ('(4,1)', '(6,1)')");
+    append(&mut session, "8, 9");
+    assert_eq!(map(&mut session, "'k', 7, 12"), ".#..o.....??");
+    assert_eq!(map(&mut session, "'k', 7, 100000"), ".#..o.....??");
+    assert_eq!(map(&mut session, "'k', 7, 6"), "#.o..?");
+    assert_eq!(map(&mut session, "'k', 7, 3"), "#o?");
+    assert_eq!(map(&mut session, "'k', 7, 1"), "#");
+    assert_eq!(map(&mut session, "'k', 9, 6"), "...###");
+    assert_eq!(map(&mut session, "'k', 8, 2"), ".#");
+    assert_eq!(map(&mut session, "'k', 99, 5"), "....?");
+    // Longer than the default width, and rows of many cursor batches.
+    session.run("TRUNCATE t; INSERT INTO t SELECT 5, 'short' FROM generate_series(1, 30000)");
+    session.run("SELECT skip_summarize('t_skip')");
+    assert_eq!(map(&mut session, "'k', 5"), "#".repeat(64));
+    assert_eq!(map(&mut session, "'k', 6"), ".".repeat(64));
+    let ranges = session.number("SELECT pg_relation_size('t') / 8192") as usize;
+    assert_eq!(map(&mut session, "'k', 5, 1000"), "#".repeat(ranges));
+    session.run("CREATE INDEX t_wide ON t USING skip (k) WITH (pages_per_range = 7)");
+    let wide = session.one("SELECT skip_range_map('t_wide', 'k', 5, 1000)");
+    assert_eq!(wide, "#".repeat(ranges.div_ceil(7)));
+}
+
+fn empty_and_small_tables(database: &Database) {
+    let mut session = database.session();
+    one_row_a_block(&mut session, "");
+    index(&mut session, "k");
+    assert_eq!(map(&mut session, "'k', 1"), "");
+    assert_eq!(map(&mut session, "'k', NULL::int"), "");
+    append(&mut session, "1");
+    assert_eq!(map(&mut session, "'k', 1"), "#");
+    assert_eq!(map(&mut session, "'k', 2"), "?");
+    for nothing in ["NULL, 'k', 1", "'t_skip', NULL, 1", "'t_skip', 'k', 1, NULL"] {
+        assert_eq!(session.one(&format!("SELECT skip_range_map({nothing})")), "NULL");
+    }
+    session.run("CREATE TEMP TABLE t2 AS SELECT 1 AS k; CREATE INDEX ON t2 USING skip (k)");
+    assert_eq!(session.one("SELECT skip_range_map('t2_k_idx', 'k', 1)"), "#");
+}
+
+fn expressions_and_predicates(database: &Database) {
+    let mut session = database.session();
+    one_row_a_block(&mut session, "1, 2, 3, 4, 5, 11");
+    index(&mut session, "(k % 10), (CASE WHEN k > 3 THEN 'big' END), k");
+    assert_eq!(map(&mut session, "'expr', 1"), "#....#");
+    assert_eq!(map(&mut session, "'case', 'big'::text"), "...###");
+    assert_eq!(map(&mut session, "'case', NULL::text"), "###...");
+    assert_eq!(map(&mut session, "'k', 11"), ".....#");
+    session
+        .run(&format!("CREATE INDEX t_part ON t USING skip (k) WITH ({OPTIONS}) WHERE k > 2 AND pad <> ''"));
+    for (value, line) in [("1", "......"), ("3", "..#..."), ("NULL::int", "......")] {
+        assert_eq!(session.one(&format!("SELECT skip_range_map('t_part', 'k', {value})")), line);
+    }
+    // Rows of a child are not the table's; a partition's index is asked by its own name.
+    session.run("CREATE TABLE child () INHERITS (t); INSERT INTO child (k) VALUES (2)");
+    assert_eq!(map(&mut session, "'k', 2"), ".#....");
+}
+
+/// What SQL says of each range must be what the map shows.
+fn every_type(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    for (number, kind) in TYPES.iter().enumerate() {
+        let mut values: Vec<Value> = kind.edges.iter().map(|edge| Some(edge.to_string())).collect();
+        let mut rng = Rng::with_seed(seed() + number as u64);
+        values.extend((0..10).map(|_| Some((kind.random)(&mut rng))));
+        values.push(None);
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t;
+             CREATE TABLE t (c {}, filler text DEFAULT repeat('x', 1200))",
+            kind.name
+        ));
+        for _ in 0..2 {
+            let rows: Vec<_> = values.iter().map(|value| format!("({})", kind.constant(value))).collect();
+            session.run(&format!("INSERT INTO t (c) VALUES {}", rows.join(", ")));
+            rng.shuffle(&mut values);
+        }
+        index(&mut session, "c");
+        for value in &values {
+            agrees(&mut session, kind, value);
+        }
+    }
+}
+
+#[track_caller]
+fn agrees(session: &mut Session, kind: &Type, value: &Value) {
+    let constant = kind.constant(value);
+    let condition = if value.is_none() { "c IS NULL".into() } else { format!("c = {constant}") };
+    let expected = session.one(&format!(
+        "WITH holding AS (SELECT (ctid::text::point)[0]::bigint AS r FROM t WHERE ({condition}) IS TRUE),
+         matching AS (SELECT r FROM skip_matching_ranges('t_skip', 'c', {constant}) r)
+         SELECT coalesce(string_agg(CASE WHEN r IN (SELECT * FROM holding) THEN '#'
+             WHEN r IN (SELECT * FROM matching) THEN 'o' ELSE '.' END, '' ORDER BY r), '')
+         FROM generate_series(0, pg_relation_size('t') / 8192 - 1) r"
+    ));
+    let shown = map(session, &format!("'c', {constant}, 1000"));
+    assert_eq!(shown, expected, "{} {constant}", kind.name);
+    for (cross, text) in kind.cross.iter().zip(std::iter::repeat(value)) {
+        let Some(text) = text else { continue };
+        let other = format!("'{}'::{cross}", text.replace('\'', "''"));
+        // Only where the value is the same in the other type.
+        let same = session.try_rows(&format!("SELECT ({constant}) = ({other})"));
+        if same.is_ok_and(|rows| rows[0][0].as_deref() == Some("t")) {
+            assert_eq!(map(session, &format!("'c', {other}, 1000")), expected, "{} {other}", kind.name);
+        }
+    }
+}
+
+/// No name needs a search_path, and no operator or function that lies in one leads the map astray.
+fn names_and_search_paths(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        r#"CREATE SCHEMA "My ""Schema";
+         CREATE TABLE "My ""Schema"."Ünder" ("Kö l" int, "sel" text COLLATE "de-x-icu");
+         INSERT INTO "My ""Schema"."Ünder" SELECT i, 'Zeile ' || i FROM generate_series(1, 500) i;
+         CREATE FUNCTION "My ""Schema"."F'n"(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1 + 1';
+         CREATE INDEX "ix " ON "My ""Schema"."Ünder"
+             USING skip ("Kö l", ("My ""Schema"."F'n"("Kö l")), "sel") WITH (pages_per_range = 1)
+             WHERE "My ""Schema"."F'n"("Kö l") > 0"#,
+    );
+    session.run(
+        "CREATE SCHEMA evil;
+         CREATE FUNCTION evil.eq(int, int) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';
+         CREATE FUNCTION evil.eqt(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';
+         CREATE OPERATOR evil.= (FUNCTION = evil.eq, LEFTARG = int, RIGHTARG = int);
+         CREATE OPERATOR evil.= (FUNCTION = evil.eqt, LEFTARG = text, RIGHTARG = text);
+         CREATE OPERATOR evil.> (FUNCTION = evil.eq, LEFTARG = int, RIGHTARG = int);
+         SET search_path = evil, pg_catalog",
+    );
+    let function = "public.skip_range_map('\"My \"\"Schema\".\"ix \"'";
+    for (column, value) in [("Kö l", "7"), ("F''n", "8"), ("sel", "'Zeile 7'::text")] {
+        let line = session.one(&format!("SELECT {function}, '{column}', {value})"));
+        assert!(line.starts_with('#') && !line[1..].contains('#'), "{column}: {line}");
+    }
+    session.run("SET search_path = public");
+}
+
+fn the_snapshot_counts(database: &Database) {
+    let (mut session, mut other) = (database.session(), database.session());
+    one_row_a_block(&mut session, "1, 2, 3");
+    index(&mut session, "k");
+    session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    assert_eq!(map(&mut session, "'k', 2"), ".#.");
+    other.run("UPDATE t SET k = 7 WHERE k = 3");
+    assert_eq!(map(&mut session, "'k', 7"), "...?");
+    assert_eq!(map(&mut session, "'k', 3"), "..#?");
+    session.run("COMMIT");
+    assert_eq!(map(&mut session, "'k', 7"), "...#");
+    assert_eq!(map(&mut session, "'k', 3"), "..o?");
+    session.run("BEGIN; DELETE FROM t WHERE k = 1; INSERT INTO t VALUES (2)");
+    assert_eq!(map(&mut session, "'k', 1"), "o..??");
+    assert_eq!(map(&mut session, "'k', 2"), ".#.?#");
+    assert_eq!(map(&mut other, "'k', 1"), "#..??");
+    assert_eq!(map(&mut other, "'k', 2"), ".#.??");
+    session.run("ROLLBACK");
+}
+
+fn wrong_arguments(database: &Database) {
+    let mut session = database.session();
+    one_row_a_block(&mut session, "1, 2, 3");
+    index(&mut session, "k");
+    session.run("CREATE INDEX t_btree ON t (k)");
+    let mut refused = |arguments: &str, code: &str| {
+        let error = session.error(&format!("SELECT skip_range_map({arguments})"));
+        assert_eq!(error.code().code(), code, "{arguments}: {}", error.message());
+        assert!(error.detail().is_some() || error.hint().is_some(), "{arguments}: {}", error.message());
+    };
+    refused("'t_skip', 'pad', 'x'::text", "42703");
+    refused("'t_skip', 'K', 1", "42703");
+    for width in ["0", "-1", "100001", "2147483647"] {
+        refused(&format!("'t_skip', 'k', 1, {width}"), "22023");
+    }
+    refused("'t_skip', 'k', 'x'::text", "42804");
+    refused("'t_skip', 'k', 1.5", "42804");
+    refused("'t_btree', 'k', 1", "42809");
+    refused("'t', 'k', 1", "42809");
+}
+
+/// The same rights as for `skip_matching_ranges`; the owner's code runs as the owner.
+fn rights(database: &Database) {
+    let mut session = database.session();
+    let name = &database.name;
+    let (owner, reader, nobody) = (format!("{name}_o"), format!("{name}_r"), format!("{name}_n"));
+    for role in [&owner, &reader, &nobody] {
+        session.run(&format!("CREATE ROLE {role}"));
+    }
+    one_row_a_block(&mut session, "1, 2, 3");
+    session.run("CREATE FUNCTION who(int) RETURNS name IMMUTABLE LANGUAGE sql AS 'SELECT current_user'");
+    session.run(&format!("ALTER TABLE t OWNER TO {owner}; GRANT SELECT ON t TO {reader}"));
+    index(&mut session, "k, (who(k))");
+    assert_eq!(map(&mut session, &format!("'who', '{owner}'::name")), "###");
+    session.run(&format!("SET ROLE {reader}"));
+    assert_eq!(map(&mut session, "'k', 2"), ".#.");
+    assert_eq!(map(&mut session, &format!("'who', '{owner}'::name")), "###");
+    assert_eq!(session.one("SELECT current_user"), reader);
+    session.run(&format!("RESET ROLE; SET ROLE {nobody}"));
+    assert_eq!(session.error("SELECT skip_range_map('t_skip', 'k', 2)").code().code(), "42501");
+    session.run(&format!("RESET ROLE; GRANT pg_monitor TO {nobody}; SET ROLE {nobody}"));
+    assert_eq!(map(&mut session, "'k', 2"), ".#.");
+    session.run("RESET ROLE; ALTER TABLE t ENABLE ROW LEVEL SECURITY");
+    session.run(&format!("CREATE POLICY p ON t USING (k <> 2); SET ROLE {reader}"));
+    assert_eq!(session.error("SELECT skip_range_map('t_skip', 'k', 2)").code().code(), "42501");
+    session.run(&format!("RESET ROLE; REASSIGN OWNED BY {owner} TO postgres"));
+    session.run(&format!("DROP OWNED BY {owner}, {reader}, {nobody}; DROP ROLE {owner}, {reader}, {nobody}"));
+}
