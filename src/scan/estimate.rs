@@ -33,6 +33,10 @@ const RANGES_A_PAGE: f64 = (skip_core::page::SLICE_BYTES * 8) as f64;
 /// What is assumed of an index whose meta page cannot be read.
 const UNREAD_PAGES_PER_RANGE: u32 = 16;
 
+/// Operators that finding out and asking for a page ahead is worth. It lets a sequential scan win where hardly anything
+/// is skipped.
+const OPERATORS_A_PAGE: f64 = 20.0;
+
 /// What a scan will read.
 pub struct Estimate {
     pub expected: Expected,
@@ -241,7 +245,7 @@ pub fn cost(table: &Table<'_>, estimate: &Estimate, outer: Option<Outer>) -> Cos
     let io = runs * random + (read - runs) * sequential;
     let (startup, per_row) = table.row_costs(outer);
     let blocks = f64::from(table.blocks().max(1));
-    let rows = per_row * table.rows() / blocks * pages;
+    let rows = (per_row * table.rows() / blocks + OPERATORS_A_PAGE * table.operator_cost()) * pages;
     let startup = consult + startup;
     Cost { startup, total: startup + io + rows, shared: rows }
 }

@@ -15,13 +15,13 @@ mod paths;
 mod survivors;
 
 use crate::pg::Rel;
-use crate::pg::custom::blocks::{Counters, Survivors};
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::table::Table;
 use crate::pg::custom::{self, KeySource, Planned};
 use crate::pg::scankey::Key;
 use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
+use skip_core::blocks::{ScanCounters, Survivors};
 
 /// The Skip Scan.
 struct SkipScan;
@@ -48,7 +48,7 @@ impl custom::SkipScan for SkipScan {
         stats::attach();
     }
 
-    fn finished(indexes: &[Oid], counters: &Counters) {
+    fn finished(indexes: &[Oid], counters: &ScanCounters) {
         let counts = Counts {
             scans: counters.scans,
             // Ranges without a filter always survive.

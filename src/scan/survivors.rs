@@ -3,7 +3,6 @@
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::custom::KeySource;
-use crate::pg::custom::blocks::Survivors;
 use crate::pg::custom::expr::Match;
 use crate::pg::error::or_raise;
 use crate::pg::page;
@@ -11,6 +10,7 @@ use crate::pg::scankey::Key;
 use crate::prune::{self, Ask, Asked, Budget, Clause, Pruned, keys};
 use pgrx::pg_sys::Oid;
 use skip_core::Condition;
+use skip_core::blocks::Survivors;
 
 /// A test as the plan keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@
 //! | the slices at these positions are ANDed | [`lookup`] | [`and_slice`], [`or_slice`] |
 //! | one bit a range is left, gathered over segments | [`rangeset`] | [`RangeSet`] |
 //! | and put together as AND and OR say | [`condition`] | [`Condition`] |
+//! | whose blocks are given out to the processes that read them | [`blocks`] | [`blocks::Blocks`] |
 //!
 //! [`filter`] is one filter by itself, row-major: what a segment of width 1 holds, and the reference the wide
 //! ones are tested against. [`mod@picture`] draws a table's ranges; [`counters`] add up what scans found, over all processes.
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod blocks;
 pub mod builder;
 pub mod condition;
 pub mod counters;

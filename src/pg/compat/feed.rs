@@ -1,8 +1,8 @@
 //! How pages come to a Skip Scan: from a read stream (17 and later), or one by one, asked of the system ahead (15, 16).
 
-use crate::pg::custom::blocks::Blocks;
 use crate::pg::memory;
 use pgrx::pg_sys;
+use skip_core::blocks::Blocks;
 
 /// Lets go of the page that the scan is on.
 ///

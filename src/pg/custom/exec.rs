@@ -12,13 +12,13 @@
 
 pub(super) mod parallel;
 
-use super::blocks::{Blocks, Counters, Shared, Survivors};
 use super::expr::list;
 use super::pages::Pages;
 use super::{KeySource, Private, SkipScan};
 use crate::pg::memory::Scratch;
 use crate::pg::{Rel, compat, fail, lock};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
+use skip_core::blocks::{Blocks, ScanCounters, Shared, Survivors};
 
 /// The node: the server's part, and where ours is.
 #[repr(C)]
@@ -43,12 +43,12 @@ pub(super) struct Run {
     shared: Option<&'static Shared>,
     is_worker: bool,
     /// What executions before this one have counted.
-    before: Counters,
+    before: ScanCounters,
 }
 
 impl Run {
     /// What was counted up to now, in this process and, as far as they have said so, in its workers.
-    pub(super) fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> ScanCounters {
         let mut counters = self.before;
         if let Some(blocks) = &self.blocks {
             counters.add(&blocks.counters);
@@ -116,7 +116,7 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
             is_stale: true,
             shared: None,
             is_worker: false,
-            before: Counters::default(),
+            before: ScanCounters::default(),
         };
         (*node.cast::<Node>()).run =
             PgMemoryContexts::For((*estate).es_query_cxt).leak_and_drop_on_delete(run);

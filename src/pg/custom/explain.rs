@@ -1,11 +1,11 @@
 //! What EXPLAIN shows of a Skip Scan, beside what the server shows of every node.
 
 use super::Private;
-use super::blocks::Counters;
 use super::exec::run_of;
 use super::expr::list;
 use super::table::Table;
 use pgrx::pg_sys;
+use skip_core::blocks::ScanCounters;
 use std::ffi::{CStr, CString};
 
 /// EXPLAIN's output.
@@ -86,7 +86,7 @@ fn expected(out: &Output, private: &Private) {
     }
 }
 
-fn counters(out: &Output, c: &Counters) {
+fn counters(out: &Output, c: &ScanCounters) {
     let false_positives = c.full_positives - c.true_positives;
     if out.is_text() {
         if c.removed_rows > 0 {

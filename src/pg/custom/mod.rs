@@ -5,13 +5,11 @@
 //! | [`table`], [`expr`] | what the planner knows of a table and of a query's conditions |
 //! | [`plan`] | hooks, paths, plans |
 //! | [`exec`] | the executor node |
-//! | [`pages`] | reading the surviving pages |
-//! | [`blocks`] | which these are, and what was counted on the way; shared by parallel workers |
+//! | [`pages`] | reading the surviving pages, as [`skip_core::blocks`] gives them out |
 //! | [`explain`] | EXPLAIN |
 //!
 //! What to plan and what to read is the business of a [`SkipScan`]; here is how PostgreSQL wants to be told.
 
-pub mod blocks;
 mod exec;
 mod explain;
 pub mod expr;
@@ -20,10 +18,10 @@ pub mod plan;
 pub mod table;
 
 use super::Rel;
-use blocks::{Counters, Survivors};
 use expr::{Expr, list};
 use pgrx::pg_sys;
 use plan::Expected;
+use skip_core::blocks::{ScanCounters, Survivors};
 use table::Table;
 
 /// What a Skip Scan does, in safe terms.
@@ -43,7 +41,7 @@ pub trait SkipScan: 'static {
     /// The executor has started with a scan of these indexes.
     fn started();
     /// The scan is over.
-    fn finished(indexes: &[pg_sys::Oid], counters: &Counters);
+    fn finished(indexes: &[pg_sys::Oid], counters: &ScanCounters);
 }
 
 /// Where the executor gets a key from.

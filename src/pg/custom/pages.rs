@@ -8,10 +8,11 @@
 //! A scan that reads more than a quarter of shared buffers takes a ring of buffers, as sequential scans do: it does not
 //! wash out what others use. A scan of fewer blocks leaves them in shared buffers for the next one.
 
+use crate::pg::Rel;
 use crate::pg::compat::{self, PageFeed};
 use crate::pg::heap::LINE_POINTERS;
-use crate::pg::{Rel, custom::blocks::Blocks};
 use pgrx::pg_sys;
+use skip_core::blocks::Blocks;
 
 /// Executor calls that are made once a row, without pgrx's guard around each: the guard costs as much as the call. An
 /// error in them leaves by longjmp to the guard around ExecScan, further up; between there and here are no values with

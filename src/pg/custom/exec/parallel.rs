@@ -1,12 +1,12 @@
 //! Sharing a scan between parallel processes.
 //!
 //! The leader makes the shared state before workers start, and takes their counts when it goes. Claims are made in
-//! [`super::super::blocks`]; a rescan gives all ranges back.
+//! [`skip_core::blocks`]; a rescan gives all ranges back.
 
-use super::super::blocks::Shared;
 use super::{count_shared, run_of, stop};
 use crate::pg::Rel;
 use pgrx::pg_sys;
+use skip_core::blocks::Shared;
 use std::ffi::c_void;
 
 /// EstimateDSMCustomScan: bytes of shared memory.

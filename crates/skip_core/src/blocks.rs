@@ -7,7 +7,7 @@
 //! The feed of pages runs ahead of the rows. [`Blocks::next_block`] is the feed's side, [`Blocks::entered`] and
 //! [`Blocks::found_row`] are the rows' side.
 
-use skip_core::RangeSet;
+use crate::RangeSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What an index left over.
@@ -24,7 +24,7 @@ pub struct Survivors {
 
 /// What scans have read; all are sums over executions and parallel processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ScanCounters {
     /// How often an index was asked, by however many processes.
     pub scans: u64,
     /// Ranges of the table.
@@ -47,7 +47,7 @@ pub struct Counters {
 
 const COUNTERS: usize = 9;
 
-impl Counters {
+impl ScanCounters {
     /// Adds others to these.
     pub fn add(&mut self, others: &Self) {
         let mut others = *others;
@@ -102,13 +102,13 @@ impl Shared {
     }
 
     /// What workers have counted so far.
-    pub fn add_to(&self, counters: &mut Counters) {
+    pub fn add_to(&self, counters: &mut ScanCounters) {
         for (local, shared) in counters.fields().into_iter().zip(&self.counters) {
             *local += shared.load(Ordering::Relaxed);
         }
     }
 
-    fn take(&self, counters: &mut Counters) {
+    fn take(&self, counters: &mut ScanCounters) {
         for (local, shared) in counters.fields().into_iter().zip(&self.counters) {
             shared.fetch_add(std::mem::take(local), Ordering::Relaxed);
         }
@@ -134,7 +134,8 @@ pub struct Blocks {
     run: (u32, u32),
     /// The range whose rows are being read, and whether one satisfied the index conditions.
     reading: Option<(u64, bool)>,
-    pub counters: Counters,
+    /// What was counted, and not handed over to the leader yet.
+    pub counters: ScanCounters,
 }
 
 impl Blocks {
@@ -155,7 +156,7 @@ impl Blocks {
         }
         let counters =
             // Of a shared scan the leader counts one, whoever takes part.
-            Counters { scans: u64::from(shared.is_none()), index_pages: survivors.index_pages, ..Default::default() };
+            ScanCounters { scans: u64::from(shared.is_none()), index_pages: survivors.index_pages, ..Default::default() };
         Some(Self {
             survivors,
             blocks,
