@@ -42,7 +42,8 @@ impl PartLock {
     pub fn try_take(index: Rel, part: Part) -> Option<Self> {
         // SAFETY: index is open.
         let taken = unsafe { compat::try_lock_tuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
-        taken.then_some(Self { index, part })
+        // Not then_some: a lock that was not taken must not be made, and dropped, at all.
+        taken.then(|| Self { index, part })
     }
 }
 
