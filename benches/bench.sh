@@ -79,10 +79,7 @@ for round in $(seq "$rounds"); do
     for variant in none $variants; do
         [ "$variant" != btree ] || continue # dear to build, and nobody's rival here
         sql -c "$(create_index "$variant" events trace_id "$distinct")" >/dev/null
-        plan_us="(SELECT bench.plan_us(\$\$SELECT * FROM events WHERE ts = '2026-01-01 00:00Z'\$\$))"
-        keep "$variant" plan_us "$plan_us"
-        [ "$variant" != skip ] ||
-            sql -c 'SET pg_skip.enable_scan = off' -c "INSERT INTO bench.result VALUES ('$subject', 'skip_bitmap', 'plan_us', $plan_us)"
+        sql -c "CALL bench.measure_planning('$subject', '$variant', \$\$SELECT * FROM events WHERE ts = '2026-01-01 00:00Z'\$\$)"
         sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
     done
     done_step

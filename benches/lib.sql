@@ -260,25 +260,30 @@ BEGIN
     END IF;
 END $$;
 
--- Microseconds to plan a query: the median over batches of plannings, by EXPLAIN without running it. A first batch does
--- not count.
-CREATE FUNCTION bench.plan_us(query text, batches integer DEFAULT 20, plannings integer DEFAULT 1000) RETURNS float8
+-- Keeps the microseconds that it takes to plan a query, by EXPLAIN without running it: a figure for each batch of
+-- plannings. With the index of skip, batches with Skip Scans and without take turns. A first batch does not count.
+CREATE PROCEDURE bench.measure_planning(subject text, variant text, query text, batches integer DEFAULT 20,
+                                        plannings integer DEFAULT 1000)
 LANGUAGE plpgsql AS $$
 DECLARE
     statement text := 'EXPLAIN (COSTS OFF) ' || query;
+    kind      text;
     began     timestamptz;
-    us        float8[];
+    us        float8;
 BEGIN
     FOR batch IN 0 .. batches LOOP
-        began := clock_timestamp();
-        FOR planning IN 1 .. plannings LOOP
-            EXECUTE statement;
+        FOREACH kind IN ARRAY CASE variant WHEN 'skip' THEN ARRAY['skip', 'skip_bitmap'] ELSE ARRAY[variant] END LOOP
+            PERFORM set_config('pg_skip.enable_scan', CASE kind WHEN 'skip_bitmap' THEN 'off' ELSE 'on' END, true);
+            began := clock_timestamp();
+            FOR planning IN 1 .. plannings LOOP
+                EXECUTE statement;
+            END LOOP;
+            us := 1e6 * extract(epoch FROM clock_timestamp() - began)::float8 / plannings;
+            IF batch > 0 THEN
+                INSERT INTO bench.result VALUES (subject, kind, 'plan_us', us);
+            END IF;
         END LOOP;
-        IF batch > 0 THEN
-            us := us || 1e6 * extract(epoch FROM clock_timestamp() - began)::float8 / plannings;
-        END IF;
     END LOOP;
-    RETURN bench.median(us);
 END $$;
 
 -- Runs a query with two parallel workers and without, in turn, as Skip Scans of bench_index and without that index, and

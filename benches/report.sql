@@ -43,8 +43,8 @@ WHERE subject = :'clustered' AND parallel_ms IS NOT NULL;
 \qecho
 \qecho '## Planning a query that cannot use the index'
 \qecho
-\qecho '`EXPLAIN (COSTS OFF) SELECT * FROM events WHERE ts = …`, with an index on `trace_id` of each kind in turn. Medians of'
-SELECT format('%s rounds, each the median of 20 batches of 1,000 plannings.', :'rounds');
+\qecho '`EXPLAIN (COSTS OFF) SELECT * FROM events WHERE ts = …`, with an index on `trace_id` of each kind in turn.'
+SELECT format('Medians of %s rounds of 20 batches of 1,000 plannings.', :'rounds');
 \qecho
 \qecho '| | a planning | more than without an index |'
 \qecho '|---|---|---|'
