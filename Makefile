@@ -23,7 +23,7 @@ demo: ## Show skip beside btree and BRIN bloom on a throw-away server; DATA=file
 
 test: lint unit server-tests ## Everything: lints, unit tests, server tests
 
-bench: ## Measure against btree and BRIN bloom on 20 million rows, write docs/benchmarks.md (some quarter of an hour)
+bench: ## Measure against btree and BRIN bloom on 20 million rows, write docs/benchmarks.md (some twenty minutes)
 	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
 
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)

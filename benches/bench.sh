@@ -2,11 +2,12 @@
 # Measures skip against a btree and BRIN bloom on the table of twenty_million.sql, in one run on one throw-away server,
 # and writes docs/benchmarks.md.
 #
-#   bench.sh PG_CONFIG          some quarter of an hour and 15 GB of disk under ${TMPDIR:-/tmp}
+#   bench.sh PG_CONFIG          some twenty minutes and 15 GB of disk under ${TMPDIR:-/tmp}
 #
 #   ROWS=20000000               fewer rows for a trial; the page then goes to the standard output
 #   APPEND=2000000              rows appended
 #   RUNS=3                      builds and appends of each kind; the median counts
+#   ROUNDS=5                    rounds of plannings, and of scans with parallel workers and without
 #   VARIANTS='btree brin skip'
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -15,8 +16,10 @@ set -euo pipefail
 rows=${ROWS:-20000000}
 append=${APPEND:-$((rows / 10))}
 runs=${RUNS:-3}
+rounds=${ROUNDS:-5}
 variants=${VARIANTS:-btree brin skip}
 subject=events.trace_id
+clustered=events.device_id
 
 buffers=$(buffers_mb 6144)
 settings=(shared_buffers="${buffers}MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB checkpoint_timeout=1h autovacuum=off
@@ -26,26 +29,59 @@ start_server "$1" "${settings[@]}"
 sql -f "$here/lib.sql"
 
 load_events "$rows"
-sql -c "SELECT pg_prewarm('events')" -c "CALL bench.choose_keys('$subject', 2000, 200)" >/dev/null
-distinct=$(sql -c "SELECT ceil(32 * reltuples / relpages)::integer FROM pg_class WHERE oid = 'events'::regclass")
-keep() { sql -c "INSERT INTO bench.result VALUES ('$subject', '$1', '$2', $3)"; }
+sql -c "SELECT pg_prewarm('events')" -c "CALL bench.choose_keys('$subject', 2000, 200)" \
+    -c "CALL bench.choose_keys('$clustered', 200, 200)" >/dev/null
+distinct=$(sql -c "SELECT bench.distinct_in_range('$subject')")
+clustered_distinct=$(sql -c "SELECT bench.distinct_in_range('$clustered')")
+# keep VARIANT METRIC VALUE [SUBJECT]
+keep() { sql -c "INSERT INTO bench.result VALUES ('${4:-$subject}', '$1', '$2', $3)"; }
 
 step 'no index: absent key'
 keep none absent_ms "(SELECT bench.query_ms(bench.queries('$subject', 'absent')))"
 done_step
 
-for variant in $variants; do
-    ddl=$(create_index "$variant" events trace_id "$distinct")
+# measure SUBJECT VARIANT DISTINCT LIST_SIZE: builds the index, asks all queries.
+measure() {
+    local subject=$1 variant=$2 run ddl
+    ddl=$(create_index "$variant" events "${subject#*.}" "$3")
     for run in $(seq "$runs"); do
-        step "$(title "$variant"): build $run of $runs"
+        step "${subject#*.}, $(title "$variant"): build $run of $runs"
         sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
-        keep "$variant" build_s "$(sql -c "CALL bench.timed(\$\$$ddl\$\$)")"
+        keep "$variant" build_s "$(sql -c "CALL bench.timed(\$\$$ddl\$\$)")" "$subject"
         done_step
     done
-    keep "$variant" bytes "pg_relation_size('bench_index')"
-    step "$(title "$variant"): queries"
-    sql -c "SELECT pg_prewarm('bench_index')" -c "CALL bench.measure('$subject', '$variant', 100)" >/dev/null
-    sql -c 'DROP INDEX bench_index'
+    keep "$variant" bytes "pg_relation_size('bench_index')" "$subject"
+    step "${subject#*.}, $(title "$variant"): queries"
+    sql -c "SELECT pg_prewarm('bench_index')" -c "CALL bench.measure('$subject', '$variant', $4)" >/dev/null
+    done_step
+    [ "$variant" = skip ] || return 0
+    step "${subject#*.}, $(title skip_bitmap): queries"
+    sql -c "CALL bench.measure('$subject', 'skip_bitmap', $4)"
+    done_step
+}
+for variant in $variants; do measure "$subject" "$variant" "$distinct" 100; done
+for variant in $variants; do
+    measure "$clustered" "$variant" "$clustered_distinct" 0
+    # Half of the table: half of the devices, which have about 2000 rows in turn.
+    if [ "$variant" = skip ]; then
+        step 'half of the table, with parallel workers and without'
+        devices=$((rows / 2000 < 1000 ? rows / 2000 : 1000))
+        half="SELECT count(*) FROM events WHERE device_id = ANY ('{$(seq -s , 0 $((devices / 2 - 1)))}')"
+        sql -c "CALL bench.measure_parallel('$clustered', \$\$$half\$\$, $rounds)"
+        done_step
+    fi
+done
+sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+
+# Planning a query that the index is no use for, with each kind of index in the same place, in turn.
+for round in $(seq "$rounds"); do
+    step "planning without use of the index: round $round of $rounds"
+    for variant in none $variants; do
+        [ "$variant" != btree ] || continue # dear to build, and nobody's rival here
+        sql -c "$(create_index "$variant" events trace_id "$distinct")" >/dev/null
+        sql -c "CALL bench.measure_planning('$subject', '$variant', \$\$SELECT * FROM events WHERE ts = '2026-01-01 00:00Z'\$\$)"
+        sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+    done
     done_step
 done
 
@@ -84,22 +120,25 @@ page() {
 <!-- Made by \`make bench\` (benches/bench.sh). Do not edit: run it again. -->
 # Benchmarks
 
-The table of [benches/twenty_million.sql](../benches/twenty_million.sql) and its random \`uuid\` column \`trace_id\`:
+The table of [benches/twenty_million.sql](../benches/twenty_million.sql):
 $(sql -c "SELECT format('%s rows, %s pages, %s MB.', to_char($rows, 'FM999,999,999'), to_char(relpages, 'FM999,999,999'),
                         to_char(relpages / 128.0, 'FM999,990')) FROM pg_class WHERE oid = 'events'::regclass")
 Everything here was measured in one run of \`make bench\`, $(date -u +%F).
 
 - Machine: $(machine).
-- $(sql -c "SELECT split_part(version(), ' on ', 1)")$(sql -c "SELECT ', pg_skip ' || extversion FROM pg_extension WHERE extname = 'pg_skip'"). Settings: \`${settings[*]}\`; everything else is PostgreSQL's default.
+- $(sql -c "SELECT split_part(version(), ' on ', 1)")$(sql -c "SELECT ', pg_skip ' || extversion FROM pg_extension WHERE extname = 'pg_skip'"). Settings: \`${settings[*]}\`; everything else is PostgreSQL's default, but for the parallel scans.
 - One client; table and index were read into shared buffers before the queries.
-- BRIN: \`uuid_bloom_ops (n_distinct_per_range = $distinct, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`. skip: default options.
-- Queries: medians over up to 200 single keys and up to 20 lists, each key in a query of its own, parsing and planning included.
-  Sequential scans were switched off for them; "chosen" says whether the planner takes the index when nothing is switched off.
+- skip: default options. The planner takes Skip Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
+- BRIN: \`*_bloom_ops (n_distinct_per_range = n, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`, where n is what the
+  ranges hold: $distinct of \`trace_id\`, $clustered_distinct of \`device_id\` (BRIN's least is 16).
+- Queries: \`SELECT *\`; medians over up to 200 single keys and up to 20 lists, each key in a query of its own, parsing and planning
+  included. Sequential scans were switched off for them; "chosen" says how the planner reads the table when nothing is switched off.
 - Builds and appends: medians of $runs, commit included.
-- Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). Pages are of 8 kB.
+- Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Scan reads the table as well: its pages
+  are those of the index, its time is that of the whole node. Pages are of 8 kB.
 
 END
-    sql -v subject="$subject" -v append="$append" -v runs="$runs" -f "$here/report.sql"
+    sql -v subject="$subject" -v clustered="$clustered" -v rounds="$rounds" -v append="$append" -v runs="$runs" -f "$here/report.sql"
 }
 if [ "$rows" = 20000000 ]; then
     page >"$here/../docs/benchmarks.md.new"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Shows a skip index beside a btree and a BRIN bloom index, on a server that is gone afterwards.
+# Shows a skip index beside a btree and a BRIN bloom index, then its plans, a picture and its statistics, on a server that is
+# gone afterwards.
 #
 #   demo.sh PG_CONFIG
 #
@@ -67,3 +68,35 @@ for column in $columns; do
                chosen AS \"planner's choice\"
         FROM bench.summary WHERE subject = '$table.$column'"
 done
+
+[ "$variants" != "${variants/skip/}" ] || exit 0
+[ "$table" != events ] || columns='trace_id device_id'
+sql -c "CREATE INDEX demo_skip ON $table USING skip (${columns// /, })"
+# key KIND COLUMN: a literal; columns without chosen keys give one of their own.
+key() {
+    sql -c "SELECT quote_literal(coalesce((SELECT literal FROM bench.key WHERE (subject, kind, number) = ('$table.$2', '$1', 1)),
+                                          (SELECT $2::text FROM $table OFFSET (SELECT count(*) / 3 FROM $table) LIMIT 1)))"
+}
+first=${columns%% *}
+script="EXPLAIN (ANALYZE, BUFFERS) SELECT * FROM $table WHERE $first = $(key absent "$first");"
+for column in $columns; do
+    script+="EXPLAIN (ANALYZE, BUFFERS) SELECT * FROM $table WHERE $column = $(key present "$column");"
+done
+echo
+echo "An index over both columns: the plans for an absent key, and for one present key of each column."
+for column in $columns; do
+    value=$(key present "$column")
+    script+="
+        \\qecho
+        \\qecho Where the present key of $column lies: . is skipped, o read in vain, '#' has rows, ? is not summarized
+        SELECT skip_range_map('demo_skip', '$column', v.$column, 100) FROM (SELECT $column FROM $table WHERE $column = $value LIMIT 1) AS v;"
+done
+script+="
+    \\qecho
+    \\qecho What these scans skipped
+    \\pset tuples_only off
+    \\pset border 2
+    SELECT indexname, scans, ranges_checked, ranges_skipped, full_positives, true_positives,
+           measured_false_positive_rate AS \"measured false-positive rate\", scope FROM pg_skip_stats WHERE indexname = 'demo_skip'"
+# One session: without preloading, PostgreSQL 15 and 16 count for each session.
+printf '%s\n' "$script" | "$bin/psql" -X -q -v ON_ERROR_STOP=1 -P footer=off -P border=0 -P linestyle=unicode -P tuples_only=on -P null=''

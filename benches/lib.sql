@@ -3,7 +3,7 @@
 CREATE SCHEMA bench;
 CREATE EXTENSION IF NOT EXISTS pg_prewarm;
 
--- The kinds of index compared, in the order of the tables.
+-- The kinds of index compared, in the order of the tables. skip_bitmap is the index of skip, used by bitmap scans.
 CREATE TABLE bench.variant (
     variant text PRIMARY KEY,
     place   integer NOT NULL,
@@ -15,7 +15,8 @@ INSERT INTO bench.variant VALUES
     ('brin',     3, 'BRIN bloom, 32 pages, 1 %'),
     ('brin_on',  4, 'BRIN bloom, autosummarize on'),
     ('skip_off', 5, 'skip, autosummarize off'),
-    ('skip',     6, 'skip, default options');
+    ('skip',     6, 'skip, default options'),
+    ('skip_bitmap', 7, 'skip, through bitmap scans');
 
 -- Every figure measured: subject is a table's column, variant a kind of index, value NULL where there is none.
 CREATE TABLE bench.result (
@@ -23,6 +24,14 @@ CREATE TABLE bench.result (
     variant text   NOT NULL,
     metric  text   NOT NULL,
     value   float8
+);
+
+-- The node that reads the table in the plan that the planner makes of a kind of query when nothing is switched off.
+CREATE TABLE bench.choice (
+    subject text NOT NULL,
+    variant text NOT NULL,
+    kind    text NOT NULL,
+    node    text NOT NULL
 );
 
 -- Keys to look for, as literals: kind is absent or present.
@@ -72,7 +81,8 @@ BEGIN
 END $$;
 
 -- Medians of what EXPLAIN (ANALYZE, BUFFERS) says of the queries, chosen as above:
---   consult_ms, consult_pages   the node that reads the index: its own time, the pages it touched
+--   consult_ms, consult_pages   the node that reads the index: its own time, the pages it touched. A Skip Scan reads the
+--                               table too: of it, the index pages, but all of its time
 --   pages                       all pages touched, by the planner too
 CREATE FUNCTION bench.explain(queries text[], max_seconds float8 DEFAULT 10,
                               OUT consult_ms float8, OUT consult_pages float8, OUT pages float8)
@@ -94,9 +104,10 @@ BEGIN
         EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ' || query INTO answer;
         plan := answer::jsonb -> 0 -> 'Plan';
         planning := answer::jsonb -> 0 -> 'Planning';
-        node := jsonb_path_query_first(plan, '$.** ? (exists(@."Index Name"))');
+        node := jsonb_path_query_first(plan, '$.** ? (exists(@."Index Name") || exists(@."Skip Indexes"))');
         ms := ms || (node ->> 'Actual Total Time')::float8 * (node ->> 'Actual Loops')::float8;
-        consult := consult || (node ->> 'Shared Hit Blocks')::float8 + (node ->> 'Shared Read Blocks')::float8;
+        consult := consult || coalesce((node ->> 'Index Pages Read')::float8,
+                                       (node ->> 'Shared Hit Blocks')::float8 + (node ->> 'Shared Read Blocks')::float8);
         whole := whole || (plan ->> 'Shared Hit Blocks')::float8 + (plan ->> 'Shared Read Blocks')::float8
                  + coalesce((planning ->> 'Shared Hit Blocks')::float8 + (planning ->> 'Shared Read Blocks')::float8, 0);
         EXIT WHEN cardinality(whole) >= 3 AND clock_timestamp() > started + max_seconds * interval '1 second';
@@ -106,14 +117,16 @@ BEGIN
     pages := bench.median(whole);
 END $$;
 
--- Whether the planner takes an index for the query when nothing is forced.
-CREATE FUNCTION bench.takes_index(query text) RETURNS boolean
+-- The node that reads the table in the plan of a query, when nothing is switched off but what bench.measure says.
+CREATE FUNCTION bench.chosen(query text) RETURNS text
 LANGUAGE plpgsql SET enable_seqscan = on AS $$
 DECLARE
     answer json;
+    node   jsonb;
 BEGIN
     EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO answer;
-    RETURN jsonb_path_exists(answer::jsonb, '$.** ? (exists(@."Index Name"))');
+    node := jsonb_path_query_first(answer::jsonb, '$.** ? (exists(@."Relation Name"))');
+    RETURN coalesce(node ->> 'Custom Plan Provider', node ->> 'Node Type');
 END $$;
 
 -- Seconds that a statement takes, its commit included, with a checkpoint's work out of its way.
@@ -155,8 +168,13 @@ SELECT subject, place, variant, title,
        bench.median(array_agg(value) FILTER (WHERE metric = 'list_pages')) AS list_pages,
        bench.median(array_agg(value) FILTER (WHERE metric = 'append_s')) AS append_s,
        bench.median(array_agg(value) FILTER (WHERE metric = 'summarize_s')) AS summarize_s,
-       CASE min(value) FILTER (WHERE metric = 'chosen') WHEN 1 THEN 'yes' WHEN 0 THEN 'no' ELSE '' END AS chosen
-FROM bench.result JOIN bench.variant USING (variant)
+       bench.median(array_agg(value) FILTER (WHERE metric = 'plan_us')) AS plan_us,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'serial_ms')) AS serial_ms,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'parallel_ms')) AS parallel_ms,
+       min(value) FILTER (WHERE metric = 'workers') AS workers,
+       (SELECT string_agg(DISTINCT node, ', ') FROM bench.choice AS c
+        WHERE (c.subject, c.variant) = (r.subject, r.variant)) AS chosen
+FROM bench.result AS r JOIN bench.variant USING (variant)
 GROUP BY subject, place, variant, title
 ORDER BY subject, place;
 
@@ -191,8 +209,22 @@ BEGIN
         USING subject, present, greatest(1, (SELECT reltuples FROM pg_class WHERE oid = tab::regclass));
 END $$;
 
+-- Distinct values of a column in a BRIN range of 32 pages, at most, and at least the 16 that BRIN's bloom filters are
+-- made for; from the table's first 3200 pages.
+CREATE FUNCTION bench.distinct_in_range(subject text) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    most integer;
+BEGIN
+    EXECUTE format($sql$
+        SELECT max(n) FROM (SELECT count(DISTINCT %I) AS n FROM %I WHERE ctid < '(3200,0)'
+                            GROUP BY trunc((ctid::text::point)[0] / 32)) AS ranges
+        $sql$, split_part(subject, '.', 2), split_part(subject, '.', 1)) INTO most;
+    RETURN greatest(most, 16);
+END $$;
+
 -- Runs the queries of a subject with the index that is there and keeps the figures in bench.result. Sequential scans
--- are off, because the planner would take one rather than BRIN; "chosen" tells what it does when nothing is forced.
+-- are off, because the planner would take one rather than BRIN; bench.choice tells what it does when they are not.
 CREATE PROCEDURE bench.measure(subject text, variant text, list_size integer, max_seconds float8 DEFAULT 10)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -201,13 +233,21 @@ DECLARE
     lists   text[] := CASE WHEN list_size > 0 THEN bench.queries(subject, 'absent', list_size) END;
     seen    record;
 BEGIN
+    IF variant = 'skip_bitmap' THEN
+        SET LOCAL pg_skip.enable_scan = off;
+    END IF;
+    IF variant <> 'none' THEN
+        INSERT INTO bench.choice
+        SELECT subject, variant, kind, bench.chosen(query)
+        FROM (VALUES ('absent', absent[1]), ('present', present[1]), ('list', lists[1])) AS v (kind, query)
+        WHERE query IS NOT NULL;
+    END IF;
     seen := bench.explain(absent, max_seconds);
     INSERT INTO bench.result VALUES
         (subject, variant, 'absent_ms', bench.query_ms(absent, max_seconds)),
         (subject, variant, 'absent_pages', seen.pages),
         (subject, variant, 'consult_ms', seen.consult_ms),
-        (subject, variant, 'consult_pages', seen.consult_pages),
-        (subject, variant, 'chosen', CASE WHEN variant <> 'none' THEN bench.takes_index(absent[1])::integer END);
+        (subject, variant, 'consult_pages', seen.consult_pages);
     seen := bench.explain(present, max_seconds);
     INSERT INTO bench.result VALUES
         (subject, variant, 'present_ms', bench.query_ms(present, max_seconds)),
@@ -218,4 +258,70 @@ BEGIN
             (subject, variant, 'list_ms', bench.query_ms(lists, max_seconds)),
             (subject, variant, 'list_pages', seen.pages);
     END IF;
+END $$;
+
+-- Keeps the microseconds that it takes to plan a query, by EXPLAIN without running it: a figure for each batch of
+-- plannings. With the index of skip, batches with Skip Scans and without take turns. A first batch does not count.
+CREATE PROCEDURE bench.measure_planning(subject text, variant text, query text, batches integer DEFAULT 20,
+                                        plannings integer DEFAULT 1000)
+LANGUAGE plpgsql AS $$
+DECLARE
+    statement text := 'EXPLAIN (COSTS OFF) ' || query;
+    kind      text;
+    began     timestamptz;
+    us        float8;
+BEGIN
+    FOR batch IN 0 .. batches LOOP
+        FOREACH kind IN ARRAY CASE variant WHEN 'skip' THEN ARRAY['skip', 'skip_bitmap'] ELSE ARRAY[variant] END LOOP
+            PERFORM set_config('pg_skip.enable_scan', CASE kind WHEN 'skip_bitmap' THEN 'off' ELSE 'on' END, true);
+            began := clock_timestamp();
+            FOR planning IN 1 .. plannings LOOP
+                EXECUTE statement;
+            END LOOP;
+            us := 1e6 * extract(epoch FROM clock_timestamp() - began)::float8 / plannings;
+            IF batch > 0 THEN
+                INSERT INTO bench.result VALUES (subject, kind, 'plan_us', us);
+            END IF;
+        END LOOP;
+    END LOOP;
+END $$;
+
+-- Runs a query with two parallel workers and without, in turn, as Skip Scans of bench_index and without that index, and
+-- keeps the times. The first round does not count: it looks whether the plans are what they should be.
+CREATE PROCEDURE bench.measure_parallel(subject text, query text, runs integer)
+LANGUAGE plpgsql AS $$
+DECLARE
+    variant text;
+    workers integer;
+    began   timestamptz;
+    ms      float8;
+    answer  json;
+BEGIN
+    FOR run IN 0 .. runs LOOP
+        FOREACH variant IN ARRAY ARRAY['none', 'skip'] LOOP
+            FOREACH workers IN ARRAY ARRAY[0, 2] LOOP
+                PERFORM set_config('pg_skip.ignore_indexes', CASE variant WHEN 'none' THEN 'bench_index' ELSE '' END, true),
+                        set_config('pg_skip.force_indexes', CASE variant WHEN 'skip' THEN 'bench_index' ELSE '' END, true),
+                        set_config('max_parallel_workers_per_gather', workers::text, true);
+                IF run = 0 THEN
+                    EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO answer;
+                    IF jsonb_path_exists(answer::jsonb, '$.** ? (exists(@."Skip Indexes"))') <> (variant = 'skip')
+                       OR jsonb_path_exists(answer::jsonb, '$.** ? (exists(@."Workers Launched"))') <> (workers > 0) THEN
+                        RAISE 'not the plan to be measured' USING DETAIL = answer::text;
+                    END IF;
+                    IF workers > 0 THEN
+                        INSERT INTO bench.result
+                        SELECT subject, variant, 'workers', n::float8
+                        FROM jsonb_path_query_first(answer::jsonb, '$.**."Workers Launched"') AS n;
+                    END IF;
+                ELSE
+                    began := clock_timestamp();
+                    EXECUTE query;
+                    ms := 1000 * extract(epoch FROM clock_timestamp() - began)::float8;
+                    INSERT INTO bench.result
+                    VALUES (subject, variant, CASE workers WHEN 0 THEN 'serial_ms' ELSE 'parallel_ms' END, ms);
+                END IF;
+            END LOOP;
+        END LOOP;
+    END LOOP;
 END $$;
