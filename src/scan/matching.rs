@@ -56,18 +56,23 @@ pub fn one<'a>(table: &Table<'a>, order: &[usize], expr: Expr<'a>) -> Option<Con
                 if info.has_collation(column, c.collation) { info.key_type(column, operator) } else { None }
             }
         };
-        let straight = table.is_key(c.right).then(|| find(c.left, &key_type(c.operator), how, Some(c.right)));
-        straight.flatten().or_else(|| {
+        // Whether the other side is a key is dearer to find out, and mostly not asked for.
+        let straight = find(c.left, &key_type(c.operator), how, Some(c.right));
+        straight.filter(|_| table.is_key(c.right)).or_else(|| {
             // An array stands on the right only.
-            if how == Match::Array || !table.is_key(c.left) {
+            if how == Match::Array || !table.may_be_column(c.right) {
                 return None;
             }
-            find(c.right, &key_type(c.commutator()?), how, Some(c.left))
+            let turned = find(c.right, &key_type(c.commutator()?), how, Some(c.left));
+            turned.filter(|_| table.is_key(c.left))
         })
     };
     let any_type = |_: &Index, _| Some(Oid::INVALID);
     let is_bool = |info: &Index, column| info.is_boolean(column).then_some(pgrx::pg_sys::BOOLOID);
-    let truth = |arg, value| find(arg, &is_bool, Match::Value, Some(Expr::constant_bool(value)));
+    let has_bool = || order.iter().any(|&number| table.indexes()[number].has_boolean());
+    let truth = |arg, value| {
+        if has_bool() { find(arg, &is_bool, Match::Value, Some(Expr::constant_bool(value))) } else { None }
+    };
     let nothing = |arg, how| find(arg, &any_type, how, None);
     match expr.shape() {
         Shape::And(parts) => {

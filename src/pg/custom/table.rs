@@ -71,6 +71,11 @@ impl Index {
         i16::try_from(number).ok().filter(|&number| number > 0)
     }
 
+    /// Whether any of the index's columns holds booleans.
+    pub fn has_boolean(&self) -> bool {
+        (0..self.columns()).any(|column| self.is_boolean(column))
+    }
+
     /// Whether the expression is index column `column` (0-based).
     pub fn is_column(&self, expr: Expr<'_>, column: u16) -> bool {
         // SAFETY: a valid expression and index.
@@ -242,6 +247,9 @@ impl<'a> Table<'a> {
     /// query's conditions, and those that equalities imply. `is_wanted` says whether an index can be asked.
     pub fn join_conditions(&self, is_wanted: &dyn Fn(&Self, Expr<'_>) -> bool) -> Vec<Outer> {
         let mut found: Vec<Outer> = Vec::new();
+        if self.rel().joininfo.is_null() && !self.rel().has_eclass_joins {
+            return found;
+        }
         // SAFETY: lists of the planner's; Relids are copied before they are changed.
         unsafe {
             let rel = self.rel();
@@ -304,6 +312,12 @@ impl<'a> Table<'a> {
     pub fn pages_fetched(&self, pages: f64) -> f64 {
         // SAFETY: valid by new()'s promise.
         unsafe { pg_sys::index_pages_fetched(pages, self.rel().pages, 0.0, self.root) }
+    }
+
+    /// Whether the expression might be an index column at all: a constant or a parameter is none.
+    pub fn may_be_column(&self, expr: Expr<'_>) -> bool {
+        // SAFETY: a valid expression.
+        unsafe { !is_a(expr.raw(), pg_sys::NodeTag::T_Const) && !is_a(expr.raw(), pg_sys::NodeTag::T_Param) }
     }
 
     /// Whether the expression can be computed without the table's own row, always alike in one scan.
