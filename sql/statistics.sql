@@ -45,7 +45,10 @@ CROSS JOIN LATERAL (SELECT CASE WHEN NOT s.is_full THEN 0::bigint END AS zero) k
 LEFT JOIN pg_skip_stats_counters() c ON c.indexrelid = i.oid
 -- Never negative, even if a reset came between a scan's counters.
 CROSS JOIN LATERAL (SELECT greatest(c.full_positives - c.true_positives, 0) AS false_positives) f
-WHERE i.relkind = 'i';
+-- How often conditions were true tells of rows: shown to who may read all of them, and to monitors.
+WHERE i.relkind = 'i'
+  AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
+       OR pg_catalog.has_table_privilege(x.indrelid, 'SELECT') AND NOT pg_catalog.row_security_active(x.indrelid));
 COMMENT ON VIEW pg_skip_stats IS
     'for each skip index of the database: Skip Scans, block ranges they asked its filters about, ranges skipped, ranges scanned to the end and those of them with a matching row, and the false-positive rate this comes to; of all sessions since the server started or the last reset, or of this session where scope is "session"';
 GRANT SELECT ON pg_skip_stats TO PUBLIC;

@@ -67,7 +67,7 @@ fn estimate(path: &IndexPathView, index: Rel, conditions: &[Condition]) -> Read<
     let clauses: Vec<_> = known_keys.iter().filter_map(|key| keys::clause(index, &meta, key)).collect();
     let complete = known && clauses.len() == conditions.len();
     let blocks = path.table_blocks() as u32;
-    if complete && let Some(pruned) = probe::probe(path.planning(), index, &meta, clauses, blocks) {
+    if complete && let Some(pruned) = probe::probe(index, &meta, clauses, blocks) {
         let heap_blocks = pruned.ranges.count() as f64 * f64::from(pruned.pages_per_range);
         return Ok(Estimate {
             heap_blocks,

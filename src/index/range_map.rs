@@ -9,8 +9,7 @@
 //! 4. the ranges that match, which hold every row that the snapshot sees.
 //!
 //! The rows are looked for with the rights of the table's owner, in a sandbox, as index expressions are the owner's
-//! code, whoever calls. What the caller may see was settled before ([`target::for_reading`]): all rows, or no more than
-//! a monitor learns from the index itself.
+//! code, whoever calls. What the caller may see was settled before ([`target::for_reading_rows`]): all rows.
 
 use super::{inspect, target};
 use crate::pages::directory;
@@ -36,7 +35,7 @@ fn skip_range_map(
 ) -> Option<String> {
     // Only the value may be NULL: it asks for IS NULL.
     let (index, column, width) = (index?, column?, checked(width?));
-    let target = target::for_reading(index);
+    let target = target::for_reading_rows(index);
     let (table, index) = (*target.table, *target.index);
     let column = inspect::find_column(index, &column.to_string_lossy());
     let key = scankey::key_of_argument(index, column, value);

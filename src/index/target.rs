@@ -58,16 +58,23 @@ pub fn for_verifying(index: pg_sys::Oid) -> Target {
 
 /// For functions that only look.
 pub fn for_reading(index: pg_sys::Oid) -> Target {
+    let needed = "Looking into an index needs SELECT on all rows of its table, or membership in pg_monitor.";
+    checked_for_reading(index, |table| catalog::may_read(table) || catalog::is_monitor(), needed)
+}
+
+/// For functions that tell of the table's rows, not just of what is in the index.
+pub fn for_reading_rows(index: pg_sys::Oid) -> Target {
+    checked_for_reading(index, catalog::may_read, "The function needs SELECT on all rows of the table.")
+}
+
+fn checked_for_reading(index: pg_sys::Oid, may_read: impl Fn(pg_sys::Oid) -> bool, needed: &str) -> Target {
     let name = check_is_skip_index(index);
     let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
-    if !catalog::may_read(table) {
+    if !may_read(table) {
         fail(
             PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("permission denied for index {name}"),
-            Some(
-                "Looking into an index needs SELECT on all rows of its table, or membership in pg_monitor."
-                    .into(),
-            ),
+            Some(needed.into()),
             None,
         );
     }

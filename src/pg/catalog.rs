@@ -39,7 +39,7 @@ fn exists(cache: i32, oid: pg_sys::Oid) -> bool {
     }
 }
 
-/// Whether the current user may see what is in an index of a table: who may read all its rows, and monitors.
+/// Whether the current user may read all rows of a table.
 pub fn may_read(table: pg_sys::Oid) -> bool {
     // SAFETY: catalog look-ups.
     unsafe {
@@ -48,9 +48,14 @@ pub fn may_read(table: pg_sys::Oid) -> bool {
         // Row security hides rows; what ranges a value may be in would tell of them.
         let all_rows = pg_sys::check_enable_rls(table, pg_sys::InvalidOid, true)
             != pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32;
-        (select == pg_sys::AclResult::ACLCHECK_OK && all_rows)
-            || pg_sys::has_privs_of_role(user, pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR))
+        select == pg_sys::AclResult::ACLCHECK_OK && all_rows
     }
+}
+
+/// Whether the current user may see what monitors see.
+pub fn is_monitor() -> bool {
+    // SAFETY: catalog look-ups.
+    unsafe { pg_sys::has_privs_of_role(pg_sys::GetUserId(), pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR)) }
 }
 
 /// An operator class.
@@ -274,4 +279,58 @@ pub fn correlation(table: pg_sys::Oid, attribute: i16) -> Option<f64> {
 pub fn in_parallel_mode() -> bool {
     // SAFETY: looks at the transaction's state.
     unsafe { pg_sys::IsInParallelMode() }
+}
+
+/// Schema and name of a relation, if it is there.
+pub fn qualified_name(relation: pg_sys::Oid) -> Option<(String, String)> {
+    let text = |name: *mut std::ffi::c_char| {
+        // SAFETY: NULL or a palloc'd, NUL-terminated string.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    };
+    // SAFETY: catalog look-ups that give NULL or InvalidOid for what is not there.
+    unsafe {
+        let schema = text(pg_sys::get_namespace_name(pg_sys::get_rel_namespace(relation)))?;
+        Some((schema, text(pg_sys::get_rel_name(relation))?))
+    }
+}
+
+/// Whether there is a relation of this name, which may have a schema.
+pub fn relation_named(parts: &[String]) -> bool {
+    let names: Option<Vec<CString>> = parts.iter().map(|part| CString::new(part.as_str()).ok()).collect();
+    let (schema, name) = match names.as_deref() {
+        Some([name]) => (std::ptr::null_mut(), name.as_ptr().cast_mut()),
+        Some([schema, name]) => (schema.as_ptr().cast_mut(), name.as_ptr().cast_mut()),
+        _ => return false,
+    };
+    // SAFETY: NUL-terminated strings that outlive the look-up, which takes no lock and allows for a missing relation.
+    unsafe {
+        let range = pg_sys::makeRangeVar(schema, name, -1);
+        let missing_ok = pg_sys::RVROption::RVR_MISSING_OK;
+        let none = std::ptr::null_mut();
+        pg_sys::RangeVarGetRelidExtended(range, pg_sys::NoLock as i32, missing_ok, None, none)
+            != pg_sys::InvalidOid
+    }
+}
+
+/// The partitioned relations that a partition is part of, nearest first.
+pub fn partition_ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    // Not among pgrx's bindings. SAFETY: the signature of catalog/partition.h in every supported version.
+    unsafe extern "C-unwind" {
+        fn get_partition_ancestors(relation: pg_sys::Oid) -> *mut pg_sys::List;
+    }
+    // SAFETY: catalog look-ups; a list of OIDs.
+    unsafe {
+        if !pg_sys::get_rel_relispartition(relation) {
+            return Vec::new();
+        }
+        let list = pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(relation));
+        let count = if list.is_null() { 0 } else { (*list).length };
+        (0..count).map(|i| (*(*list).elements.add(i as usize)).oid_value).collect()
+    }
+}
+
+/// Whether the server itself asks for a foreign key's sake.
+pub fn in_foreign_key_check() -> bool {
+    // SAFETY: looks at the session's state.
+    unsafe { pg_sys::InNoForceRLSOperation() }
 }

@@ -71,12 +71,6 @@ impl IndexPathView {
         self.loop_count.max(1.0)
     }
 
-    /// What tells one planner run from another: an address and the start of the statement.
-    pub fn planning(&self) -> (usize, i64) {
-        // SAFETY: valid by new()'s promise.
-        unsafe { ((*self.root).glob as usize, pg_sys::GetCurrentStatementStartTimestamp()) }
-    }
-
     /// Opens the index, which the planner has locked; None for one that is only imagined (hypothetical).
     pub fn open_index(&self) -> Option<OpenRel> {
         let info = self.index();

@@ -1,8 +1,9 @@
 //! The session's settings `pg_skip.*`, and the indexes that two of them name.
 
-use super::{fail, relation};
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgSqlErrorCode, pg_sys};
-use std::ffi::CString;
+use super::catalog;
+use super::error::report;
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgLogLevel, PgSqlErrorCode, pg_sys};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Once;
 
 /// Default of `pg_skip.plan_probe_pages`: some 100 keys in one wide segment, a millisecond or two.
@@ -17,14 +18,14 @@ static REGISTERED: Once = Once::new();
 /// Defines the settings; once per process, when the library is loaded.
 pub fn register() {
     REGISTERED.call_once(|| {
-        let none = GucFlags::default();
+        let flags = GucFlags::EXPLAIN;
         GucRegistry::define_bool_guc(
             c"pg_skip.enable_scan",
             c"Enables the planner's use of Skip Scan plans.",
             c"Bitmap scans of skip indexes stay possible when it is off.",
             &ENABLE_SCAN,
             GucContext::Userset,
-            none,
+            flags,
         );
         GucRegistry::define_int_guc(
             c"pg_skip.plan_probe_pages",
@@ -34,24 +35,31 @@ pub fn register() {
             0,
             1_000_000,
             GucContext::Userset,
-            none,
+            flags,
         );
-        GucRegistry::define_string_guc(
-            c"pg_skip.force_indexes",
-            c"Names skip indexes that every query on their tables must use.",
-            c"Separated by commas. A query that cannot use such an index on its table fails.",
-            &FORCE_INDEXES,
-            GucContext::Userset,
-            none,
-        );
-        GucRegistry::define_string_guc(
-            c"pg_skip.ignore_indexes",
-            c"Names skip indexes that no query may use.",
-            c"Separated by commas.",
-            &IGNORE_INDEXES,
-            GucContext::Userset,
-            none,
-        );
+        let lists = [
+            (
+                c"pg_skip.force_indexes",
+                c"Names skip indexes that every query on their tables must use.",
+                c"Separated by commas. A query that cannot use such an index on its table fails.",
+                &FORCE_INDEXES,
+            ),
+            (
+                c"pg_skip.ignore_indexes",
+                c"Names skip indexes that no query may use.",
+                c"Separated by commas.",
+                &IGNORE_INDEXES,
+            ),
+        ];
+        for (name, short, long, setting) in lists {
+            // SAFETY: the hook is guarded and has the signature of a string's.
+            unsafe {
+                let (user, check) = (GucContext::Userset, Some(check_names as _));
+                GucRegistry::define_string_guc_with_hooks(
+                    name, short, long, setting, user, flags, check, None, None,
+                );
+            }
+        }
         // SAFETY: a static string.
         unsafe { pg_sys::MarkGUCPrefixReserved(c"pg_skip".as_ptr()) };
     });
@@ -67,65 +75,81 @@ pub fn plan_probe_pages() -> u64 {
     u64::try_from(PROBE_PAGES.get()).unwrap_or(0)
 }
 
-/// The indexes that must be used, with their tables.
-pub fn forced_indexes() -> Vec<(pg_sys::Oid, pg_sys::Oid)> {
-    let named = named_indexes(&FORCE_INDEXES, "pg_skip.force_indexes");
-    named.into_iter().filter_map(|index| Some((index, relation::table_of(index)?))).collect()
+/// Index names as a setting lists them: perhaps with a schema.
+pub struct Names(Vec<Vec<String>>);
+
+/// The indexes that must be used.
+pub fn forced_indexes() -> Names {
+    names_in(&FORCE_INDEXES)
 }
 
 /// The indexes that must not be used.
-pub fn ignored_indexes() -> Vec<pg_sys::Oid> {
-    named_indexes(&IGNORE_INDEXES, "pg_skip.ignore_indexes")
+pub fn ignored_indexes() -> Names {
+    names_in(&IGNORE_INDEXES)
 }
 
-fn named_indexes(setting: &GucSetting<Option<CString>>, name: &str) -> Vec<pg_sys::Oid> {
+impl Names {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an index, or the partitioned index that it is part of, is among them. A name without a schema means any
+    /// schema: what search_path is at the moment (functions and maintenance commands have their own) does not matter.
+    pub fn has(&self, index: pg_sys::Oid) -> bool {
+        let is_named = |oid| {
+            let Some((schema, name)) = catalog::qualified_name(oid) else { return false };
+            self.0.iter().any(|parts| match parts.as_slice() {
+                [only] => *only == name,
+                [first, second] => *first == schema && *second == name,
+                _ => false,
+            })
+        };
+        !self.is_empty() && (is_named(index) || catalog::partition_ancestors(index).into_iter().any(is_named))
+    }
+}
+
+fn names_in(setting: &GucSetting<Option<CString>>) -> Names {
     // SAFETY: the setting's string is NUL-terminated or NULL. The look at its first byte spares every planning a copy.
     let is_empty = unsafe {
         let text = *setting.as_ptr();
         text.is_null() || *text == 0
     };
     if is_empty {
-        return Vec::new();
+        return Names(Vec::new());
     }
     let text = setting.get().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
-    let Some(names) = split_names(&text) else {
-        fail(
-            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
-            format!("invalid list of index names in {name}"),
-            Some(format!("The setting is \"{text}\".")),
-            Some("Write names as in SQL, separated by commas: my_index, \"My Schema\".\"My Index\".".into()),
-        )
-    };
-    names.iter().map(|parts| find_index(parts, name)).collect()
+    Names(split_names(&text).unwrap_or_default()) // the check hook takes nothing that cannot be split
 }
 
-fn find_index(parts: &[String], setting: &str) -> pg_sys::Oid {
-    let missing = || -> ! {
-        fail(
-            PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
-            format!("index \"{}\" does not exist", parts.join(".")),
-            Some(format!("It is named in {setting}.")),
-            Some(format!("SET {setting} = '' takes all names out.")),
-        )
+/// Refuses what is no list of names; warns of names that there are no indexes of, as far as one can look.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn check_names(
+    new: *mut *mut c_char,
+    _extra: *mut *mut c_void,
+    _source: pg_sys::GucSource::Type,
+) -> bool {
+    // SAFETY: the server hands over a NUL-terminated string, or NULL.
+    let text = unsafe {
+        if (*new).is_null() {
+            return true;
+        }
+        CStr::from_ptr(*new).to_string_lossy().into_owned()
     };
-    let names: Option<Vec<CString>> = parts.iter().map(|part| CString::new(part.as_str()).ok()).collect();
-    let (schema, index) = match names.as_deref() {
-        Some([index]) => (std::ptr::null_mut(), index.as_ptr().cast_mut()),
-        Some([schema, index]) => (schema.as_ptr().cast_mut(), index.as_ptr().cast_mut()),
-        _ => missing(),
-    };
-    // SAFETY: NUL-terminated strings that outlive the look-up, which takes no lock and allows for a missing relation.
-    let oid = unsafe {
-        let range = pg_sys::makeRangeVar(schema, index, -1);
-        pg_sys::RangeVarGetRelidExtended(
-            range,
-            pg_sys::NoLock as i32,
-            pg_sys::RVROption::RVR_MISSING_OK,
-            None,
-            std::ptr::null_mut(),
-        )
-    };
-    if oid == pg_sys::InvalidOid { missing() } else { oid }
+    let Some(names) = split_names(&text) else { return false };
+    // SAFETY: plain state of the process.
+    let can_look = unsafe { pg_sys::IsTransactionState() && pg_sys::ParallelWorkerNumber < 0 };
+    if can_look && catalog::current_database() != pg_sys::InvalidOid {
+        for parts in names.iter().filter(|parts| !catalog::relation_named(parts)) {
+            report(
+                PgLogLevel::WARNING,
+                PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
+                format!("index \"{}\" does not exist", parts.join(".")),
+                None,
+                Some("The setting takes effect when there is an index of that name.".into()),
+            );
+        }
+    }
+    true
 }
 
 /// Splits `a, s.b, "C"."d"` into names and their parts as SQL reads identifiers; None for what it would not take.

@@ -7,7 +7,7 @@
 //! only, and live as long as the server. No locks: the server's own guard the making.
 
 use super::attempt::attempt;
-use super::{compat, error};
+use super::{catalog, compat, error};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_void};
@@ -98,7 +98,12 @@ fn segment<const N: usize>(name: &'static CStr) -> *mut c_void {
     }
     let bytes = N * size_of::<AtomicU64>();
     // SAFETY: the name stands for one size: callers change it with their layout.
-    match attempt(|| unsafe { compat::named_segment(name, bytes, zero::<N>) }) {
+    let ask = || unsafe { compat::named_segment(name, bytes, zero::<N>) };
+    if catalog::in_parallel_mode() {
+        // There are no subtransactions. The leader has made the segment before it started workers, as a rule.
+        return ask();
+    }
+    match attempt(ask) {
         Ok(memory) => memory,
         Err(message) => {
             error::report(

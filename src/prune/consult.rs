@@ -9,8 +9,8 @@ use crate::pages::delta;
 use crate::pages::directory::{self, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::Fetch;
-use crate::pg::Rel;
 use crate::pg::page::KnownBlocks;
+use crate::pg::{Rel, memory};
 use skip_core::RangeSet;
 use skip_core::page::PAGE;
 
@@ -100,7 +100,12 @@ impl<'a> Consult<'a> {
     /// # Errors
     /// As [`Consult::open`].
     pub fn narrow(&mut self, number: usize, candidates: &mut RangeSet) -> Fetch<()> {
+        memory::check_for_interrupts();
         let clause = &self.clauses[number];
+        if clause.test == Test::Keys(Vec::new()) {
+            *candidates = RangeSet::empty(candidates.len()); // nothing equals NULL, summarized or not
+            return Ok(());
+        }
         let Some(mut matching) = self.in_delta[number].clone() else { return Ok(()) };
         let mut covered = 0;
         for segment in self.segments.iter().filter(|s| s.column == clause.column) {

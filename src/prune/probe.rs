@@ -13,9 +13,6 @@ use pgrx::pg_sys::Oid;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What tells one planner run from another.
-pub type Planning = (usize, i64);
-
 /// An answer, None if there was none within the bound.
 struct Answer {
     index: Oid,
@@ -26,60 +23,74 @@ struct Answer {
 
 #[derive(Default)]
 struct State {
-    planning: Planning,
     /// Pages read in this planner run.
     pages: u64,
     answers: Vec<Answer>,
+    /// Bytes of the answers.
+    bytes: usize,
 }
+
+/// Bytes of answers that are kept, at most: those to a query with hundreds of conditions on a huge table are not.
+const MOST_BYTES: usize = 16 << 20;
 
 thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
+/// One run of the planner. What was read in the run around it, if it runs within one, counts for that again afterwards.
+pub struct Planning(State);
+
+impl Planning {
+    /// A run begins.
+    pub fn begin() -> Self {
+        Self(STATE.take())
+    }
+}
+
+impl Drop for Planning {
+    fn drop(&mut self) {
+        STATE.set(std::mem::take(&mut self.0));
+    }
+}
+
 /// The ranges of a table of `blocks` blocks that an index does not rule out; None when it is damaged, or planning has read
 /// enough of indexes.
-pub fn probe(
-    planning: Planning,
-    index: Rel,
-    meta: &Meta,
-    mut clauses: Vec<Clause>,
-    blocks: u32,
-) -> Option<Rc<Pruned>> {
+pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<Clause>, blocks: u32) -> Option<Rc<Pruned>> {
     clauses.sort_by_key(|clause| clause.column);
     let oid = index.oid();
-    let (known, left) = STATE.with_borrow_mut(|state| {
-        if state.planning != planning {
-            *state = State { planning, ..State::default() };
-        }
+    let known = STATE.with_borrow(|state| {
         let is_same = |a: &&Answer| a.index == oid && a.blocks == blocks && a.clauses == clauses;
-        let known = state.answers.iter().find(is_same).map(|answer| answer.pruned.clone());
-        (known, settings::plan_probe_pages().saturating_sub(state.pages))
+        state.answers.iter().find(is_same).map(|answer| answer.pruned.clone())
     });
     if let Some(known) = known {
         return known;
     }
+    let left = pages_left();
     if left == 0 {
         return None;
     }
     // Nothing is borrowed here: the look-up may be cancelled.
-    let pruned = prune(index, meta.clone(), clauses.clone(), blocks, Budget { pages: Some(left) })
-        .ok()
-        .flatten()
-        .map(Rc::new);
+    let pruned = prune(index, meta.clone(), clauses.clone(), blocks, Budget { pages: Some(left) });
+    let pruned = pruned.ok().flatten().map(Rc::new);
     STATE.with_borrow_mut(|state| {
         state.pages += pruned.as_ref().map_or(1, |pruned| pruned.slices + 1);
-        state.answers.push(Answer { index: oid, clauses, blocks, pruned: pruned.clone() });
+        state.bytes += pruned.as_ref().map_or(0, |pruned| pruned.ranges.words().len() * 16);
+        if state.bytes <= MOST_BYTES {
+            state.answers.push(Answer { index: oid, clauses, blocks, pruned: pruned.clone() });
+        }
     });
     pruned
 }
 
 /// Index pages that this planner run may still read.
-pub fn pages_left(planning: Planning) -> u64 {
-    let spent = STATE.with_borrow(|state| if state.planning == planning { state.pages } else { 0 });
-    settings::plan_probe_pages().saturating_sub(spent)
+pub fn pages_left() -> u64 {
+    settings::plan_probe_pages().saturating_sub(STATE.with_borrow(|state| state.pages))
 }
 
 /// Drops the answers: the next table, or the next query, asks anew. What was read still counts.
 pub fn forget() {
-    STATE.with_borrow_mut(|state| state.answers.clear());
+    STATE.with_borrow_mut(|state| {
+        state.answers.clear();
+        state.bytes = 0;
+    });
 }

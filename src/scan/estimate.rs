@@ -26,6 +26,8 @@ use skip_core::{Condition, RangeSet};
 
 /// Keys that an array of unknown length is taken to have, as the server has it.
 const UNKNOWN_KEYS: f64 = 10.0;
+/// Part of the ranges from which on a condition is not worth asking about.
+const NEARLY_ALL: f64 = 0.9;
 /// Keys of one list that are asked about while planning, at most: a millisecond's work.
 const MOST_KEYS: usize = 256;
 /// Ranges of the widest segment: one page of bits.
@@ -115,6 +117,25 @@ pub fn estimate(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Estimate 
     }
 }
 
+/// Whether asking about a condition is worth it, when another will be asked about besides: not if it is known to let nearly
+/// everything through. An unknown key gets the benefit of the doubt.
+pub fn rules_out(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> bool {
+    let blocks = table.blocks();
+    let mut asked = open(table, condition);
+    let sizes = asked.iter().map(|a| a.meta.as_ref().map_or(UNREAD_PAGES_PER_RANGE, |m| m.pages_per_range));
+    let unit = unit(sizes);
+    let Some(parts) = condition.try_map(&mut |leaf| Some(part(table, leaf, &mut asked, blocks))) else {
+        return true;
+    };
+    if fraction(&parts, true) < NEARLY_ALL || parts.leaves().iter().any(|part| part.ask.is_none()) {
+        return true;
+    }
+    let known = parts.try_map(&mut |part| part.ask);
+    let answer = known.and_then(|known| survivors(table, &asked, &known, blocks, unit));
+    let count = f64::from(blocks.div_ceil(unit));
+    answer.is_none_or(|(set, _)| (set.count() as f64) < count * NEARLY_ALL)
+}
+
 fn open(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Vec<Asked> {
     let mut asked: Vec<Asked> = Vec::new();
     for leaf in condition.leaves() {
@@ -136,7 +157,7 @@ fn part(table: &Table<'_>, leaf: &Leaf<'_>, asked: &mut [Asked], blocks: u32) ->
         let Some(clause) = keys::clause(*index, meta, &key) else {
             return Part { ask: None, fraction: 1.0, slices: 1.0 };
         };
-        if let Some(part) = sampled(table, *index, meta, &clause, blocks) {
+        if let Some(part) = sampled(*index, meta, &clause, blocks) {
             return part;
         }
         of.clauses.push(clause);
@@ -152,13 +173,13 @@ fn part(table: &Table<'_>, leaf: &Leaf<'_>, asked: &mut [Asked], blocks: u32) ->
 }
 
 /// The estimate for a list of too many keys, from some of them; None when the list is short enough to be asked about.
-fn sampled(table: &Table<'_>, index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<Part> {
+fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<Part> {
     let Test::Keys(keys) = &clause.test else { return None };
     let probes = meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.hashes);
     let ranges = f64::from(meta.ranges_in(blocks));
     // Pages for one key: a slice for each probe in each segment, which has at most a page of ranges.
     let each = f64::from(probes) * (ranges / RANGES_A_PAGE).ceil();
-    let affordable = (probe::pages_left(table.planning()) as f64 / each) as usize / 2;
+    let affordable = (probe::pages_left() as f64 / each) as usize / 2;
     let most = affordable.clamp(1, MOST_KEYS);
     if keys.len() <= most {
         return None;
@@ -166,7 +187,7 @@ fn sampled(table: &Table<'_>, index: Rel, meta: &Meta, clause: &Clause, blocks: 
     // Hashes are sorted, so that every so-many-th is a random choice.
     let sample = (0..most).map(|i| keys[i * keys.len() / most]).collect();
     let clause = Clause { column: clause.column, test: Test::Keys(sample) };
-    let pruned = probe::probe(table.planning(), index, meta, vec![clause], blocks)?;
+    let pruned = probe::probe(index, meta, vec![clause], blocks)?;
     let survived = pruned.ranges.count() as f64 / ranges.max(1.0);
     let times = keys.len() as f64 / most as f64;
     let fraction = 1.0 - (1.0 - survived.min(1.0)).powf(times);
@@ -223,7 +244,7 @@ fn survivors(
         let clauses = leaves.iter().map(|leaf| of.clauses[leaf.clause].clone()).collect();
         let index = table.open_index(table.indexes()[of.number].oid());
         let meta = of.meta.as_ref().ok_or(())?;
-        let pruned = probe::probe(table.planning(), *index, meta, clauses, blocks).ok_or(())?;
+        let pruned = probe::probe(*index, meta, clauses, blocks).ok_or(())?;
         slices += pruned.slices + 3; // and meta, directory, delta
         let mut left = pruned.ranges.refined(u64::from(pruned.pages_per_range / unit), count);
         left.intersect_with(candidates);

@@ -21,17 +21,6 @@ pub struct Leaf<'a> {
     pub from: Expr<'a>,
 }
 
-/// What can be asked about some conditions that are all to hold, and for each of them whether it is part of that.
-pub fn all<'a>(
-    table: &Table<'a>,
-    order: &[usize],
-    exprs: &[Expr<'a>],
-) -> (Option<Condition<Leaf<'a>>>, Vec<bool>) {
-    let parts: Vec<_> = exprs.iter().map(|&expr| one(table, order, expr)).collect();
-    let served = parts.iter().map(Option::is_some).collect();
-    (Condition::all(parts.into_iter().flatten().collect()), served)
-}
-
 /// Whether anything can be asked about an expression.
 pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
     one(table, order, expr).is_some()

@@ -19,6 +19,7 @@ use crate::pg::custom::expr::Expr;
 use crate::pg::custom::table::Table;
 use crate::pg::custom::{self, KeySource, Planned};
 use crate::pg::scankey::Key;
+use crate::prune::probe;
 use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
 use skip_core::blocks::{ScanCounters, Survivors};
@@ -27,12 +28,18 @@ use skip_core::blocks::{ScanCounters, Survivors};
 struct SkipScan;
 
 impl custom::SkipScan for SkipScan {
+    type Planning = probe::Planning;
+
+    fn planning() -> probe::Planning {
+        probe::Planning::begin()
+    }
+
     fn add_paths(table: &Table<'_>) {
         paths::add::<Self>(table);
     }
 
-    fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>]) -> Planned<'a> {
-        paths::plan(table, conditions)
+    fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a> {
+        paths::plan(table, conditions, left_out)
     }
 
     fn survivors(

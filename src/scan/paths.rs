@@ -2,16 +2,17 @@
 //!
 //! The base path uses every condition of the query on the table that some skip index serves. Parameterised ones use the
 //! conditions that join it to other tables besides: one path for each set of tables that such a condition needs, and one
-//! for all of them. An index that the session forces is in the condition, or the query fails.
+//! for all of them. A condition that rules next to nothing out, while another does, is not asked about: it would only
+//! be read for. An index that the session forces is in the condition, or the query fails.
 
 use super::estimate::{self, Estimate};
 use super::matching::{self, Leaf};
 use super::survivors::{self, Test};
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::plan::NewPath;
-use crate::pg::custom::table::{Outer, Table};
+use crate::pg::custom::table::{Outer, Qual, Table};
 use crate::pg::custom::{KeySource, Planned, SkipScan};
-use crate::pg::{fail, settings};
+use crate::pg::{catalog, fail, settings};
 use crate::prune::probe;
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
@@ -21,32 +22,36 @@ use skip_core::Condition;
 /// is not planned for each of them.
 const MOST_OUTER: usize = 8;
 
+/// What is asked of the indexes, and which of the conditions that came from.
+struct Choice<'a> {
+    condition: Option<Condition<Leaf<'a>>>,
+    served: Vec<bool>,
+}
+
 /// Adds paths to a table.
 pub fn add<S: SkipScan>(table: &Table<'_>) {
-    let forced: Vec<Oid> = settings::forced_indexes()
-        .into_iter()
-        .filter(|&(_, of)| of == table.oid())
-        .map(|(index, _)| index)
-        .collect();
+    let forced = forced(table);
     if table.indexes().is_empty() && forced.is_empty() {
         return;
     }
     if settings::enable_scan() || !forced.is_empty() {
-        let quals: Vec<Expr<'_>> = table.quals().iter().map(|qual| qual.expr).collect();
-        let (condition, _) = conditions(table, &quals, &forced);
-        check_forced(table, condition.as_ref(), &forced);
-        if let Some(condition) = &condition {
-            if !forced.is_empty() {
-                table.drop_paths();
-            }
-            let lateral = table.lateral();
-            add_path::<S>(table, condition, (!lateral.is_empty()).then_some(lateral));
-        }
-        if forced.is_empty() {
+        let lateral = table.lateral();
+        let outer = (!lateral.is_empty()).then_some(lateral);
+        let has_path = add_path::<S>(table, &table.quals(), &forced, outer);
+        if forced.is_empty() && (has_path || !table.indexes().is_empty()) {
             add_parameterised::<S>(table);
         }
     }
     probe::forget();
+}
+
+/// The table's indexes that the session forces. The server's own queries for foreign keys are let alone.
+fn forced(table: &Table<'_>) -> Vec<Oid> {
+    let names = settings::forced_indexes();
+    if names.is_empty() || catalog::in_foreign_key_check() {
+        return Vec::new();
+    }
+    table.all_indexes().into_iter().filter(|&index| names.has(index)).collect()
 }
 
 /// The numbers of the table's indexes, those to be preferred first: forced ones, then those with most columns, so that
@@ -61,21 +66,32 @@ fn order(table: &Table<'_>, forced: &[Oid]) -> Vec<usize> {
     order
 }
 
-/// What can be asked about conditions, and which of them are part of that.
-fn conditions<'a>(
+/// What to ask about conditions. `is_worth_it` says whether one that could be asked about is.
+fn choose<'a>(
     table: &Table<'a>,
     exprs: &[Expr<'a>],
     forced: &[Oid],
-) -> (Option<Condition<Leaf<'a>>>, Vec<bool>) {
-    let (condition, served) = matching::all(table, &order(table, forced), exprs);
-    let mut parts: Vec<_> = condition.into_iter().collect();
+    is_worth_it: impl Fn(usize, &Condition<Leaf<'a>>) -> bool,
+) -> Choice<'a> {
+    let order = order(table, forced);
+    let mut parts: Vec<_> = exprs.iter().map(|&expr| matching::one(table, &order, expr)).collect();
+    if forced.is_empty() && parts.iter().flatten().count() > 1 {
+        let worth: Vec<bool> =
+            parts.iter().enumerate().map(|(i, p)| p.as_ref().is_some_and(|p| is_worth_it(i, p))).collect();
+        // If none is, what is asked does not matter.
+        if worth.contains(&true) {
+            parts.iter_mut().zip(worth).filter(|(_, worth)| !worth).for_each(|(part, _)| *part = None);
+        }
+    }
+    let served = parts.iter().map(Option::is_some).collect();
+    let mut parts: Vec<_> = parts.into_iter().flatten().collect();
     for (number, index) in table.indexes().iter().enumerate() {
         let is_used = parts.iter().any(|part| part.leaves().iter().any(|leaf| leaf.index == number));
         if forced.contains(&index.oid()) && !is_used {
-            parts.extend(matching::all(table, &[number], exprs).0);
+            parts.extend(exprs.iter().filter_map(|&expr| matching::one(table, &[number], expr)));
         }
     }
-    (Condition::all(parts), served)
+    Choice { condition: Condition::all(parts), served }
 }
 
 fn check_forced(table: &Table<'_>, condition: Option<&Condition<Leaf<'_>>>, forced: &[Oid]) {
@@ -113,20 +129,31 @@ fn add_parameterised<S: SkipScan>(table: &Table<'_>) {
     }
     for outer in outers.into_iter().rev().take(MOST_OUTER) {
         let outer = Table::union(&[outer, table.lateral()]);
-        if table.needs_itself(outer) {
-            continue;
-        }
-        let quals: Vec<Expr<'_>> = table.quals_with(outer).iter().map(|qual| qual.expr).collect();
-        if let (Some(condition), _) = matching::all(table, &order, &quals) {
-            add_path::<S>(table, &condition, Some(outer));
+        if !table.needs_itself(outer) {
+            add_path::<S>(table, &table.quals_with(outer), &[], Some(outer));
         }
     }
 }
 
-fn add_path<S: SkipScan>(table: &Table<'_>, condition: &Condition<Leaf<'_>>, outer: Option<Outer>) {
+/// Adds the paths that enforce these conditions; false if no index can be asked about any.
+fn add_path<S: SkipScan>(
+    table: &Table<'_>,
+    quals: &[Qual<'_>],
+    forced: &[Oid],
+    outer: Option<Outer>,
+) -> bool {
+    let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
+    let choice = choose(table, &exprs, forced, |_, part| estimate::rules_out(table, part));
+    check_forced(table, choice.condition.as_ref(), forced);
+    let Some(condition) = &choice.condition else { return false };
+    if !forced.is_empty() {
+        table.drop_paths();
+    }
     let estimate = estimate::estimate(table, condition);
     let cost = estimate::cost(table, &estimate, outer);
     let Estimate { expected, heap_blocks, .. } = estimate;
+    let left_out: Vec<Qual<'_>> =
+        quals.iter().zip(&choice.served).filter(|(_, served)| !**served).map(|(&qual, _)| qual).collect();
     let path = |workers, shared| NewPath {
         outer,
         startup: cost.startup,
@@ -134,18 +161,20 @@ fn add_path<S: SkipScan>(table: &Table<'_>, condition: &Condition<Leaf<'_>>, out
         shared,
         workers,
         expected,
+        left_out: &left_out,
     };
     table.add::<S>(&path(0, 0.0));
     let workers = if outer.is_none() { table.workers(heap_blocks) } else { 0 };
     if workers > 0 {
         table.add::<S>(&path(workers, cost.shared));
     }
+    true
 }
 
-/// What a plan with these conditions keeps for the executor.
-pub fn plan<'a>(table: &Table<'a>, exprs: &[Expr<'a>]) -> Planned<'a> {
-    let forced: Vec<Oid> = settings::forced_indexes().into_iter().map(|(index, _)| index).collect();
-    let (condition, served) = conditions(table, exprs, &forced);
+/// What a plan with these conditions keeps for the executor. `left_out` says which of them the path does not ask about.
+pub fn plan<'a>(table: &Table<'a>, exprs: &[Expr<'a>], left_out: &[bool]) -> Planned<'a> {
+    let is_worth_it = |i: usize, _: &_| !left_out.get(i).copied().unwrap_or(false);
+    let Choice { condition, served } = choose(table, exprs, &forced(table), is_worth_it);
     let mut planned = Planned { served, ..Default::default() };
     let Some(condition) = condition else { return planned };
     let tests = condition.try_map(&mut |leaf| {

@@ -65,14 +65,18 @@ pub fn survivors(
     indexes: &[Rel],
     key: &mut dyn FnMut(KeySource) -> Key,
 ) -> Survivors {
-    let pages = page::pages_read();
+    let mut pages = page::pages_read();
     let open = |&index: &Rel| Asked { index, meta: or_raise(index, Meta::read(index)), clauses: Vec::new() };
     let mut asked: Vec<Asked> = indexes.iter().map(open).collect();
     let condition = decode(code).and_then(|condition| {
         condition.try_map(&mut |test| {
             // An index that the plan does not have rules nothing out.
             let of = asked.get_mut(test.index)?;
-            let clause = keys::clause(of.index, &of.meta, &key(test.source))?;
+            // What a key's evaluation reads, of this index or another, is its own.
+            let before = page::pages_read();
+            let key = key(test.source);
+            pages += page::pages_read() - before;
+            let clause = keys::clause(of.index, &of.meta, &key)?;
             of.clauses.push(clause);
             Some(Ask { index: test.index, clause: of.clauses.len() - 1 })
         })

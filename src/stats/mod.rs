@@ -45,11 +45,8 @@ pub fn register() {
 }
 
 /// Makes ready for [`add`]; called where a scan starts. May allocate, take a subtransaction and look into catalogs the
-/// first time; cheap then. In parallel mode, where there are no subtransactions, the first time is put off.
+/// first time; cheap then.
 pub fn attach() {
-    if COUNTERS.get().is_none() && catalog::in_parallel_mode() {
-        return;
-    }
     let counters = COUNTERS.get_or_init(|| {
         let server = shared::words::<WORDS>(NAME).and_then(Table::open);
         let server = server.map(|table| Counters { table, scope: "server" });
@@ -63,7 +60,8 @@ pub fn attach() {
 }
 
 /// Adds to an index's counters. Never raises an error; without [`attach`] before, and when all places are taken, nothing
-/// is counted. In a parallel worker it is the leader that counts: a worker's session ends with the query.
+/// is counted. Of a scan that parallel processes share, the leader counts; of one that a worker runs by itself, the worker, which is
+/// lost where counters are of the session.
 pub fn add(index: pg_sys::Oid, counts: &Counts) {
     if let Some(Some(Counters { table, .. })) = COUNTERS.get() {
         table.add(Key { database: catalog::current_database().to_u32(), index: index.to_u32() }, counts);

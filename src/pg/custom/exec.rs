@@ -27,6 +27,34 @@ pub(super) struct Node {
     run: *mut Run,
 }
 
+/// Blocks that the feed of pages has a pointer to as well: nobody keeps a reference over a call that may read pages.
+struct SharedBlocks(*mut Blocks);
+
+impl SharedBlocks {
+    fn new(blocks: Blocks) -> Self {
+        Self(Box::into_raw(Box::new(blocks)))
+    }
+
+    /// For one call.
+    #[inline]
+    fn get(&mut self) -> &mut Blocks {
+        // SAFETY: made in new(), freed in drop(); the feed uses it only while a page is asked for.
+        unsafe { &mut *self.0 }
+    }
+
+    fn counters(&self) -> ScanCounters {
+        // SAFETY: as in get().
+        unsafe { (*self.0).counters }
+    }
+}
+
+impl Drop for SharedBlocks {
+    fn drop(&mut self) {
+        // SAFETY: made in new(), freed once. The feed has ended before, or is not used any more: the query failed.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
 /// Our part of the node, dropped with the query's memory.
 pub(super) struct Run {
     pub(super) private: Private,
@@ -35,11 +63,13 @@ pub(super) struct Run {
     served: *mut pg_sys::ExprState,
     /// The key expressions.
     keys: Vec<*mut pg_sys::ExprState>,
-    /// What is being read, from the first row on. In a box of its own: the feed of pages has a pointer to it.
-    blocks: Option<Box<Blocks>>,
+    /// What is being read, from the first row on.
+    blocks: Option<SharedBlocks>,
     pages: Option<Pages>,
     /// Keys have changed: the indexes must be asked again.
     is_stale: bool,
+    /// The shared state is gone: there are no more rows until the next execution. To go on alone would repeat rows.
+    is_over: bool,
     shared: Option<&'static Shared>,
     is_worker: bool,
     /// What executions before this one have counted.
@@ -51,7 +81,7 @@ impl Run {
     pub(super) fn counters(&self) -> ScanCounters {
         let mut counters = self.before;
         if let Some(blocks) = &self.blocks {
-            counters.add(&blocks.counters);
+            counters.add(&blocks.counters());
         }
         counters
     }
@@ -114,6 +144,7 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
             blocks: None,
             pages: None,
             is_stale: true,
+            is_over: false,
             shared: None,
             is_worker: false,
             before: ScanCounters::default(),
@@ -173,10 +204,10 @@ unsafe fn start<S: SkipScan>(node: *mut pg_sys::CustomScanState, run: &mut Run) 
         if run.shared.is_none() {
             run.indexes.iter().for_each(|&index| compat::count_index_scan(index));
         }
-        let mut blocks = Box::new(blocks);
+        let mut blocks = SharedBlocks::new(blocks);
         // Nothing to read is the common case, and not worth setting up a scan for.
-        if !blocks.is_nothing() {
-            run.pages = Some(Pages::begin(heap, (*estate).es_snapshot, &raw mut *blocks));
+        if !blocks.get().is_nothing() {
+            run.pages = Some(Pages::begin(heap, (*estate).es_snapshot, blocks.0));
         }
         run.blocks = Some(blocks);
         run.is_stale = false;
@@ -196,8 +227,8 @@ fn stop(run: &mut Run) {
         pages.end();
     }
     if let Some(mut blocks) = run.blocks.take() {
-        blocks.leave();
-        run.before.add(&blocks.counters);
+        blocks.get().leave();
+        run.before.add(&blocks.get().counters);
     }
 }
 
@@ -219,7 +250,7 @@ unsafe extern "C-unwind" fn next_row<S: SkipScan>(
     unsafe {
         let node = scan.cast::<pg_sys::CustomScanState>();
         let slot = (*scan).ss_ScanTupleSlot;
-        let Some(run) = run_of(node) else { return pg_sys::ExecClearTuple(slot) };
+        let Some(run) = run_of(node).filter(|run| !run.is_over) else { return pg_sys::ExecClearTuple(slot) };
         start::<S>(node, run);
         let context = (*scan).ps.ps_ExprContext;
         (*context).ecxt_scantuple = slot;
@@ -227,23 +258,23 @@ unsafe extern "C-unwind" fn next_row<S: SkipScan>(
             return pg_sys::ExecClearTuple(slot);
         };
         let Some(pages) = pages else {
-            while blocks.next_block().is_some() {} // nothing survived: counts what was skipped
+            while blocks.get().next_block().is_some() {} // nothing survived: counts what was skipped
             return pg_sys::ExecClearTuple(slot);
         };
         loop {
             while pages.next_row(slot) {
                 if satisfies(*served, context) {
-                    blocks.found_row();
+                    blocks.get().found_row();
                     return slot;
                 }
-                blocks.counters.removed_rows += 1;
+                blocks.get().counters.removed_rows += 1;
             }
             // The slot's pin goes before the page's.
             pg_sys::ExecClearTuple(slot);
             match pages.next_page() {
-                Some(block) => blocks.entered(block),
+                Some(block) => blocks.get().entered(block),
                 None => {
-                    blocks.finish_range();
+                    blocks.get().finish_range();
                     return slot;
                 }
             }
@@ -295,10 +326,11 @@ pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState
         if let Some(run) = run_of(node) {
             pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
             run.is_stale |= has_new_keys;
+            run.is_over = false;
             if !run.is_stale
                 && let Some(blocks) = &mut run.blocks
             {
-                blocks.restart();
+                blocks.get().restart();
                 if let Some(pages) = &mut run.pages {
                     pages.restart();
                 }

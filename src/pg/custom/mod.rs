@@ -26,10 +26,15 @@ use table::Table;
 
 /// What a Skip Scan does, in safe terms.
 pub trait SkipScan: 'static {
+    /// What lasts for one run of the planner; dropped at its end, however it ends.
+    type Planning;
+    /// A run of the planner begins.
+    fn planning() -> Self::Planning;
     /// Adds paths to a table that is being planned.
     fn add_paths(table: &Table<'_>);
-    /// Says which of a plan's conditions the indexes serve, and what has to be kept for the executor.
-    fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>]) -> Planned<'a>;
+    /// Says which of a plan's conditions the indexes serve, and what has to be kept for the executor. `left_out` says of
+    /// each condition whether the path was made not to ask about it.
+    fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
     /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`SkipScan::plan`] said;
     /// `key` evaluates its key expressions by number.
     fn survivors(

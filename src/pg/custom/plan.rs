@@ -1,6 +1,7 @@
 //! Hooks into the planner: paths are added to a table, and the chosen one becomes a plan.
 //!
-//! A path carries nothing but what it is expected to read, for EXPLAIN. The plan's keys are found again in the conditions
+//! A path carries what it is expected to read, for EXPLAIN, and which conditions it does not ask indexes about (in
+//! custom_private: a list of integers, then these conditions). The plan's keys are found again in the conditions
 //! that the planner hands over when it makes the plan: these are translated to child tables, if need be. The plan never
 //! carries an answer of the index.
 //!
@@ -8,7 +9,7 @@
 //! server adjusts both as it does those of its own nodes. custom_private: see [`super::Planned`].
 
 use super::expr::{Expr, list};
-use super::table::{Outer, Table};
+use super::table::{Outer, Qual, Table};
 use super::{Planned, SkipScan, encode_private};
 use crate::pg::settings;
 use pgrx::pg_sys;
@@ -29,6 +30,7 @@ fn ours() -> usize {
 
 static PREVIOUS_PATHS: OnceLock<pg_sys::set_rel_pathlist_hook_type> = OnceLock::new();
 static PREVIOUS_INFO: OnceLock<pg_sys::get_relation_info_hook_type> = OnceLock::new();
+static PREVIOUS_PLANNER: OnceLock<pg_sys::planner_hook_type> = OnceLock::new();
 
 /// Puts the hooks in front of those that are there.
 pub(super) fn install<S: SkipScan>() {
@@ -44,6 +46,32 @@ pub(super) fn install<S: SkipScan>() {
             pg_sys::get_relation_info_hook = Some(get_relation_info);
             previous
         });
+        PREVIOUS_PLANNER.get_or_init(|| {
+            let previous = pg_sys::planner_hook;
+            pg_sys::planner_hook = Some(planner::<S>);
+            previous
+        });
+    }
+}
+
+/// One run of the planner, which may run within another: functions are evaluated while a query is planned. The run in
+/// which the library is loaded does not come by here.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn planner<S: SkipScan>(
+    query: *mut pg_sys::Query,
+    text: *const std::ffi::c_char,
+    options: std::ffi::c_int,
+    params: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    let _run = S::planning();
+    // SAFETY: what PostgreSQL hands over.
+    unsafe {
+        match PREVIOUS_PLANNER.get() {
+            Some(Some(previous)) => {
+                pg_sys::ffi::pg_guard_ffi_boundary(|| previous(query, text, options, params))
+            }
+            _ => pg_sys::standard_planner(query, text, options, params),
+        }
     }
 }
 
@@ -85,14 +113,14 @@ unsafe extern "C-unwind" fn get_relation_info(
             return;
         }
         let ignored = settings::ignored_indexes();
-        for info in skip.filter(|&info| ignored.contains(&(*info).indexoid)).collect::<Vec<_>>() {
+        for info in skip.filter(|&info| ignored.has((*info).indexoid)).collect::<Vec<_>>() {
             (*rel).indexlist = pg_sys::list_delete_ptr((*rel).indexlist, info.cast());
         }
     }
 }
 
 /// A path to add.
-pub struct NewPath {
+pub struct NewPath<'a> {
     /// Tables whose values the keys need.
     pub outer: Option<Outer>,
     pub startup: f64,
@@ -102,6 +130,8 @@ pub struct NewPath {
     /// Workers beside the leader; 0 for a path of one process.
     pub workers: i32,
     pub expected: Expected,
+    /// Conditions that indexes could be asked about and will not be, and those that they cannot.
+    pub left_out: &'a [Qual<'a>],
 }
 
 /// What a scan is expected to read, for EXPLAIN.
@@ -184,7 +214,7 @@ impl Table<'_> {
     }
 
     /// Adds a path; the planner keeps it if it is any good.
-    pub fn add<S: SkipScan>(&self, new: &NewPath) {
+    pub fn add<S: SkipScan>(&self, new: &NewPath<'_>) {
         // SAFETY: a palloc'd node, zeroed but for its tag, filled as create_seqscan_path does; not touched after it was
         // handed over, because add_path may free it.
         unsafe {
@@ -207,7 +237,12 @@ impl Table<'_> {
             base.total_cost =
                 new.total - new.shared + new.shared / divisor + target.startup + target.per_tuple * base.rows;
             (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
-            (*path).custom_private = super::encode_expected(&new.expected);
+            let expected = super::encode_expected(&new.expected);
+            let mut private = pg_sys::lappend(std::ptr::null_mut(), expected.cast());
+            for qual in new.left_out {
+                private = pg_sys::lappend(private, qual.raw().cast());
+            }
+            (*path).custom_private = private;
             (*path).methods = super::path_methods::<S>();
             if new.workers > 0 {
                 pg_sys::add_partial_path(self.rel, path.cast());
@@ -242,7 +277,12 @@ pub(super) unsafe extern "C-unwind" fn plan<S: SkipScan>(
         let table = Table::of_path(root, rel, ours());
         let quals = table.as_ref().map(|table| table.usable(clauses)).unwrap_or_default();
         let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
-        let planned = table.as_ref().map(|table| S::plan(table, &exprs)).unwrap_or_default();
+        // Conditions that were translated to a child table in between are not found among these, and asked about.
+        let mut private = list::<pg_sys::Node>((*path).custom_private);
+        let expected = private.next().map_or(std::ptr::null_mut(), |node| node.cast());
+        let left_out: Vec<*mut pg_sys::Node> = private.collect();
+        let left_out: Vec<bool> = quals.iter().map(|qual| left_out.contains(&qual.raw().cast())).collect();
+        let planned = table.as_ref().map(|table| S::plan(table, &exprs, &left_out)).unwrap_or_default();
         let served: Vec<_> =
             quals.iter().zip(&planned.served).filter(|(_, served)| **served).map(|(q, _)| q.raw()).collect();
         let mut others: *mut pg_sys::List = std::ptr::null_mut();
@@ -257,7 +297,7 @@ pub(super) unsafe extern "C-unwind" fn plan<S: SkipScan>(
         (*scan).scan.scanrelid = (*rel).relid;
         (*scan).flags = (*path).flags;
         (*scan).custom_exprs = expressions(&served, &planned);
-        (*scan).custom_private = encode_private((*path).custom_private, served.len(), &planned);
+        (*scan).custom_private = encode_private(expected, served.len(), &planned);
         (*scan).methods = super::scan_methods::<S>();
         scan.cast()
     }

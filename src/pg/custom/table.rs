@@ -169,19 +169,20 @@ impl<'a> Table<'a> {
         unsafe { &*self.rel }
     }
 
-    pub fn oid(&self) -> pg_sys::Oid {
-        self.oid
-    }
-
-    /// What tells one planner run from another: an address and the start of the statement.
-    pub fn planning(&self) -> (usize, i64) {
-        // SAFETY: valid by new()'s promise.
-        unsafe { ((*self.root).glob as usize, pg_sys::GetCurrentStatementStartTimestamp()) }
-    }
-
     /// The table's skip indexes.
     pub fn indexes(&self) -> &[Index] {
         &self.indexes
+    }
+
+    /// All indexes of the table, of any kind, usable or not.
+    pub fn all_indexes(&self) -> Vec<pg_sys::Oid> {
+        let table = OpenRel::table(self.oid, lock::Mode::None);
+        // SAFETY: an open table; a list of OIDs.
+        unsafe {
+            let list = pg_sys::RelationGetIndexList(table.raw());
+            let count = if list.is_null() { 0 } else { (*list).length };
+            (0..count).map(|i| (*(*list).elements.add(i as usize)).oid_value).collect()
+        }
     }
 
     /// The index's name, for messages.

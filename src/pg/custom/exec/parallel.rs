@@ -31,6 +31,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize(
         let shared = memory.cast::<Shared>();
         shared.write(Shared::new(Rel::from_raw((*node).ss.ss_currentRelation).blocks()));
         stop(run);
+        (run.is_stale, run.is_over) = (true, false);
         run.shared = Some(&*shared);
         count_shared(run);
     }
@@ -48,6 +49,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn reinitialize(
         && let Some(shared) = run.shared
     {
         shared.restart();
+        run.is_over = false;
         count_shared(run);
     }
 }
@@ -75,10 +77,10 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn shutdown(node: *mut pg_sys
     let Some(run) = (unsafe { run_of(node) }) else { return };
     let Some(shared) = run.shared.take() else { return };
     match &mut run.blocks {
-        Some(blocks) => blocks.detach(),
+        Some(blocks) => blocks.get().detach(),
         // This process had no part in it: the leader may have been busy with its workers' rows.
         None if !run.is_worker => shared.add_to(&mut run.before),
         None => {}
     }
-    run.is_stale = true;
+    (run.is_stale, run.is_over) = (true, true);
 }
