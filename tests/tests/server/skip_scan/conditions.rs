@@ -216,22 +216,15 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// A key, or many, that is known only when the query runs.
+    /// A key, or many, that is known only when the query runs; the subquery itself can be served.
     fn subquery(&mut self, column: Column) -> Condition {
-        let (name, id) = (column.name(), self.rng.u32(..1500));
+        let (name, key) = (column.name(), self.rng.u32(..220));
         let left = format!("{}.{name}", self.alias);
-        Condition::sure(
-            match self.rng.u32(..3) {
-                0 => format!(
-                    "{left} = (SELECT q.{name} FROM whole q WHERE q.id >= {id} ORDER BY q.id LIMIT 1)"
-                ),
-                1 => format!(
-                    "{left} = ANY (ARRAY(SELECT q.{name} FROM hashed q WHERE q.id % 200 = {id} % 200))"
-                ),
-                _ => format!("{left} = (SELECT min(q.{name}) FROM listed q WHERE q.id > 99999 LIMIT 1)"),
-            }
-            .replace("min(q.u)", "min(q.u::text)::uuid"),
-        )
+        Condition::sure(match self.rng.u32(..3) {
+            0 => format!("{left} = (SELECT q.{name} FROM whole q WHERE q.k = {key} ORDER BY q.id LIMIT 1)"),
+            1 => format!("{left} = ANY (ARRAY(SELECT q.{name} FROM hashed q WHERE q.k = {key}))"),
+            _ => format!("{left} = (SELECT q.{name} FROM listed q WHERE q.k = 99999)"), // no row: NULL
+        })
     }
 
     fn matched_array(&mut self, column: Column) -> Condition {

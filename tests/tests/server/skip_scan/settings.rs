@@ -91,12 +91,15 @@ fn plan_probe_pages(database: &Database) {
         assert!(skips(&plan) && plan.contains("(average)"), "{plan}");
         session.plan("SELECT id FROM t WHERE everywhere = 3");
     }
-    let after = touched(&mut session);
-    assert_eq!(after, before, "planning must not read the index");
+    // Each kind of path looks at the meta page, which says how large the ranges are, but asks nothing.
+    let read = touched(&mut session) - before;
+    assert!(read <= 3.0 * 10.0, "{read} pages were read by ten plans that must not ask the index");
     assert_eq!(skip_scan(&mut session, "", FIND).text("Ranges Expected Exactly"), "false");
-    session.run("SET enable_bitmapscan = on; SET pg_skip.enable_scan = off");
+    session.run("SET pg_skip.enable_scan = off");
+    let before = touched(&mut session);
     session.plan(FIND);
-    assert_eq!(touched(&mut session), before, "nor for the bitmap path");
+    let read = touched(&mut session) - before;
+    assert!(read <= 2.0, "{read} pages were read for the bitmap path");
     assert_eq!(session.one(FIND), "77");
     // Too few for a long list: an average is taken for it, and the answer is the same.
     session.run("RESET pg_skip.enable_scan; SET pg_skip.plan_probe_pages = 3");
@@ -164,14 +167,19 @@ fn force_indexes(database: &Database) {
         ("PUBLIC.T_SKIP", true),
         (" t_stretch , t_skip ", true),
         ("\"t_skip\"", true),
-        ("\"T_SKIP\"", false),
         ("\"Other, one\".\"Index, two\"", false),
-        ("\"Other, one\".t_skip", false),
         ("", false),
     ] {
         session.run(&format!("SET pg_skip.force_indexes = '{names}'"));
         let outcome = session.try_rows("SELECT count(*) FROM t WHERE id = 7");
         assert_eq!(outcome.is_err(), error, "{names}: {outcome:?}");
+    }
+    // A name of no index is a mistake that would go unnoticed.
+    for names in ["\"T_SKIP\"", "\"Other, one\".t_skip", "t_skip, nothing"] {
+        session.run(&format!("SET pg_skip.force_indexes = '{names}'"));
+        let error = session.error("SELECT id FROM t WHERE everywhere = 3");
+        assert_eq!(error.code().code(), "42704", "{names}: {error:?}");
+        assert!(error.detail().is_some_and(|detail| detail.contains("pg_skip.force_indexes")), "{error:?}");
     }
     session.run("SET pg_skip.force_indexes = '\"Other, one\".\"Index, two\"'");
     assert!(skips(&session.plan("SELECT id FROM \"Other, one\".x WHERE k = 7")));
@@ -188,7 +196,7 @@ fn ignore_indexes(database: &Database) {
     let mut session = table(database);
     session.run("SET enable_seqscan = off; SET enable_bitmapscan = on");
     let both = "SELECT id FROM t WHERE u = md5('20077')::uuid AND stretch = 20";
-    for names in ["t_skip", "public.t_skip", "\"t_skip\"", "nothing, t_skip", "t_skip,o_skip"] {
+    for names in ["t_skip", "public.t_skip", "\"t_skip\"", "t_skip,o_skip", " o_skip , t_skip "] {
         session.run(&format!("SET pg_skip.ignore_indexes = '{names}'"));
         let plan = session.plan(FIND);
         assert!(!plan.contains("t_skip") && reads_all(&plan), "{names}:\n{plan}");
@@ -201,9 +209,13 @@ fn ignore_indexes(database: &Database) {
         assert_eq!(session.one(both), "20077");
     }
     assert!(!session.plan("SELECT id FROM o WHERE u = md5('7')::uuid").contains("o_skip"));
-    for names in ["o_skip", "T_skipp", "\"T_SKIP\"", ""] {
+    for names in ["o_skip", ""] {
         session.run(&format!("SET pg_skip.ignore_indexes = '{names}'"));
         assert!(skips(&session.plan(FIND)), "{names}");
+    }
+    for names in ["T_skipp", "\"T_SKIP\"", "nothing, t_skip", "no_such.t_skip"] {
+        session.run(&format!("SET pg_skip.ignore_indexes = '{names}'"));
+        assert_eq!(session.error(FIND).code().code(), "42704", "{names}");
     }
     // Rows written meanwhile are in the index all the same.
     session.run("SET pg_skip.ignore_indexes = 't_skip'; INSERT INTO t (id, u) VALUES (-1, md5('new')::uuid)");
