@@ -1,17 +1,16 @@
-//! The oracle: what an index scan finds must be what a plain scan finds.
+//! The oracle: what an index finds, by a Skip Scan and by a bitmap scan, must be what a plain scan finds.
 //!
 //! The plain scan's predicate is wrapped in `(…) IS TRUE`, which no index can serve and no rewriting undoes, and all
-//! index scans are switched off for it besides: the two answers share nothing but the table.
-use crate::session::{Row, Session, describe};
-use postgres::SimpleQueryMessage;
+//! index scans are switched off for it besides: the answers share nothing but the table.
+use crate::session::{Session, describe, lines};
 
-const WITH_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = on; SET enable_indexscan = off;
-    SET enable_indexonlyscan = off";
-const WITHOUT_INDEX: &str =
-    "SET enable_seqscan = on; SET enable_bitmapscan = off; SET enable_indexscan = off;
-    SET enable_indexonlyscan = off";
+const BY_SKIP_SCAN: &str =
+    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = off;
+    SET enable_indexonlyscan = off; SET pg_skip.enable_scan = on";
+const BY_BITMAP: &str = "SET enable_bitmapscan = on; SET pg_skip.enable_scan = off";
+const WITHOUT_INDEX: &str = "SET enable_seqscan = on; SET enable_bitmapscan = off";
 const RESET: &str = "RESET enable_seqscan; RESET enable_bitmapscan; RESET enable_indexscan;
-    RESET enable_indexonlyscan; RESET plan_cache_mode";
+    RESET enable_indexonlyscan; RESET pg_skip.enable_scan; RESET plan_cache_mode";
 
 /// How the predicate reaches the planner.
 #[derive(Clone, Debug)]
@@ -23,7 +22,7 @@ pub enum Form {
     Prepared(Vec<String>, Vec<String>, &'static str),
 }
 
-/// One question asked both ways.
+/// One question asked with the index and without.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The condition, over the columns of the table.
@@ -46,7 +45,7 @@ impl Question {
     }
 }
 
-/// Asks both ways about the rows of `table`, told apart by its column `id`: what differs, or None if all is well.
+/// Asks with the index and without about the rows of `table`, told apart by its column `id`: what differs, or None if all is well.
 pub fn difference(session: &mut Session, table: &str, question: &Question) -> Option<String> {
     // Long values make long messages; their beginning says enough, as the case can be played again.
     put(session, table, question).map(|problem| problem.chars().take(6000).collect())
@@ -65,32 +64,40 @@ fn put(session: &mut Session, table: &str, question: &Question) -> Option<String
             )
         }
     };
-    let literal = substituted(question);
-    let sql = format!("{WITH_INDEX}; {with}; {WITHOUT_INDEX}; {select} ({literal}) IS TRUE; {RESET}");
-    let results = match batches(session, &sql) {
+    let literal = match &question.form {
+        Form::Plain => predicate.clone(),
+        Form::Prepared(_, values, _) => substituted(predicate, values),
+    };
+    let sql = format!(
+        "{BY_SKIP_SCAN}; {with}; {BY_BITMAP}; {with}; {WITHOUT_INDEX}; {select} ({literal}) IS TRUE; {RESET}"
+    );
+    let results = match session.try_batches(&sql) {
         Ok(results) => results,
         Err(error) => return Some(format!("{}\nquestion: {question:?}", describe(&error))),
     };
-    let [plan, indexed, plain] = &results[..] else {
+    let [skip_plan, skip, bitmap_plan, bitmap, plain] = &results[..] else {
         return Some(format!("{} results of {sql}", results.len()));
     };
-    if indexed != plain {
-        return Some(format!(
-            "{table}: the index gives {}\na plain scan   {}\nquestion: {question:?}\nplan: {}",
-            text(indexed),
-            text(plain),
-            text(plan)
-        ));
+    for (plan, indexed) in [(skip_plan, skip), (bitmap_plan, bitmap)] {
+        if indexed != plain {
+            return Some(format!(
+                "{table}: the index gives {}\na plain scan   {}\nquestion: {question:?}\nplan: {}",
+                lines(indexed),
+                lines(plain),
+                lines(plan)
+            ));
+        }
     }
-    let unused = question.index.as_ref().filter(|index| !text(plan).contains(index.as_str()))?;
+    let index = question.index.as_ref()?;
+    let without = [skip_plan, bitmap_plan].into_iter().find(|plan| !lines(plan).contains(index.as_str()))?;
     // PostgreSQL itself keeps a new index from transactions older than a broken HOT chain that it met.
     let young =
-        session.one(&format!("SELECT indcheckxmin FROM pg_index WHERE indexrelid = '{unused}'::regclass"));
-    let problem = || format!("{unused} is not used\nquestion: {question:?}\nplan: {}", text(plan));
+        session.one(&format!("SELECT indcheckxmin FROM pg_index WHERE indexrelid = '{index}'::regclass"));
+    let problem = || format!("{index} is not used\nquestion: {question:?}\nplan: {}", lines(without));
     (young == "f").then(problem)
 }
 
-/// Asks both ways and fails if the answers differ or the index was not used where it must be.
+/// Asks with the index and without, and fails if the answers differ or the index was not used where it must be.
 #[track_caller]
 pub fn same(session: &mut Session, table: &str, question: &Question) {
     if let Some(problem) = difference(session, table, question) {
@@ -105,33 +112,11 @@ pub fn sound(session: &mut Session, index: &str) {
     assert!(problems.is_empty(), "skip_index_verify('{index}') reports {problems:?}");
 }
 
-/// The predicate with its parameters replaced by their constants.
-fn substituted(question: &Question) -> String {
-    let mut text = question.predicate.clone();
-    if let Form::Prepared(_, values, _) = &question.form {
-        for (number, value) in values.iter().enumerate().rev() {
-            text = text.replace(&format!("${}", number + 1), value);
-        }
+/// A statement with its parameters `$1`, … replaced by their constants.
+pub fn substituted(statement: &str, values: &[String]) -> String {
+    let mut text = statement.to_owned();
+    for (number, value) in values.iter().enumerate().rev() {
+        text = text.replace(&format!("${}", number + 1), value);
     }
     text
-}
-
-/// The rows of each statement that returns rows.
-fn batches(session: &mut Session, sql: &str) -> Result<Vec<Vec<Row>>, postgres::Error> {
-    let mut all: Vec<Vec<Row>> = Vec::new();
-    for message in session.0.simple_query(sql)? {
-        match message {
-            SimpleQueryMessage::RowDescription(_) => all.push(Vec::new()),
-            SimpleQueryMessage::Row(row) => {
-                let row = (0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect();
-                all.last_mut().expect("rows come after their description").push(row);
-            }
-            _ => {}
-        }
-    }
-    Ok(all)
-}
-
-fn text(rows: &[Row]) -> String {
-    rows.iter().flatten().flatten().map(String::as_str).collect::<Vec<_>>().join("\n")
 }

@@ -6,7 +6,9 @@
 //! extension installed. `PG_SKIP_SEED` and `PG_SKIP_CASES` choose and scale the random cases.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod both_ways;
 pub mod compare;
+pub mod explain;
 pub mod server;
 pub mod session;
 pub mod values;

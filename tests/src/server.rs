@@ -327,14 +327,15 @@ impl Server {
         fs::metadata(self.log_path()).map_or(0, |data| data.len() as usize)
     }
 
-    /// Lines of the log, from a place on, that tell of a crash.
+    /// Lines of the log, from a place on, that tell of a crash, or of what a statement did not give back.
     pub fn trouble(&self, from: usize) -> Vec<String> {
         let log = fs::read(self.log_path()).unwrap_or_default();
         let log = String::from_utf8_lossy(log.get(from..).unwrap_or_default()).into_owned();
         // Signal 9 is what tests themselves send.
         let bad = |line: &&str| {
             let killed = line.contains("terminated by signal") && !line.contains("signal 9");
-            killed || ["TRAP:", "PANIC:", "inconsistent page found"].iter().any(|word| line.contains(word))
+            let left = LEFT.iter().any(|word| line.contains("WARNING:") && line.contains(word));
+            killed || left || CRASHED.iter().any(|word| line.contains(word))
         };
         log.lines().filter(bad).map(str::to_owned).collect()
     }
@@ -358,6 +359,13 @@ impl Drop for Server {
         self.slot.clean();
     }
 }
+
+/// What the log says of a crash, or of a standby's page that is not the primary's.
+const CRASHED: [&str; 3] = ["TRAP:", "PANIC:", "inconsistent page found"];
+
+/// What PostgreSQL warns of when a statement or a transaction has left something open.
+const LEFT: [&str; 5] =
+    [" leak:", "resource was not closed", "don't own", "problem in alloc set", "still referenced"];
 
 fn recovering(error: &postgres::Error) -> bool {
     error.code() == Some(&SqlState::CANNOT_CONNECT_NOW)

@@ -25,14 +25,23 @@ impl Session {
 
     /// The rows of a query, or its error.
     pub fn try_rows(&mut self, sql: &str) -> Result<Vec<Row>, postgres::Error> {
-        let messages = self.0.simple_query(sql)?;
-        let rows = messages.iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => {
-                Some((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect())
+        Ok(self.try_batches(sql)?.concat())
+    }
+
+    /// The rows of each statement of several that returns rows, or the error of the first that fails.
+    pub fn try_batches(&mut self, sql: &str) -> Result<Vec<Vec<Row>>, postgres::Error> {
+        let mut all: Vec<Vec<Row>> = Vec::new();
+        for message in self.0.simple_query(sql)? {
+            match message {
+                SimpleQueryMessage::RowDescription(_) => all.push(Vec::new()),
+                SimpleQueryMessage::Row(row) => {
+                    let row = (0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect();
+                    all.last_mut().expect("rows come after their description").push(row);
+                }
+                _ => {}
             }
-            _ => None,
-        });
-        Ok(rows.collect())
+        }
+        Ok(all)
     }
 
     /// The first column of a query; NULL is `"NULL"`.
@@ -100,4 +109,9 @@ pub fn describe(error: &postgres::Error) -> String {
 fn fail(sql: &str, error: &postgres::Error) -> ! {
     let shown: String = sql.chars().take(2000).collect();
     panic!("{}\nstatement: {shown}", describe(error))
+}
+
+/// All values of some rows, one a line.
+pub fn lines(rows: &[Row]) -> String {
+    rows.iter().flatten().flatten().map(String::as_str).collect::<Vec<_>>().join("\n")
 }

@@ -19,6 +19,7 @@ mod range_map;
 mod real_data;
 mod regressions;
 mod shared;
+mod skip_scan;
 mod standby;
 mod statistics;
 mod types;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         core_bugs::trials,
         concurrency::trials,
         oracle::trials,
+        skip_scan::trials,
         types::trials,
         plans::trials,
         range_map::trials,

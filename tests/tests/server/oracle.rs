@@ -3,7 +3,7 @@
 //! Now and then a second session takes a snapshot, sleeps through part of the history, and asks then: rows that are
 //! long gone for others must still be found for it.
 use crate::history::{Column, Table};
-use crate::shared::{self, Database, message, on_shared};
+use crate::shared::{self, Database, blame, on_shared};
 use fastrand::Rng;
 use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Form, Question, difference};
@@ -42,13 +42,7 @@ fn batch(database: &Database) {
             live(&mut table, &mut session, database, &asked);
         }));
         if let Err(panic) = outcome {
-            let file = std::env::temp_dir().join(format!("pg_skip_failure_{seed}.sql"));
-            let _ = std::fs::write(&file, table.log.join(";\n"));
-            panic!(
-                "{}\nPG_SKIP_SEED={seed} makes it the first of oracle::batch_0; the table's history is in {}",
-                message(&*panic),
-                file.display()
-            );
+            blame(&*panic, seed, "oracle::batch_0", &table.log);
         }
         session.run(&format!("DROP TABLE {name}"));
     }

@@ -1,4 +1,4 @@
-//! What the planner makes of the index: it is chosen where it helps and left where it does not, estimates are near
+//! What the planner makes of the index's bitmap scans: they are chosen where they help and left where they do not, estimates are near
 //! the truth, and the ranges that survive are those of the rows and hardly any more.
 use crate::shared::{Database, on_shared};
 use libtest_mimic::Trial;
@@ -14,10 +14,11 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-const ABSENT: &str = "'00000000-0000-0000-0000-00000000dead'";
+/// A key that no row of `big` has.
+pub const ABSENT: &str = "'00000000-0000-0000-0000-00000000dead'";
 
 /// 300,000 rows: a random uuid, a value that is everywhere, and one that comes in stretches.
-fn big(session: &mut Session) {
+pub fn big(session: &mut Session) {
     session.run(
         "CREATE TABLE big AS SELECT i AS id, md5(i::text)::uuid AS u, i % 5 AS everywhere, i / 1000 AS stretch
          FROM generate_series(1, 300000) i",
@@ -38,7 +39,7 @@ fn estimate(plan: &str) -> (f64, f64) {
 fn index_or_not(database: &Database) {
     let mut session = database.session();
     big(&mut session);
-    session.run("SET max_parallel_workers_per_gather = 0");
+    session.run("SET pg_skip.enable_scan = off; SET max_parallel_workers_per_gather = 0");
     let (whole, _) = estimate(&session.plan("SELECT * FROM big WHERE (id = 1) IS TRUE"));
     let chosen = |session: &mut Session, predicate: &str, limit: f64| {
         let plan = session.plan(&format!("SELECT * FROM big WHERE {predicate}"));

@@ -73,12 +73,12 @@ fn load(session: &mut Session, from: &mut dyn Read) -> u64 {
 fn ask(session: &mut Session, step: usize) {
     for column in ["commit_id", "path", "blob_id"] {
         // What a plain join finds, for all keys at once; by the index then key by key.
-        session.run("SET enable_bitmapscan = off");
+        session.run("SET enable_bitmapscan = off; SET pg_skip.enable_scan = off");
         let expected = session.rows(&format!(
             "SELECT quote_literal({column}), count(*), sum(id) FROM changes
              WHERE {column} IN (SELECT {column} FROM changes WHERE id % {step} = 0) GROUP BY {column}"
         ));
-        session.run("SET enable_bitmapscan = on; SET enable_seqscan = off");
+        session.run("RESET pg_skip.enable_scan; SET enable_bitmapscan = on; SET enable_seqscan = off");
         assert!(expected.len() >= 30, "only {} keys", expected.len());
         for row in expected {
             let [Some(key), rest @ ..] = &row[..] else { panic!("a key in {row:?}") };

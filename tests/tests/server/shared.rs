@@ -57,7 +57,7 @@ impl Database {
     }
 }
 
-/// A test on the shared server: fails, with the end of the server's log, if the server crashed meanwhile.
+/// A test on the shared server: fails, with the end of the server's log, if that tells of a crash meanwhile.
 pub fn on_shared(name: &'static str, test: fn(&Database)) -> Trial {
     timed(name, move || {
         let server = server();
@@ -142,6 +142,18 @@ pub fn together(tasks: Vec<Box<dyn FnOnce() + Send + '_>>) {
     let failures: Vec<_> =
         outcomes.into_iter().filter_map(Result::err).map(|panic| message(&*panic)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Fails with what a random test said, the seed that makes it the first round of the test `first`, and a file with
+/// the statements that led there.
+pub fn blame(panic: &(dyn std::any::Any + Send), seed: u64, first: &str, log: &[String]) -> ! {
+    let file = std::env::temp_dir().join(format!("pg_skip_failure_{seed}.sql"));
+    let _ = std::fs::write(&file, log.join(";\n"));
+    panic!(
+        "{}\nPG_SKIP_SEED={seed} makes it the first of {first}; the tables' history is in {}",
+        message(panic),
+        file.display()
+    );
 }
 
 /// Prepares the types of `values::TYPES` in a session's database.

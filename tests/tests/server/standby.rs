@@ -3,7 +3,9 @@
 use crate::shared::{self, alone, together};
 use fastrand::Rng;
 use libtest_mimic::Trial;
+use pg_skip_tests::both_ways::{self, Case, Way, by_skip_scan};
 use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::explain::executed;
 use pg_skip_tests::seed;
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
@@ -67,6 +69,7 @@ fn queries_during_replay_and_promotion() {
     let info = "SELECT skip_index_info('t_skip')";
     assert_eq!(session.column(info), reader.column(info), "the index is the same on both");
     let segments = "SELECT skip_index_segments('t_skip')";
+    skip_scans(&mut session, &mut reader);
     assert_eq!(session.column(segments), reader.column(segments), "the segments are the same on both");
     // The primary goes, in the middle of something.
     session.run("BEGIN; UPDATE t SET k = k + 1 WHERE id % 3 = 0");
@@ -100,6 +103,26 @@ fn refused_on_a_standby(reader: &mut Session) {
     }
     let ranges = reader.column("SELECT skip_matching_ranges('t_skip', 'k', 1)");
     assert!(ranges.contains(&"0".to_owned()), "{ranges:?}");
+}
+
+/// Skip Scans in hot standby: planned, executed and counted as on the primary.
+fn skip_scans(session: &mut Session, reader: &mut Session) {
+    for condition in ["k = 7", "k = 123456", "k IN (7, 2000) AND v IS NOT NULL", "k = 70 OR v = '700'"] {
+        let sql = format!("SELECT id FROM t WHERE {condition}");
+        let (rows, plan) = by_skip_scan(reader, &sql);
+        assert_eq!(rows, by_skip_scan(session, &sql).0, "{condition}\n{plan}");
+        for way in [Way::skip_scan(), Way::skip_scan().parallel()] {
+            both_ways::same(reader, &way, &Case::using(&sql));
+        }
+        let counted = [&mut *session, &mut *reader].map(|session| {
+            Way::skip_scan().set(session);
+            let node = executed(session, &sql);
+            session.run("RESET ALL");
+            ["Ranges Expected", "Ranges Total", "Ranges Skipped", "Ranges Scanned", "Ranges Unsummarized"]
+                .map(|property| node.number(property))
+        });
+        assert_eq!(counted[0], counted[1], "{condition}: counts of primary and standby");
+    }
 }
 
 fn write(primary: &Server, until: Instant) {

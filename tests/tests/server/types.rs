@@ -124,11 +124,18 @@ fn nested_loop(session: &mut Session, kind: &Type, values: &[Value]) {
          FROM (VALUES {outer}) o (n, v) ORDER BY n"
     );
     let without = with.replace("c = v", "(c = v) IS TRUE");
-    session.run("SET enable_seqscan = off; SET enable_bitmapscan = on");
-    let indexed = session.rows(&with);
+    let ways = [("on", "off"), ("off", "on")].map(|(skip_scan, bitmap)| {
+        session.run(&format!(
+            "SET enable_seqscan = off; SET enable_bitmapscan = {bitmap}; SET pg_skip.enable_scan = {skip_scan}"
+        ));
+        session.rows(&with)
+    });
     session.run("RESET enable_seqscan; SET enable_bitmapscan = off");
-    assert_eq!(indexed, session.rows(&without), "{}: a nested loop", kind.name);
-    session.run("RESET enable_bitmapscan");
+    let plain = session.rows(&without);
+    for (way, indexed) in ["Skip Scans", "bitmaps"].into_iter().zip(ways) {
+        assert_eq!(indexed, plain, "{}: a nested loop of {way}", kind.name);
+    }
+    session.run("RESET enable_bitmapscan; RESET pg_skip.enable_scan");
 }
 
 /// `WHERE bigint_column = 5` has an int4 constant: it must be served like any other.

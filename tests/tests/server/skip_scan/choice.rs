@@ -1,0 +1,136 @@
+//! What the planner chooses by itself: the Skip Scan where it reads little, something else where that is better.
+use crate::plans::{ABSENT, big};
+use crate::shared::{Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::both_ways::{reads_all, skips};
+use pg_skip_tests::explain::{executed, skip_scan};
+use pg_skip_tests::session::Session;
+
+pub fn trials() -> Vec<Trial> {
+    vec![on_shared("skip_scan::chosen_or_not", chosen_or_not)]
+}
+
+fn chosen_or_not(database: &Database) {
+    let mut session = database.session();
+    big(&mut session);
+    let mut fresh = database.session();
+    // The very first query of a session, before which nothing has loaded the extension.
+    let plan = fresh.plan(&format!("SELECT * FROM big WHERE u = {ABSENT}"));
+    assert!(skips(&plan), "the first query of a session:\n{plan}");
+    for workers in ["0", "2"] {
+        session.run(&format!("SET max_parallel_workers_per_gather = {workers}"));
+        by_value(&mut session);
+    }
+    session.run("RESET max_parallel_workers_per_gather");
+    with_unknown_keys(&mut session);
+    estimates(&mut session);
+    beside_btrees(&mut session);
+}
+
+/// The plan of a query about `big` by itself.
+#[track_caller]
+fn plan(session: &mut Session, predicate: &str) -> String {
+    session.plan(&format!("SELECT * FROM big WHERE {predicate}"))
+}
+
+fn by_value(session: &mut Session) {
+    for predicate in [
+        format!("u = {ABSENT}"),
+        "u = md5('77')::uuid".into(),
+        "u IN (md5('77')::uuid, md5('299999')::uuid)".into(),
+        format!("u IN ({})", keys(|i| format!("'00000000-0000-0000-0000-0000000{i:05}'"))),
+        format!("u IN ({})", keys(|i| format!("md5('{}')::uuid", 77 + i / 20))),
+        "stretch = 77".into(),
+        "stretch IN (77, 200)".into(),
+        "stretch = 77 AND everywhere = 3".into(),
+        "stretch = 77 OR u = md5('1')::uuid".into(),
+        "u IS NULL".into(),
+        format!("u = {ABSENT} AND id > 5"),
+    ] {
+        let plan = plan(session, &predicate);
+        assert!(skips(&plan), "a Skip Scan serves {predicate} best:\n{plan}");
+    }
+    for predicate in
+        ["everywhere = 3", "everywhere IN (1, 2)", "u IS NOT NULL", "stretch IS NOT NULL", "id = 7"]
+    {
+        let plan = plan(session, predicate);
+        assert!(reads_all(&plan), "{predicate} is in every range:\n{plan}");
+    }
+}
+
+/// A hundred keys for an IN list.
+fn keys(key: impl Fn(usize) -> String) -> String {
+    (0..100).map(key).collect::<Vec<_>>().join(", ")
+}
+
+fn with_unknown_keys(session: &mut Session) {
+    session.run(
+        "CREATE TABLE few (u uuid); INSERT INTO few SELECT md5(i::text)::uuid FROM generate_series(1, 3) i; ANALYZE few;
+         CREATE TABLE many (u uuid); INSERT INTO many SELECT md5(i::text)::uuid FROM generate_series(1, 50000) i; ANALYZE many",
+    );
+    let plan = session.plan("SELECT big.id FROM few JOIN big USING (u)");
+    assert!(plan.contains("Nested Loop") && skips(&plan), "three keys from another table:\n{plan}");
+    let plan = session.plan("SELECT big.id FROM many JOIN big USING (u)");
+    assert!(!plan.contains("Nested Loop"), "fifty thousand keys:\n{plan}");
+    let node = executed(session, "SELECT big.id FROM few JOIN big USING (u)");
+    assert_eq!(node.rows(), 3.0, "{node:?}");
+    session
+        .run("PREPARE one(uuid) AS SELECT * FROM big WHERE u = $1; SET plan_cache_mode = force_generic_plan");
+    let plan = session.plan(&format!("EXECUTE one({ABSENT})"));
+    assert!(skips(&plan) && plan.contains("(average)"), "a generic plan:\n{plan}");
+    session.run("RESET plan_cache_mode");
+    // A value from an InitPlan or a stable function is not known either, or only guessed.
+    for key in ["(SELECT u FROM few LIMIT 1)", "current_setting('big.key', true)::uuid"] {
+        let plan = session.plan(&format!("SELECT * FROM big WHERE u = {key}"));
+        assert!(skips(&plan), "{key}:\n{plan}");
+    }
+    session.run("SET plan_cache_mode = auto");
+    for execution in 0..8 {
+        let plan = session.plan(&format!("EXECUTE one(md5('{execution}')::uuid)"));
+        assert!(skips(&plan), "execution {execution}:\n{plan}");
+    }
+    session.run("RESET plan_cache_mode");
+}
+
+/// What is expected is near what happens.
+fn estimates(session: &mut Session) {
+    for (predicate, most) in
+        [(format!("u = {ABSENT}"), 2), ("u = md5('77')::uuid".into(), 3), ("stretch = 77".into(), 12)]
+    {
+        let sql = format!("SELECT * FROM big WHERE {predicate}");
+        let (planned, node) = (skip_scan(session, "", &sql), executed(session, &sql));
+        assert_eq!(planned.number("Ranges Expected"), node.number("Ranges Scanned"), "{node:?}");
+        let (scanned, total) = (node.number("Ranges Scanned"), node.number("Ranges Total"));
+        assert!(scanned <= most && scanned * 50 <= total, "{predicate}: {node:?}");
+        let pages = node.number("Index Pages Read");
+        assert!(pages <= 64, "{predicate} takes {pages} index pages");
+        let cost = |node: &str| node.parse::<f64>().expect("a cost");
+        let (startup, total) = (cost(planned.text("Startup Cost")), cost(planned.text("Total Cost")));
+        assert!(startup <= total, "{planned:?}");
+        let whole = session.plan("SELECT * FROM big WHERE (id = 1) IS TRUE");
+        let (_, rest) = whole.split_once("..").expect("a cost");
+        let whole = cost(rest.split(' ').next().expect("a cost"));
+        assert!(total < whole / 5.0, "{predicate} is estimated at {total}, reading all at {whole}");
+    }
+}
+
+/// Where a btree is better it is taken; where it has to help, it can.
+fn beside_btrees(session: &mut Session) {
+    session.run("CREATE INDEX big_id ON big (id)");
+    let both = format!("u = {ABSENT} OR id = 77");
+    let found = plan(session, &both);
+    assert!(
+        found.contains("BitmapOr") && found.contains("big_id") && found.contains("big_skip"),
+        "{both}:\n{found}"
+    );
+    let found = plan(session, "id = 77");
+    assert!(found.contains("Index Scan using big_id"), "{found}");
+    session.run("CREATE INDEX big_u ON big (u)");
+    for predicate in ["u = md5('77')::uuid".to_owned(), format!("u = {ABSENT}")] {
+        let found = plan(session, &predicate);
+        assert!(found.contains("Index Scan using big_u"), "{predicate}:\n{found}");
+    }
+    let found = plan(session, "stretch = 77");
+    assert!(skips(&found), "{found}");
+    session.run("DROP INDEX big_id, big_u");
+}

@@ -1,0 +1,319 @@
+//! What EXPLAIN counts is what there is to count: every number of a Skip Scan against the same number by other means.
+use crate::shared::{Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::both_ways::Way;
+use pg_skip_tests::explain::{Node, executed, skip_scan, skip_scans};
+use pg_skip_tests::session::Session;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("skip_scan::counts_of_one_key", counts_of_one_key),
+        on_shared("skip_scan::counts_of_conditions", counts_of_conditions),
+        on_shared("skip_scan::counts_of_rescans", counts_of_rescans),
+        on_shared("skip_scan::counts_of_workers", counts_of_workers),
+        on_shared("skip_scan::counts_with_a_limit", counts_with_a_limit),
+    ]
+}
+
+/// High rates, so that there are ranges read in vain; a tail without filters; updates in the delta; dead rows.
+const TABLE: &str = "
+    CREATE TABLE t (id int, k int, n int, b boolean, filler text DEFAULT repeat('x', 300)) WITH (fillfactor = 80);
+    INSERT INTO t SELECT i, i / 3, i % 400, i % 1000 = 0 FROM generate_series(1, 6000) i;
+    CREATE INDEX t_k ON t USING skip (k) WITH (pages_per_range = 3, false_positive_rate = 0.2, autosummarize = off);
+    CREATE INDEX t_n ON t USING skip (n, b) WITH (pages_per_range = 2, false_positive_rate = 0.1, autosummarize = off)";
+
+const CHANGES: &str = "
+    UPDATE t SET k = 7 WHERE id % 1500 = 1;
+    DELETE FROM t WHERE id BETWEEN 300 AND 330 OR n = 399;
+    INSERT INTO t SELECT i, i / 3, i % 400 FROM generate_series(6001, 6300) i";
+
+fn table(session: &mut Session) {
+    session.run(TABLE);
+    session.run(CHANGES);
+    // Hint bits and pruning are done with, and the numbers of blocks settled.
+    session.run("SELECT count(*) FROM t");
+    Way::skip_scan().set(session);
+}
+
+/// Numbers by hand about the condition on one column of one index.
+struct Hand {
+    blocks: u64,
+    pages_per_range: u64,
+    ranges: u64,
+    survivors: Vec<u64>,
+    without_filter: u64,
+    holding: u64,
+    rows_there: u64,
+    matching: u64,
+}
+
+impl Hand {
+    fn count(session: &mut Session, index: &str, column: &str, key: &str) -> Self {
+        Way::plain().set(session);
+        let mut number = |sql: &str| session.number(sql) as u64;
+        let blocks = number("SELECT pg_relation_size('t') / 8192");
+        let info = |what: &str| {
+            format!("SELECT {what} FROM skip_index_info('{index}') WHERE column_name = '{column}'")
+        };
+        let pages_per_range = number(&info("pages_per_range"));
+        let ranges = blocks.div_ceil(pages_per_range);
+        let without_filter = ranges - number(&info("summarized"));
+        let range = format!("(ctid::text::point)[0]::bigint / {pages_per_range}");
+        let condition = if key == "NULL" { format!("{column} IS NULL") } else { format!("{column} = {key}") };
+        let surviving = format!(
+            "SELECT skip_matching_ranges('{index}', '{column}', {key}::{})",
+            if column == "b" { "boolean" } else { "int" }
+        );
+        let plain = |what: &str, rest: &str| format!("SELECT {what} FROM t WHERE {rest}");
+        let holding = number(&plain(&format!("count(DISTINCT {range})"), &condition));
+        let matching = number(&plain("count(*)", &condition));
+        let rows_there = number(&plain("count(*)", &format!("{range} IN ({surviving})")));
+        let survivors = session.column(&format!("{surviving} ORDER BY 1"));
+        let survivors = survivors.iter().map(|range| range.parse().expect("a range")).collect();
+        Way::skip_scan().set(session);
+        Self { blocks, pages_per_range, ranges, survivors, without_filter, holding, rows_there, matching }
+    }
+
+    /// Heap blocks of the surviving ranges.
+    fn heap_blocks(&self) -> u64 {
+        let blocks = |&range: &u64| self.pages_per_range.min(self.blocks - range * self.pages_per_range);
+        self.survivors.iter().map(blocks).sum()
+    }
+}
+
+fn buffers(node: &Node) -> u64 {
+    node.number("Shared Hit Blocks") + node.number("Shared Read Blocks")
+}
+
+fn counts_of_one_key(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    // In turn: as it is, all summarized, new filters.
+    for step in
+        ["SELECT 1", "SELECT skip_summarize('t_k'), skip_summarize('t_n')", "VACUUM t", "REINDEX TABLE t"]
+    {
+        session.run(step);
+        session.run("SELECT count(*) FROM t WHERE (id = 0) IS TRUE");
+        let mut vain = 0;
+        for (index, column, key) in [
+            ("t_k", "k", "7"),
+            ("t_k", "k", "1000"),
+            ("t_k", "k", "105"),
+            ("t_k", "k", "2050"),
+            ("t_k", "k", "99999"),
+            ("t_k", "k", "NULL"),
+            ("t_n", "n", "0"),
+            ("t_n", "n", "399"),
+            ("t_n", "n", "5000"),
+            ("t_n", "b", "NULL"),
+            ("t_n", "b", "true"),
+        ] {
+            let condition =
+                if key == "NULL" { format!("{column} IS NULL") } else { format!("{column} = {key}") };
+            let sql = format!("SELECT id FROM t WHERE {condition}");
+            executed(&mut session, &sql); // catalogs and index are in the session's caches then
+            let node = executed(&mut session, &sql);
+            let hand = Hand::count(&mut session, index, column, key);
+            let scanned = hand.survivors.len() as u64;
+            let told = format!("{condition} after {step}: {node:?}");
+            assert_eq!(node.number("Ranges Total"), hand.ranges, "{told}");
+            assert_eq!(node.number("Ranges Expected Of"), hand.ranges, "{told}");
+            assert_eq!(node.number("Ranges Scanned"), scanned, "{told}");
+            assert_eq!(node.number("Ranges Expected"), scanned, "{told}");
+            assert_eq!(node.text("Ranges Expected Exactly"), "true", "{told}");
+            assert_eq!(node.number("Ranges Skipped"), hand.ranges - scanned, "{told}");
+            assert_eq!(node.number("Ranges Unsummarized"), hand.without_filter, "{told}");
+            // Rows may be in ranges without a filter as well.
+            let in_filtered = session.number(&filtered_holding(index, column, &condition)) as u64;
+            assert_eq!(
+                node.number("Ranges False Positive"),
+                scanned - hand.without_filter - in_filtered,
+                "{told}"
+            );
+            assert!(hand.holding <= scanned && in_filtered <= hand.holding, "{told}");
+            assert_eq!(
+                node.number("Rows Removed by Index Recheck"),
+                hand.rows_there - hand.matching,
+                "{told}"
+            );
+            let pages = node.number("Index Pages Read");
+            let size = session.number(&format!("SELECT pg_relation_size('{index}') / 8192")) as u64;
+            assert!((1..=size + 8).contains(&pages), "{pages} index pages of {size}: {told}");
+            assert_eq!(buffers(&node), hand.heap_blocks() + pages, "{told}");
+            vain += node.number("Ranges False Positive");
+        }
+        assert!(vain > 10, "only {vain} ranges read in vain at these rates: the counter was hardly tested");
+    }
+}
+
+/// Counts the ranges that have a filter and hold rows of the condition. Ranges are summarized from the first on.
+fn filtered_holding(index: &str, column: &str, condition: &str) -> String {
+    format!(
+        "SELECT count(DISTINCT (ctid::text::point)[0]::bigint / pages_per_range)
+         FROM t, skip_index_info('{index}')
+         WHERE ({condition}) IS TRUE AND column_name = '{column}'
+            AND (ctid::text::point)[0]::bigint / pages_per_range < summarized"
+    )
+}
+
+/// What is expected is what is then scanned, and what the ranges of the single conditions combine to.
+fn counts_of_conditions(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    let hit = |index: &str, column: &str, key: &str| {
+        let pages = if index == "t_k" { 3 } else { 2 };
+        format!("block / {pages} IN (SELECT skip_matching_ranges('{index}', '{column}', {key}))")
+    };
+    let (k, n) = (|key: &str| hit("t_k", "k", key), |key: &str| hit("t_n", "n", key));
+    let b = |key: &str| hit("t_n", "b", key);
+    for step in ["SELECT 1", "SELECT skip_summarize('t_k')", "VACUUM t", "REINDEX TABLE t"] {
+        session.run(step);
+        let blocks = session.number("SELECT pg_relation_size('t') / 8192");
+        for (condition, survives, pages) in [
+            ("k = 7", k("7"), 3),
+            ("k IN (7, 1000, 99999)", format!("({} OR {} OR {})", k("7"), k("1000"), k("99999")), 3),
+            ("k = ANY ('{1, 2, NULL}')", format!("({} OR {})", k("1"), k("2")), 3),
+            ("k = 7 OR k = 1500", format!("({} OR {})", k("7"), k("1500")), 3),
+            ("n = 7", n("7"), 2),
+            ("n IN (7, 8) AND b", format!("({} OR {}) AND {}", n("7"), n("8"), b("true")), 2),
+            ("n = 0 AND b IS TRUE", format!("{} AND {}", n("0"), b("true")), 2),
+            ("k = 7 AND n = 21", format!("{} AND {}", k("7"), n("21")), 1),
+            (
+                "k = 7 AND n IN (21, 22, 300)",
+                format!("{} AND ({} OR {} OR {})", k("7"), n("21"), n("22"), n("300")),
+                1,
+            ),
+            ("k = 7 OR n = 7", format!("({} OR {})", k("7"), n("7")), 1),
+            (
+                "(k = 7 AND n = 21) OR (k = 900 AND b)",
+                format!("({} AND {}) OR ({} AND {})", k("7"), n("21"), k("900"), b("true")),
+                1,
+            ),
+            (
+                "(k, n) IN ((7, 21), (100, 301))",
+                format!("({} AND {}) OR ({} AND {})", k("7"), n("21"), k("100"), n("301")),
+                1,
+            ),
+        ] {
+            let by_hand = session.number(&format!(
+                "SELECT count(DISTINCT block / {pages}) FROM generate_series(0, {blocks} - 1) block WHERE {survives}"
+            )) as u64;
+            let sql = format!("SELECT id FROM t WHERE {condition}");
+            let planned = skip_scan(&mut session, "", &sql);
+            let node = executed(&mut session, &sql);
+            let told = format!("{condition} after {step}: {node:?}");
+            assert_eq!(node.number("Ranges Scanned"), by_hand, "{told}");
+            assert_eq!(planned.number("Ranges Expected"), by_hand, "{told}");
+            assert_eq!(planned.text("Ranges Expected Exactly"), "true", "{told}");
+            assert_eq!(node.number("Ranges Total"), (blocks as u64).div_ceil(pages), "{told}");
+            assert_eq!(
+                node.number("Ranges Total"),
+                node.number("Ranges Scanned") + node.number("Ranges Skipped"),
+                "{told}"
+            );
+            let indexes = node.text("Skip Indexes");
+            let both = condition.contains('k') && (condition.contains('n') || condition.contains('b'));
+            assert_eq!(indexes.contains("t_k"), condition.contains('k'), "{told}");
+            assert!(!both || pages != 1 || indexes.contains("t_n"), "{told}");
+            assert!(!planned.has("Ranges Scanned") && !planned.has("Index Pages Read"), "{planned:?}");
+        }
+    }
+}
+
+/// The counters that add up over scans.
+const SUMS: [&str; 5] = [
+    "Ranges Total",
+    "Ranges Skipped",
+    "Ranges Scanned",
+    "Ranges False Positive",
+    "Rows Removed by Index Recheck",
+];
+
+fn counts_of_rescans(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session.run("SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off");
+    let keys = [7, 1000, 99999, 105, 2050];
+    let single: Vec<Node> =
+        keys.iter().map(|key| executed(&mut session, &format!("SELECT id FROM t WHERE k = {key}"))).collect();
+    let values = keys.map(|key| format!("({key})")).join(", ");
+    for sql in [
+        format!("SELECT v.k, t.id FROM (VALUES {values}) v (k) LEFT JOIN t ON t.k = v.k"),
+        format!("SELECT (SELECT count(*) FROM t WHERE t.k = v.k) FROM (VALUES {values}) v (k)"),
+    ] {
+        let node = executed(&mut session, &sql);
+        assert_eq!(node.number("Actual Loops"), keys.len() as u64, "{node:?}");
+        for property in SUMS.into_iter().chain(["Ranges Unsummarized"]) {
+            let sum: u64 = single.iter().map(|node| node.number(property)).sum();
+            assert_eq!(node.number(property), sum, "{property} of {sql}\n{node:?}");
+        }
+        // A rescan may know pages already that the scan before it has read.
+        let sum: u64 = single.iter().map(|node| node.number("Index Pages Read")).sum();
+        assert!((1..=sum).contains(&node.number("Index Pages Read")), "{node:?}");
+        assert_eq!(node.text("Ranges Expected Exactly"), "false", "{node:?}");
+    }
+    // A key that is NULL reads nothing.
+    let sql = "SELECT (SELECT count(*) FROM t WHERE t.k = v.k) FROM (VALUES (NULL::int), (NULL)) v (k)";
+    let node = skip_scans(&mut session, "ANALYZE, BUFFERS, TIMING off,", sql);
+    for node in &node {
+        assert_eq!(node.number("Ranges Scanned"), 0, "{node:?}");
+    }
+}
+
+fn counts_of_workers(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    for condition in
+        ["k = 7", "n = 7", "n IN (1, 2, 3, 4, 5)", "n = 7 OR k = 1000", "n = 7 AND k = 1000", "b IS NULL"]
+    {
+        let sql = format!("SELECT id FROM t WHERE {condition}");
+        session.run(&format!("BEGIN; {}", Way::skip_scan().local()));
+        executed(&mut session, &sql);
+        let serial = executed(&mut session, &sql);
+        session.run("COMMIT");
+        let way = Way::skip_scan().parallel();
+        for leader in ["on", "off"] {
+            session.run(&format!(
+                "BEGIN; {}",
+                way.clone().with("parallel_leader_participation", leader).local()
+            ));
+            let plan = session.plan(&sql);
+            let parallel = executed(&mut session, &sql);
+            session.run("COMMIT");
+            for property in SUMS.into_iter().chain(["Ranges Unsummarized"]) {
+                let (one, many) = (serial.number(property), parallel.number(property));
+                assert_eq!(one, many, "{property} of {condition}, leader {leader}\n{plan}\n{parallel:?}");
+            }
+            // Each process looks its keys up by itself.
+            let (one, many) = (serial.number("Index Pages Read"), parallel.number("Index Pages Read"));
+            assert!((one..=3 * one).contains(&many), "{many} index pages in parallel, {one} alone\n{plan}");
+            let wide = condition.contains("IN") || condition.contains("NULL");
+            assert!(!wide || plan.contains("Parallel Custom Scan (Skip Scan)"), "{condition}\n{plan}");
+        }
+    }
+}
+
+fn counts_with_a_limit(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    let whole = executed(&mut session, "SELECT id FROM t WHERE n = 7");
+    let node = executed(&mut session, "SELECT id FROM t WHERE n = 7 LIMIT 1");
+    let (scanned, all) = (node.number("Ranges Scanned"), whole.number("Ranges Scanned"));
+    assert!(scanned < all / 2, "{scanned} of {all} ranges for one row: {node:?}");
+    assert_eq!(node.number("Ranges Skipped"), whole.number("Ranges Skipped"), "{node:?}");
+    assert_eq!(node.number("Ranges Total"), whole.number("Ranges Total"), "{node:?}");
+    assert!(node.number("Ranges False Positive") < scanned, "the last range has the row: {node:?}");
+    assert!(buffers(&node) < buffers(&whole), "{node:?}");
+    assert_eq!(node.rows(), 1.0, "{node:?}");
+    // A condition of nobody's index is a filter, counted by itself.
+    let node = executed(&mut session, "SELECT id FROM t WHERE n = 7 AND id % 2 = 0");
+    let even = session.number("SELECT count(*) FROM t WHERE (n = 7) IS TRUE AND id % 2 = 0") as u64;
+    let odd = session.number("SELECT count(*) FROM t WHERE (n = 7) IS TRUE AND id % 2 = 1") as u64;
+    assert!(node.text("Filter").contains("id % 2"), "{node:?}");
+    assert!(!node.text("Filter").contains("n = 7"), "{node:?}");
+    assert!(!node.text("Index Cond").contains("id"), "{node:?}");
+    assert_eq!(node.number("Rows Removed by Filter"), odd, "{node:?}");
+    assert_eq!(node.rows(), even as f64, "{node:?}");
+    let removed = "Rows Removed by Index Recheck";
+    assert_eq!(node.number(removed), whole.number(removed), "{node:?}");
+}

@@ -1,0 +1,44 @@
+//! The Skip Scan: whatever it is part of gives what a plan without it gives, it says of itself what is true, and the
+//! planner takes it where it helps.
+mod blocked;
+mod changes;
+mod choice;
+mod conditions;
+mod counters;
+mod cursors;
+mod failures;
+mod formats;
+mod generated;
+mod isolation;
+mod prepared;
+mod queries;
+mod security;
+mod serializable;
+mod settings;
+mod snapshots;
+mod special;
+mod tables;
+
+use libtest_mimic::Trial;
+
+pub fn trials() -> Vec<Trial> {
+    // The long ones first.
+    [
+        generated::trials,
+        prepared::trials,
+        cursors::trials,
+        snapshots::trials,
+        isolation::trials,
+        failures::trials,
+        choice::trials,
+        settings::trials,
+        counters::trials,
+        formats::trials,
+        security::trials,
+        serializable::trials,
+        special::trials,
+    ]
+    .into_iter()
+    .flat_map(|topic| topic())
+    .collect()
+}

@@ -1,0 +1,169 @@
+//! Prepared statements: one plan for many values, kept while rows come and go and indexes are made anew beneath it.
+use super::conditions::{Column, Condition, Conditions};
+use super::generated::Tally;
+use super::tables::{TABLES, Tables};
+use crate::shared::{Database, blame, on_shared};
+use fastrand::Rng;
+use libtest_mimic::Trial;
+use pg_skip_tests::both_ways::{Case, Way, by_skip_scan, reads_all, skips};
+use pg_skip_tests::compare::substituted;
+use pg_skip_tests::session::{Row, Session, lines};
+use pg_skip_tests::{cases, seed};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("skip_scan::prepared_statements", prepared_statements),
+        on_shared("skip_scan::prepared_in_functions", prepared_in_functions),
+    ]
+}
+
+/// A statement whose constants are parameters.
+struct Prepared {
+    sql: String,
+    parameters: Vec<Column>,
+    sure: bool,
+}
+
+impl Prepared {
+    fn random(rng: &mut Rng) -> Self {
+        let table = *rng.choice(&TABLES).expect("tables");
+        let depth = rng.u32(..3);
+        let mut conditions = Conditions { parameters: Some(Vec::new()), ..Conditions::new(rng, "x") };
+        let Condition { sql: condition, sure } = conditions.tree(depth);
+        let parameters = conditions.parameters.unwrap_or_default();
+        let sql = match rng.u32(..4) {
+            0 => format!("SELECT count(*), sum(x.k), max(x.id) FROM {table} x WHERE {condition}"),
+            1 => format!("SELECT x.id FROM {table} x WHERE {condition} ORDER BY x.id LIMIT 20"),
+            2 => format!(
+                "SELECT v.i, x.id FROM generate_series(1, 2) v (i) JOIN {table} x ON x.k % 2 = v.i - 1 WHERE {condition}"
+            ),
+            _ => format!("SELECT x.id, x.k, x.b FROM {table} x WHERE {condition}"),
+        };
+        Self { sql, parameters, sure }
+    }
+
+    fn prepare(&self, session: &mut Session) {
+        let types: Vec<_> = self.parameters.iter().map(|column| column.kind()).collect();
+        let types = if types.is_empty() { String::new() } else { format!("({})", types.join(", ")) };
+        session.run(&format!("DEALLOCATE ALL; PREPARE question{types} AS {}", self.sql));
+    }
+
+    fn values(&self, rng: &mut Rng) -> Vec<String> {
+        let value = |column: &Column| match rng.u32(..20) {
+            0 => format!("NULL::{}", column.kind()),
+            _ => column.value(rng),
+        };
+        self.parameters.iter().map(value).collect()
+    }
+}
+
+fn prepared_statements(database: &Database) {
+    // The plain scans have a session of their own, so that neither way's plans are thrown away by a change of settings.
+    let (mut session, mut plain) = (database.session(), database.session());
+    let mut tally = Tally::default();
+    for round in 0..cases(2) as u64 {
+        let seed = seed().wrapping_add(round);
+        session.run("RESET ALL");
+        let mut tables = Tables::create(&mut session, Rng::with_seed(seed));
+        plain.run("SET search_path = made, public");
+        Way::plain().set(&mut plain);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..50 {
+                executed(&mut session, &mut plain, &mut tables, &mut tally);
+            }
+        }));
+        if let Err(panic) = outcome {
+            blame(&*panic, seed, "skip_scan::prepared_statements", &tables.log);
+        }
+    }
+    tally.judge();
+}
+
+/// Executes one statement often enough for a generic plan, while the tables change.
+fn executed(session: &mut Session, plain: &mut Session, tables: &mut Tables, tally: &mut Tally) {
+    let prepared = Prepared::random(&mut tables.rng);
+    let mode =
+        *tables.rng.choice(&["auto", "auto", "force_generic_plan", "force_custom_plan"]).expect("modes");
+    let way = if tables.rng.u32(..5) == 0 { Way::skip_scan().parallel() } else { Way::skip_scan() };
+    way.with("plan_cache_mode", mode).set(session);
+    prepared.prepare(session);
+    let case = Case { must: prepared.sure, ..Case::any(&prepared.sql) };
+    for execution in 0..9 {
+        if tables.rng.u32(..3) == 0 {
+            tables.step(session);
+        }
+        let values = prepared.values(&mut tables.rng);
+        let call = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
+        let plan = session.plan(&format!("EXECUTE question{call}"));
+        let sorted = |mut rows: Vec<Row>| {
+            rows.sort();
+            rows
+        };
+        let told = || {
+            format!(
+                "{mode}, execution {execution} with {call} of\n{}\n{:?}\nplan: {plan}",
+                prepared.sql, values
+            )
+        };
+        let found = session.try_rows(&format!("EXECUTE question{call}"));
+        let found = found.map(sorted).unwrap_or_else(|error| panic!("{error:?}\n{}", told()));
+        let expected = sorted(plain.rows(&substituted(&prepared.sql, &values)));
+        assert_eq!(found, expected, "{}", told());
+        assert!(!case.must || !reads_all(&plan), "a Skip Scan is possible: {}", told());
+        tally.count(&case, skips(&plan));
+    }
+}
+
+/// The plans that PL/pgSQL keeps: the same statement meets new rows, an index dropped and made again, and other values.
+fn prepared_in_functions(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int, v text, filler text DEFAULT repeat('x', 300));
+         INSERT INTO t SELECT i, i / 3, i FROM generate_series(1, 3000) i;
+         CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1);
+         CREATE FUNCTION ids(key int, word text) RETURNS int[] LANGUAGE plpgsql AS
+            'BEGIN RETURN (SELECT array_agg(id ORDER BY id) FROM t WHERE k = key OR v = word); END';
+         CREATE FUNCTION change(key int) RETURNS int LANGUAGE plpgsql AS $$
+            DECLARE changed int;
+            BEGIN
+                UPDATE t SET k = k + 10000 WHERE k = key;
+                GET DIAGNOSTICS changed = ROW_COUNT;
+                UPDATE t SET k = k - 10000 WHERE k = key + 10000;
+                RETURN changed;
+            END $$",
+    );
+    Way::skip_scan().set(&mut session);
+    let (_, plan) = by_skip_scan(&mut session, "SELECT id FROM t WHERE k = 5 OR v = '5'");
+    assert!(plan.contains("t_skip"), "{plan}");
+    for (round, step) in [
+        "SELECT 1",
+        "INSERT INTO t SELECT i, i % 500, 'new' FROM generate_series(5000, 5500) i",
+        "VACUUM t",
+        "REINDEX INDEX t_skip",
+        "DROP INDEX t_skip",
+        "CREATE INDEX t_skip ON t USING skip (v, k) WITH (pages_per_range = 3)",
+        "ALTER TABLE t ALTER k TYPE bigint",
+        "TRUNCATE t",
+        "INSERT INTO t SELECT i, i % 500, 'again' FROM generate_series(1, 1000) i",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        session.run(step);
+        for key in 0..8 {
+            let word = if key % 2 == 0 { "new".to_owned() } else { (key * 7).to_string() };
+            let found = session.one(&format!("SELECT ids({key}, '{word}')"));
+            let plain =
+                format!("SELECT array_agg(id ORDER BY id) FROM t WHERE (k = {key} OR v = '{word}') IS TRUE");
+            assert_eq!(found, session.one(&plain), "key {key} after step {round}, {step}");
+            let count = session.one(&format!("SELECT count(*) FROM t WHERE (k = {key}) IS TRUE"));
+            assert_eq!(
+                session.one(&format!("SELECT change({key})")),
+                count,
+                "rows of {key} changed after {step}"
+            );
+        }
+    }
+    assert_eq!(lines(&session.rows("SELECT * FROM skip_index_verify('t_skip')")), "");
+}

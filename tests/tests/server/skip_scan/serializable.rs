@@ -1,0 +1,166 @@
+//! SERIALIZABLE: what a Skip Scan has ruled out it has read all the same. Two transactions of which each inserts what the
+//! other did not find cannot both commit, however little of the table was touched.
+use super::blocked::{code, outcome};
+use crate::shared::{Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::both_ways::{Way, skips};
+use pg_skip_tests::session::Session;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("skip_scan::write_skew", write_skew),
+        on_shared("skip_scan::no_skew_no_failure", no_skew_no_failure),
+        on_shared("skip_scan::read_only_anomaly", read_only_anomaly),
+    ]
+}
+
+const TABLES: &str = "
+    CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, n int, filler text DEFAULT repeat('x', 300));
+    INSERT INTO t (k, n) SELECT i, i % 40 FROM generate_series(1, 2000) i;
+    CREATE INDEX t_skip ON t USING skip (k, n) WITH (pages_per_range = 1);
+    CREATE TABLE other (k int); CREATE TABLE another (k int);
+    CREATE TABLE p (id int, k int) PARTITION BY HASH (id);
+    CREATE TABLE p_0 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+    CREATE TABLE p_1 PARTITION OF p FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+    INSERT INTO p SELECT i, i FROM generate_series(1, 2000) i;
+    CREATE INDEX p_skip ON p USING skip (k) WITH (pages_per_range = 1)";
+
+/// A transaction that reads `query` by a Skip Scan; the numbers it reads.
+#[track_caller]
+fn begun(session: &mut Session, way: &Way, query: &str) -> Vec<String> {
+    session.run(&format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {}", way.local()));
+    let plan = session.plan(query);
+    assert!(skips(&plan), "{query}\n{plan}");
+    session.column(query)
+}
+
+/// Runs the changes and commits, one after the other: the SQLSTATEs of what fails.
+fn finished(sessions: [(&mut Session, String); 2]) -> Vec<String> {
+    let (mut codes, mut open) = (Vec::new(), Vec::new());
+    for (session, change) in sessions {
+        match outcome(session, &change) {
+            Ok(_) => open.push(session),
+            Err(code) => {
+                codes.push(code);
+                session.run("ROLLBACK");
+            }
+        }
+    }
+    codes.extend(
+        open.into_iter().filter_map(|session| session.0.batch_execute("COMMIT").err()).map(|e| code(&e)),
+    );
+    codes
+}
+
+/// Both see that their key is not there; then each inserts the other's.
+fn write_skew(database: &Database) {
+    let (mut one, mut two) = (database.session(), database.session());
+    one.run(TABLES);
+    let solo = Way::skip_scan;
+    let generic = solo().with("plan_cache_mode", "force_generic_plan");
+    for (round, (query, way)) in [
+        ("SELECT count(*) FROM t WHERE k = KEY", solo()),
+        ("SELECT count(*) FROM t WHERE k IN (KEY, KEY + 1000000)", solo()),
+        ("SELECT count(*) FROM t WHERE k = KEY AND n = 7", solo()),
+        ("SELECT count(*) FROM t WHERE k = KEY OR k = -KEY", solo()),
+        ("SELECT count(*) FROM (SELECT FROM t WHERE k = KEY LIMIT 1) q", solo()),
+        ("SELECT count(*) FROM (VALUES (KEY)) v (k) JOIN t ON t.k = v.k", solo().nested_loop()),
+        ("SELECT count(*) FROM t WHERE k = (SELECT KEY)", generic.clone()),
+        ("SELECT EXISTS (SELECT FROM t WHERE k = KEY)::int", solo()),
+        ("SELECT count(*) FROM t WHERE k = KEY", solo().parallel()),
+        (
+            "SELECT count(*) FROM t WHERE k = KEY OR k = -KEY",
+            solo().parallel().with("parallel_leader_participation", "off"),
+        ),
+        ("SELECT count(*) FROM p WHERE k = KEY", solo()),
+        ("SELECT count(*) FROM p WHERE k = KEY", solo().parallel()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let table = if query.contains("FROM p") { "p" } else { "t" };
+        // The same key twice, and one key each.
+        for (first, second) in [(70000, 70000), (80000, 90000)] {
+            let keys = [first + round, second + round];
+            let ask = |key: usize| query.replace("KEY", &key.to_string());
+            assert_eq!(begun(&mut one, &way, &ask(keys[0])), ["0"]);
+            assert_eq!(begun(&mut two, &way, &ask(keys[1])), ["0"]);
+            let insert = |key: usize| match table {
+                "p" => format!("INSERT INTO p VALUES ({round}, {key})"),
+                _ => format!("INSERT INTO t (k, n) VALUES ({key}, 7)"),
+            };
+            let codes = finished([(&mut one, insert(keys[1])), (&mut two, insert(keys[0]))]);
+            assert_eq!(codes, ["40001"], "one of two must fail: {query}, {way:?}");
+        }
+    }
+    // A plan that really runs in workers, where some ranges are read and the rest is ruled out.
+    let way = solo().parallel().with("parallel_leader_participation", "off");
+    let ask = |key: usize| format!("SELECT count(*) FROM t WHERE k = {key} OR n = 3");
+    let before = one.column("SELECT count(*) FROM t WHERE n = 3");
+    assert_eq!(begun(&mut one, &way, &ask(50001)), before);
+    assert_eq!(begun(&mut two, &way, &ask(50002)), before);
+    assert!(one.plan(&ask(50001)).contains("Gather"), "{}", one.plan(&ask(50001)));
+    let insert = |key: usize| format!("INSERT INTO t (k) VALUES ({key})");
+    assert_eq!(finished([(&mut one, insert(50002)), (&mut two, insert(50001))]), ["40001"]);
+    // An UPDATE that brings a row under the other's condition conflicts too.
+    let ask = |key: usize| format!("SELECT count(*) FROM t WHERE k = {key}");
+    begun(&mut one, &solo(), &ask(50011));
+    begun(&mut two, &solo(), &ask(50012));
+    let update = |key: usize, id: usize| format!("UPDATE t SET k = {key} WHERE (id = {id}) IS TRUE");
+    assert_eq!(finished([(&mut one, update(50012, 7)), (&mut two, update(50011, 8))]), ["40001"]);
+}
+
+/// Where nothing is read that the other writes, both commit. The lock is the whole table's, as a sequential scan's:
+/// any insert into it conflicts.
+fn no_skew_no_failure(database: &Database) {
+    let (mut one, mut two) = (database.session(), database.session());
+    one.run(TABLES);
+    let query = |key: u32| format!("SELECT count(*) FROM t WHERE k = {key}");
+    for (writes, failures) in [
+        (["INSERT INTO other VALUES (1)", "INSERT INTO another VALUES (1)"], 0),
+        (["INSERT INTO other VALUES (1)", "INSERT INTO t (k) VALUES (60001)"], 0),
+        (["SELECT 1", "INSERT INTO t (k) VALUES (60001)"], 0),
+        (["SELECT 1", "SELECT 2"], 0),
+        (["INSERT INTO t (k) VALUES (60003)", "INSERT INTO t (k) VALUES (60004)"], 1),
+    ] {
+        for way in [Way::skip_scan(), Way::plain()] {
+            for (session, key) in [(&mut one, 60001), (&mut two, 60002)] {
+                session.run(&format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {}", way.local()));
+                session.rows(&query(key));
+            }
+            let codes = finished([(&mut one, writes[0].into()), (&mut two, writes[1].into())]);
+            assert_eq!(codes, vec!["40001"; failures], "{writes:?}, {way:?}");
+        }
+    }
+    // Each reads a table that the other does not write.
+    begun(&mut one, &Way::skip_scan(), &query(1));
+    begun(&mut two, &Way::skip_scan(), "SELECT count(*) FROM p WHERE k = 1");
+    let codes = finished([
+        (&mut one, "INSERT INTO other VALUES (2)".into()),
+        (&mut two, "INSERT INTO p VALUES (1, 2)".into()),
+    ]);
+    assert!(codes.is_empty(), "{codes:?}");
+}
+
+/// PostgreSQL's read-only-anomaly-2: the reader that closes the cycle sees nothing but pruned ranges of one row.
+fn read_only_anomaly(database: &Database) {
+    let (mut one, mut two, mut three) = (database.session(), database.session(), database.session());
+    one.run(
+        "CREATE TABLE account (id text, balance numeric, filler text DEFAULT repeat('x', 7000));
+         INSERT INTO account SELECT i, 0 FROM generate_series(1, 50) i;
+         INSERT INTO account VALUES ('X', 0), ('Y', 0);
+         CREATE INDEX account_skip ON account USING skip (id) WITH (pages_per_range = 1)",
+    );
+    let way = Way::skip_scan();
+    let balances = "SELECT sum(balance) FROM account WHERE id IN ('X', 'Y')";
+    assert_eq!(begun(&mut two, &way, balances), ["0"]);
+    begun(&mut one, &way, "SELECT balance FROM account WHERE id = 'Y'");
+    one.run("UPDATE account SET balance = 20 WHERE id = 'Y'; COMMIT");
+    assert_eq!(begun(&mut three, &way, balances), ["20"]);
+    three.run("COMMIT");
+    let codes: Vec<_> = ["UPDATE account SET balance = -11 WHERE id = 'X'", "COMMIT"]
+        .into_iter()
+        .filter_map(|sql| outcome(&mut two, sql).err())
+        .collect();
+    assert!(codes.contains(&"40001".to_owned()), "{codes:?}");
+}
