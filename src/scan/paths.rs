@@ -135,7 +135,8 @@ fn add_parameterised<S: SkipScan>(table: &Table<'_>) {
     }
 }
 
-/// Adds the paths that enforce these conditions; false if no index can be asked about any.
+/// Adds the paths that enforce these conditions: with all indexes that rule something out, and with each of them alone,
+/// which may be cheaper. False if no index can be asked about any.
 fn add_path<S: SkipScan>(
     table: &Table<'_>,
     quals: &[Qual<'_>],
@@ -149,11 +150,36 @@ fn add_path<S: SkipScan>(
     if !forced.is_empty() {
         table.drop_paths();
     }
+    add_choice::<S>(table, quals, condition, &choice.served, outer);
+    let mut indexes: Vec<usize> = condition.leaves().iter().map(|leaf| leaf.index).collect();
+    indexes.sort_unstable();
+    indexes.dedup();
+    if forced.is_empty() && indexes.len() > 1 {
+        for index in indexes {
+            let is_of_it = |part: &Condition<Leaf<'_>>| part.leaves().iter().all(|leaf| leaf.index == index);
+            let alone = choose(table, &exprs, forced, |i, part| choice.served[i] && is_of_it(part));
+            if let Some(condition) = &alone.condition
+                && alone.served != choice.served
+            {
+                add_choice::<S>(table, quals, condition, &alone.served, outer);
+            }
+        }
+    }
+    true
+}
+
+fn add_choice<S: SkipScan>(
+    table: &Table<'_>,
+    quals: &[Qual<'_>],
+    condition: &Condition<Leaf<'_>>,
+    served: &[bool],
+    outer: Option<Outer>,
+) {
     let estimate = estimate::estimate(table, condition);
     let cost = estimate::cost(table, &estimate, outer);
     let Estimate { expected, heap_blocks, .. } = estimate;
     let left_out: Vec<Qual<'_>> =
-        quals.iter().zip(&choice.served).filter(|(_, served)| !**served).map(|(&qual, _)| qual).collect();
+        quals.iter().zip(served).filter(|(_, served)| !**served).map(|(&qual, _)| qual).collect();
     let path = |workers, shared| NewPath {
         outer,
         startup: cost.startup,
@@ -168,7 +194,6 @@ fn add_path<S: SkipScan>(
     if workers > 0 {
         table.add::<S>(&path(workers, cost.shared));
     }
-    true
 }
 
 /// What a plan with these conditions keeps for the executor. `left_out` says which of them the path does not ask about.

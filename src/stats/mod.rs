@@ -13,7 +13,7 @@
 //!
 //! What is counted is not undone by a rollback, and is gone when the server restarts.
 
-use crate::pg::{catalog, error, shared};
+use crate::pg::{catalog, error, relation, shared};
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -110,11 +110,14 @@ fn pg_skip_stats_counters() -> TableIterator<
     ),
 > {
     let found = attached().table.of_database(catalog::current_database().to_u32());
+    // How often conditions were true tells of rows.
+    let may_see = |index: u32| relation::table_of(index.into()).is_some_and(catalog::may_read);
+    let is_shown = |&(index, _): &(u32, Counts)| catalog::is_monitor() || may_see(index);
     let row = |(index, counts): (u32, Counts)| {
         let [scans, checked, skipped, full, true_] = counts.to_array().map(shown);
         (index.into(), scans, checked, skipped, full, true_)
     };
-    TableIterator::new(found.into_iter().map(row))
+    TableIterator::new(found.into_iter().filter(is_shown).map(row).collect::<Vec<_>>())
 }
 
 /// Whose counters these are, whether there is room for more indexes, and the time of the last reset.

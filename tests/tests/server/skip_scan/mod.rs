@@ -12,6 +12,7 @@ mod generated;
 mod isolation;
 mod prepared;
 mod queries;
+mod reviewed;
 mod security;
 mod serializable;
 mod settings;
@@ -37,6 +38,7 @@ pub fn trials() -> Vec<Trial> {
         security::trials,
         serializable::trials,
         special::trials,
+        reviewed::trials,
     ]
     .into_iter()
     .flat_map(|topic| topic())
