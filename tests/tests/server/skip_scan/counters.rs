@@ -252,11 +252,11 @@ fn counts_of_rescans(database: &Database) {
         assert!((1..=sum).contains(&node.number("Index Pages Read")), "{node:?}");
         assert_eq!(node.text("Ranges Expected Exactly"), "false", "{node:?}");
     }
-    // A key that is NULL reads nothing.
+    // A key that is NULL is nowhere; only ranges without a filter may be looked into.
     let sql = "SELECT (SELECT count(*) FROM t WHERE t.k = v.k) FROM (VALUES (NULL::int), (NULL)) v (k)";
     let node = skip_scans(&mut session, "ANALYZE, BUFFERS, TIMING off,", sql);
     for node in &node {
-        assert_eq!(node.number("Ranges Scanned"), 0, "{node:?}");
+        assert!(node.number("Ranges Scanned") <= node.number("Ranges Unsummarized"), "{node:?}");
     }
 }
 
