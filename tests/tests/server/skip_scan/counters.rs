@@ -1,7 +1,7 @@
 //! What EXPLAIN counts is what there is to count: every number of a Skip Scan against the same number by other means.
 use crate::shared::{Database, on_shared};
 use libtest_mimic::Trial;
-use pg_skip_tests::both_ways::Way;
+use pg_skip_tests::both_ways::{Case, Way, same, skips};
 use pg_skip_tests::explain::{Node, executed, skip_scan, skip_scans};
 use pg_skip_tests::session::Session;
 
@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
         on_shared("skip_scan::counts_of_conditions", counts_of_conditions),
         on_shared("skip_scan::counts_of_rescans", counts_of_rescans),
         on_shared("skip_scan::counts_of_workers", counts_of_workers),
+        on_shared("skip_scan::counts_of_workers_rescanned", counts_of_workers_rescanned),
         on_shared("skip_scan::counts_with_a_limit", counts_with_a_limit),
     ]
 }
@@ -289,6 +290,32 @@ fn counts_of_workers(database: &Database) {
             assert!((one..=3 * one).contains(&many), "{many} index pages in parallel, {one} alone\n{plan}");
             let wide = condition.contains("IN") || condition.contains("NULL");
             assert!(!wide || plan.contains("Parallel Custom Scan (Skip Scan)"), "{condition}\n{plan}");
+        }
+    }
+}
+
+/// Workers that are sent through the table again and again: the outer side must stay with the leader, so that what is
+/// gathered is the inner side alone.
+fn counts_of_workers_rescanned(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    for (condition, loops) in [("n IN (1, 2, 3, 4, 5)", 3), ("n = 7 OR k = 1000", 4), ("k = 99999", 2)] {
+        let serial = executed(&mut session, &format!("SELECT id FROM t WHERE {condition}"));
+        let sql = format!(
+            "SELECT v.i, t.id FROM (SELECT i, random() AS r FROM generate_series(1, {loops}) i) v
+             LEFT JOIN t ON ({condition}) AND v.r < 2 AND t.id % 2 <= v.i"
+        );
+        let way = Way::skip_scan().parallel().nested_loop();
+        assert!(same(&mut session, &way, &Case::using(&sql)));
+        session.run(&format!("BEGIN; {}", way.local()));
+        let plan = session.plan(&sql);
+        let parallel = executed(&mut session, &sql);
+        session.run("COMMIT");
+        let (_, inner) = plan.split_once("Gather").unwrap_or_else(|| panic!("nothing is gathered:\n{plan}"));
+        assert!(skips(inner), "{plan}");
+        for property in SUMS.into_iter().chain(["Ranges Unsummarized"]) {
+            let (one, all) = (serial.number(property), parallel.number(property));
+            assert_eq!(loops * one, all, "{property} of {condition}, {loops} times\n{plan}\n{parallel:?}");
         }
     }
 }

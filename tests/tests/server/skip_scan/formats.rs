@@ -82,7 +82,9 @@ fn explain_as_text(database: &Database) {
     assert!(line(&plan, "Index Cond: ").contains("u = $1"), "{plan}");
     let join = "SELECT t.id FROM generate_series(1, 2) v (k) JOIN t ON t.k = v.k";
     let plan = explained(&mut session, "COSTS off", join);
-    assert!(line(&plan, "Index Cond: ").contains("k = v.k"), "{plan}");
+    // Which side of a join's clause comes first is the planner's affair.
+    let condition = line(&plan, "Index Cond: ");
+    assert!(["(k = v.k)", "(t.k = v.k)", "(v.k = k)", "(v.k = t.k)"].contains(&condition), "{plan}");
     // A part that is never executed has counted nothing.
     let never = "SELECT * FROM t a WHERE k = 7 AND EXISTS (SELECT FROM t b WHERE b.k = a.id AND a.id < 0)";
     let plan = explained(&mut session, "ANALYZE, COSTS off, TIMING off, SUMMARY off", never);
