@@ -45,6 +45,7 @@ pub mod merge;
 pub mod page;
 pub mod params;
 pub mod picture;
+pub mod policy;
 pub mod rangeset;
 pub mod segment;
 pub mod transpose;

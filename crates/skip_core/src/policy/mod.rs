@@ -1,0 +1,4 @@
+//! Filter policies: the arithmetic of sizes and rates.
+
+pub mod sizing;
+pub mod theory;
