@@ -40,6 +40,12 @@ pub fn capacity(bits: u64, rate: f64) -> f64 {
     bits as f64 / optimal_bits_per_key(rate)
 }
 
+/// `bits_per_key · keys` rounded up, at least `least`. Saturates.
+pub(crate) fn bits_for(keys: u64, bits_per_key: f64, least: u64) -> u64 {
+    // Exact up to 2^53 bits, far above every policy's limit; `as` saturates.
+    ((keys as f64 * bits_per_key).ceil() as u64).max(least)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -90,5 +96,8 @@ mod tests {
         assert_eq!(whole_probes(0.1, 30), 1);
         assert_eq!(whole_probes(100.0, 30), 30);
         assert_eq!(whole_probes(10.0, 0), 1);
+        assert_eq!(bits_for(0, 10.0, 64), 64);
+        assert_eq!(bits_for(7, 9.5, 1), 67);
+        assert_eq!(bits_for(u64::MAX, 100.0, 64), u64::MAX);
     }
 }
