@@ -1,6 +1,6 @@
 //! Filters and hashes of other systems, byte for byte, and the frozen encoding of our own.
 //!
-//! The files under `vectors/` were computed by second implementations of the published formats. **A test that fails
+//! The files under `vectors/` say in their first lines what they hold. **A test that fails
 //! here means that filters stored by earlier builds, or by those systems, would be read wrong.**
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

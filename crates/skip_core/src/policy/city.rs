@@ -1,7 +1,7 @@
 //! CityHash64 of version 1.0.2, the one ClickHouse has frozen in its formats (later versions hash otherwise).
 //!
 //! By Geoff Pike and Jyrki Alakuijala (2011, MIT licence). Owns nothing; pure functions over bytes. Written here
-//! because the crates there are hold later versions, or all of them with unsafe code. All arithmetic is modulo 2^64,
+//! because a hundred lines of arithmetic that never change are not worth a dependency. All arithmetic is modulo 2^64,
 //! all loads are little-endian. `tests/policy_vectors.rs` compares every branch with ClickHouse's values.
 
 use super::load::{u32_at, u64_at};

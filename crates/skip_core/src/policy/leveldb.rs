@@ -7,8 +7,8 @@
 //!
 //! No rate is promised. For millions of keys the hash is short (with 5 million, 0.1 % of absent keys share one), double
 //! hashing fails small filters, and numbers that follow each other are hard for the hash: `tests/policy_rates.rs`
-//! measures up to 1.7 times the expected rate. LevelDB cuts bits a key down to a whole number before it gets here; the formulas
-//! below take a fraction as it is, which readers cannot tell.
+//! measures up to 1.7 times the expected rate. LevelDB has whole bits a key only; the formulas below take a fraction as
+//! it is, which readers cannot tell.
 //!
 //! Compared with a filter made by LevelDB itself: repeated keys count once here, twice there. An encoding of less than
 //! 9 bytes is none that LevelDB makes: it matches here, where LevelDB's reader answers no below 2.
