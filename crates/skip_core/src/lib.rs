@@ -26,7 +26,8 @@
 //! | whose blocks are given out to the processes that read them | [`blocks`] | [`blocks::Blocks`] |
 //!
 //! [`filter`] is one filter by itself, row-major: what a segment of width 1 holds, and the reference the wide
-//! ones are tested against. [`mod@picture`] draws a table's ranges; [`counters`] add up what scans found, over all processes.
+//! ones are tested against. [`policy`] holds kinds of filter, this one and those of other systems, and filters of any
+//! of them as values. [`mod@picture`] draws a table's ranges; [`counters`] add up what scans found, over all processes.
 //!
 //! What reaches a disk is frozen: the hash scheme ([`HASH_SCHEME`]), the probe sequence, the order of bits in a
 //! slice, the geometry of a segment. `tests/golden.rs` holds their bytes. Everything is little-endian and gives
@@ -47,6 +48,7 @@ pub mod merge;
 pub mod page;
 pub mod params;
 pub mod picture;
+pub mod policy;
 pub mod rangeset;
 pub mod segment;
 pub mod transpose;

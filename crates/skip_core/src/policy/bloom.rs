@@ -1,0 +1,172 @@
+//! A filter of any policy: its shape and its bits.
+//!
+//! Owns what is the same for all policies: keys go in and are asked for, filters are put together, set bits are counted
+//! and read as a number of keys and a rate. The bits may be owned ([`AlignedBytes`], `Vec<u8>`) or borrowed (`&[u8]`,
+//! as they lie in a stored value): everything that only reads works on both.
+//!
+//! Invariants: the body has the length its shape says; bits that no probe can reach are zero.
+
+use super::aligned::AlignedBytes;
+use super::error::PolicyError;
+use super::filter_policy::FilterPolicy;
+use super::geometry::{Geometry, KeyHash};
+use super::shape::Shape;
+use super::theory::Cardinality;
+
+/// A filter. Without parameters, one that owns its bits.
+#[derive(Clone, Debug)]
+pub struct BloomFilter<B = AlignedBytes> {
+    shape: Shape,
+    body: B,
+}
+
+impl BloomFilter {
+    /// An empty filter. Look at [`Shape::body_bytes`] first where the shape comes from outside.
+    pub fn new(shape: Shape) -> Self {
+        Self { shape, body: AlignedBytes::zeros(shape.body_bytes() as usize) }
+    }
+}
+
+impl<'a> BloomFilter<&'a [u8]> {
+    /// The filter that an encoding of a policy holds, where it lies. See [`FilterPolicy::read`].
+    pub fn import(
+        policy: &'static dyn FilterPolicy,
+        encoded: &'a [u8],
+        given: Option<Geometry>,
+    ) -> Result<Self, PolicyError> {
+        let shape = Shape::new(policy, policy.read(encoded, given)?)?;
+        let body = encoded.get(..shape.body_bytes() as usize).unwrap_or(encoded);
+        Self::from_parts(shape, body)
+    }
+}
+
+impl<B: AsRef<[u8]>> BloomFilter<B> {
+    /// A filter of these bits, as [`body`](Self::body) gave them.
+    pub fn from_parts(shape: Shape, body: B) -> Result<Self, PolicyError> {
+        let (expected, found) = (shape.body_bytes(), body.as_ref().len() as u64);
+        if expected != found {
+            return Err(PolicyError::Length { expected, found });
+        }
+        if body.as_ref()[(shape.geometry().bits / 8) as usize..].iter().any(|&byte| byte != 0) {
+            return Err(PolicyError::Encoding {
+                policy: shape.policy().name(),
+                reason: "bits set past its size",
+            });
+        }
+        Ok(Self { shape, body })
+    }
+
+    /// The same filter with bits of its own.
+    pub fn to_owned(&self) -> BloomFilter {
+        BloomFilter { shape: self.shape, body: self.body().into() }
+    }
+
+    /// What the filter is.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The bits.
+    pub fn body(&self) -> &[u8] {
+        self.body.as_ref()
+    }
+
+    /// The filter as the system its policy comes from stores it.
+    pub fn export(&self) -> Vec<u8> {
+        let mut encoded = self.body().to_vec();
+        encoded.extend(self.shape.policy().trailer(self.shape.geometry()));
+        encoded
+    }
+
+    /// Whether the filter may hold a key: false is certain, true is not.
+    pub fn may_contain(&self, key: &[u8]) -> bool {
+        self.may_contain_hash(self.hash(key))
+    }
+
+    /// Whether the filter may hold the key of a hash.
+    pub fn may_contain_hash(&self, key: KeyHash) -> bool {
+        self.shape.policy().test(self.body(), self.shape.geometry(), key)
+    }
+
+    /// The hash of a key in this filter's policy and seed.
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        self.shape.policy().hash(self.shape.geometry().seed, key)
+    }
+
+    /// Number of bits that are set.
+    pub fn count_ones(&self) -> u64 {
+        let (words, rest) = self.body().as_chunks::<8>();
+        let words: u64 = words.iter().map(|word| u64::from(u64::from_le_bytes(*word).count_ones())).sum();
+        words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+    }
+
+    /// Whether no key was ever added.
+    pub fn is_empty(&self) -> bool {
+        self.body().iter().all(|&byte| byte == 0)
+    }
+
+    /// Whether every bit of another filter is set here, too: it may hold all keys of the other, or for certain does not.
+    pub fn covers<C: AsRef<[u8]>>(&self, other: &BloomFilter<C>) -> Result<bool, PolicyError> {
+        self.shape.must_equal(&other.shape)?;
+        Ok(self.body().iter().zip(other.body()).all(|(own, others)| own & others == *others))
+    }
+
+    /// The number of distinct keys, as the set bits tell it, with bounds. An intersection seems to have more than it
+    /// has.
+    pub fn cardinality(&self) -> Cardinality {
+        self.shape.layout().cardinality(self.count_ones())
+    }
+
+    /// The rate at which keys match that were never added, as the set bits are now.
+    pub fn false_positive_rate(&self) -> f64 {
+        let layout = self.shape.layout();
+        let probes = i32::from(layout.probes);
+        if layout.line_bits == layout.bits {
+            return (self.count_ones() as f64 / layout.bits as f64).powi(probes);
+        }
+        let lines = self.body().chunks_exact((layout.line_bits / 8) as usize);
+        let ones = |line: &[u8]| line.iter().map(|byte| byte.count_ones()).sum::<u32>();
+        let rate = |line| (f64::from(ones(line)) / layout.line_bits as f64).powi(probes);
+        lines.map(rate).sum::<f64>() * layout.line_bits as f64 / layout.bits as f64
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> BloomFilter<B> {
+    /// Adds a key.
+    pub fn insert(&mut self, key: &[u8]) {
+        self.insert_hash(self.hash(key));
+    }
+
+    /// Adds the key of a hash.
+    pub fn insert_hash(&mut self, key: KeyHash) {
+        self.shape.policy().set(self.body.as_mut(), self.shape.geometry(), key);
+    }
+
+    /// Adds the keys of many hashes: the same as one by one, but faster.
+    pub fn insert_hashes(&mut self, keys: &[KeyHash]) {
+        self.shape.policy().set_all(self.body.as_mut(), self.shape.geometry(), keys);
+    }
+
+    /// Adds all keys of another filter: the result is the filter of the keys of both.
+    pub fn union<C: AsRef<[u8]>>(&mut self, other: &BloomFilter<C>) -> Result<(), PolicyError> {
+        self.shape.must_equal(&other.shape)?;
+        self.body.as_mut().iter_mut().zip(other.body()).for_each(|(own, others)| *own |= others);
+        Ok(())
+    }
+
+    /// Leaves the bits that both filters have: holds every key that is in both, and more false ones than a filter made
+    /// of these keys.
+    pub fn intersection<C: AsRef<[u8]>>(&mut self, other: &BloomFilter<C>) -> Result<(), PolicyError> {
+        self.shape.must_equal(&other.shape)?;
+        self.body.as_mut().iter_mut().zip(other.body()).for_each(|(own, others)| *own &= others);
+        Ok(())
+    }
+}
+
+impl<B: AsRef<[u8]>, C: AsRef<[u8]>> PartialEq<BloomFilter<C>> for BloomFilter<B> {
+    fn eq(&self, other: &BloomFilter<C>) -> bool {
+        self.shape == other.shape && self.body() == other.body()
+    }
+}
+
+impl<B: AsRef<[u8]>> Eq for BloomFilter<B> {}

@@ -1,0 +1,110 @@
+//! Policy `clickhouse`: the filters of ClickHouse's `ngrambf_v1`, `tokenbf_v1` and `sparse_grams` indexes, the class
+//! `BloomFilter(filter_size, filter_hashes, seed)`.
+//!
+//! Key bytes have two hashes, [CityHash64 of version 1.0.2](super::city) under the seed and under
+//! `845897321 · seed + 217728422`. Neither follows from the other, so both make the key hash. Probe `i` is
+//! `(h1 + i · h2 + i²) mod 8 · filter_size`, the sum modulo 2^64. Bits lie in 64-bit little-endian words.
+//!
+//! The class has add, find, is_empty and contains; these are `insert`, `may_contain`, `is_empty` and `covers` of
+//! [`BloomFilter`](super::BloomFilter). Its encoding is the words alone: `filter_size`, `filter_hashes` and `seed` stand
+//! in the table's definition, and must come from elsewhere ([`Size::Fixed`](super::Size::Fixed)).
+//!
+//! For a rate, bits and probes are those of ClickHouse's `calculationBestPractices`, bytes in whole words. (The index
+//! type `bloom_filter` takes these, too, but hashes in another way, over hashes of ClickHouse's types.)
+//!
+//! From 1,000 keys on the rate is the expected one. In small filters pairs of hashes are alike too often (ten keys at 1 %
+//! have 1.7 times the expected rate), so nothing is [promised](FilterPolicy::promises_rate).
+
+use super::city::{city64, with_seed};
+use super::error::PolicyError;
+use super::filter_policy::FilterPolicy;
+use super::geometry::{Geometry, KeyHash, Limits};
+use super::sizing::{bits_for, whole_probes};
+use crate::params::Sizing;
+
+/// `SEED_GEN_A` and `SEED_GEN_B` of ClickHouse: the second hash's seed from the first's.
+const SECOND_SEED: (u64, u64) = (845_897_321, 217_728_422);
+
+/// Its `MAX_BLOOM_FILTER_SIZE`, in bits.
+const MAX_BITS: u64 = 8 << 30;
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClickHouse;
+
+/// The positions of a key.
+fn positions(key: KeyHash, geometry: &Geometry) -> impl Iterator<Item = usize> {
+    let bits = geometry.bits;
+    (0..u64::from(geometry.probes)).map(move |i| {
+        let sum = key.first.wrapping_add(key.second.wrapping_mul(i)).wrapping_add(i * i);
+        (sum % bits) as usize
+    })
+}
+
+impl FilterPolicy for ClickHouse {
+    fn name(&self) -> &'static str {
+        "clickhouse"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            min_bits: 8,
+            max_bits: MAX_BITS,
+            bits_step: 8,
+            max_probes: u8::MAX,
+            seeded: true,
+            hash_bits: 64,
+            line_bits: None,
+        }
+    }
+
+    fn promises_rate(&self) -> bool {
+        false
+    }
+
+    fn hash(&self, seed: u64, key: &[u8]) -> KeyHash {
+        let hash = city64(key);
+        let second = SECOND_SEED.0.wrapping_mul(seed).wrapping_add(SECOND_SEED.1);
+        KeyHash { first: with_seed(hash, seed), second: with_seed(hash, second) }
+    }
+
+    fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {
+        let sizing = Sizing::for_rate(rate).ok_or(PolicyError::Rate(rate))?;
+        Ok(Geometry { bits: sizing.filter_bits(keys), probes: sizing.hashes, seed: 0 })
+    }
+
+    fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry {
+        let bits = bits_for(keys, bits_per_key, 64).checked_next_multiple_of(64).unwrap_or(u64::MAX);
+        Geometry { bits, probes: whole_probes(bits_per_key, u8::MAX), seed: 0 }
+    }
+
+    /// Whole words, although probes may end before.
+    fn body_bytes(&self, bits: u64) -> u64 {
+        bits.div_ceil(64) * 8
+    }
+
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash) {
+        positions(key, geometry).for_each(|position| body[position / 8] |= 1 << (position % 8));
+    }
+
+    fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool {
+        positions(key, geometry).all(|position| body[position / 8] >> (position % 8) & 1 != 0)
+    }
+
+    fn trailer(&self, _: &Geometry) -> Vec<u8> {
+        vec![]
+    }
+
+    fn read(&self, encoded: &[u8], given: Option<Geometry>) -> Result<Geometry, PolicyError> {
+        let error = |reason| PolicyError::Encoding { policy: "clickhouse", reason };
+        let given = given.ok_or(error("its size, hashes and seed are not given"))?;
+        if encoded.len() as u64 != self.body_bytes(given.bits) {
+            return Err(error("not of the length that its size gives"));
+        }
+        let spare = &encoded[(given.bits / 8) as usize..];
+        if spare.iter().any(|&byte| byte != 0) {
+            return Err(error("bits set past its size"));
+        }
+        Ok(given)
+    }
+}

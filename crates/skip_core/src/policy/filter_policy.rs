@@ -1,0 +1,65 @@
+//! The seam where kinds of filter plug in: what a policy is.
+//!
+//! After LevelDB's `FilterPolicy`, but cut finer. There, a policy turns keys into bytes and asks bytes for a key. Here
+//! it says how a key is hashed, which bits a hash means, how a filter's size follows from the keys, and how a filter
+//! is written where it comes from. Collecting, merging and estimating are done once, for all policies, above it.
+//!
+//! Invariants every policy keeps: [`set`](FilterPolicy::set) and [`test`](FilterPolicy::test) depend on nothing but
+//! their arguments, in every build and on every CPU; what was set tests true, whatever was set besides;
+//! [`read`](FilterPolicy::read) refuses what it does not know for certain.
+
+use std::fmt;
+
+use super::error::PolicyError;
+use super::geometry::{Geometry, KeyHash, Limits};
+
+/// A kind of filter.
+pub trait FilterPolicy: fmt::Debug + Send + Sync {
+    /// What users call it. Stable: filters are stored under it.
+    fn name(&self) -> &'static str;
+
+    /// What the system it comes from calls it in its files.
+    fn stored_name(&self) -> &'static str {
+        self.name()
+    }
+
+    /// What its filters can be.
+    fn limits(&self) -> Limits;
+
+    /// Whether measured rates stay within 5 % of what [`theory`](super::theory) expects, from ten keys on.
+    fn promises_rate(&self) -> bool;
+
+    /// The hash of a key's bytes. Policies without a seed ignore it.
+    fn hash(&self, seed: u64, key: &[u8]) -> KeyHash;
+
+    /// The numbers, with seed 0, of a filter for so many distinct keys and a rate between 0 and 1.
+    fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError>;
+
+    /// The numbers, with seed 0, of a filter for so many distinct keys and so many bits for each, at least half a bit.
+    fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry;
+
+    /// Bytes that hold a filter's bits.
+    fn body_bytes(&self, bits: u64) -> u64 {
+        bits.div_ceil(8)
+    }
+
+    /// Sets a key's bits. The body has the geometry's length.
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash);
+
+    /// Sets the bits of many keys: the same as one by one, but may be faster.
+    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[KeyHash]) {
+        for &key in keys {
+            self.set(body, geometry, key);
+        }
+    }
+
+    /// Whether all of a key's bits are set. The body has the geometry's length.
+    fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool;
+
+    /// What follows the body where the filter is stored by the system it comes from.
+    fn trailer(&self, geometry: &Geometry) -> Vec<u8>;
+
+    /// The numbers of an encoded filter: body and trailer. Its body is the first [`body_bytes`](Self::body_bytes) of
+    /// it. `given` are the numbers from elsewhere, for encodings that do not hold them; others ignore it.
+    fn read(&self, encoded: &[u8], given: Option<Geometry>) -> Result<Geometry, PolicyError>;
+}

@@ -1,0 +1,71 @@
+//! The numbers a filter is made of, and those it is asked for by: plain data, below every policy.
+
+/// The numbers that fix which bits a key hash means. Filters can be put together only if all of them agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Geometry {
+    /// Bits that probes fall on.
+    pub bits: u64,
+    /// Probes a key.
+    pub probes: u8,
+    /// What key bytes are hashed under; 0 where the policy has no seed.
+    pub seed: u64,
+}
+
+/// How big a filter shall be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// For a false-positive rate, between 0 and 1.
+    Rate(f64),
+    /// Bits for each distinct key, at least [`Size::MIN_BITS_PER_KEY`].
+    BitsPerKey(f64),
+    /// So large, whatever the keys: ClickHouse's `filter_size` and `filter_hashes`.
+    Fixed {
+        /// Bytes of the filter without what its encoding adds.
+        bytes: u64,
+        /// Probes a key.
+        probes: u8,
+    },
+}
+
+impl Size {
+    /// Below half a bit a key no filter is worth its bytes; RocksDB makes none there.
+    pub const MIN_BITS_PER_KEY: f64 = 0.5;
+}
+
+/// A key as a policy's filters see it: hashed, but not yet bound to a filter's size.
+///
+/// All that is left of a key, so that keys can be collected, counted and sent around before the filter's size is
+/// known. Policies of one hash leave `second` zero: for them a set of `first` is a set of keys, and equal `first`
+/// set the same bits. A policy of two (`clickhouse`) needs both: keys of equal `first` may differ in `second`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyHash {
+    /// The hash, or the first of two.
+    pub first: u64,
+    /// The second hash, or zero.
+    pub second: u64,
+}
+
+impl From<u64> for KeyHash {
+    fn from(first: u64) -> Self {
+        Self { first, second: 0 }
+    }
+}
+
+/// What a policy's filters can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Fewest bits of a filter.
+    pub min_bits: u64,
+    /// Most bits of a filter.
+    pub max_bits: u64,
+    /// Bits come in multiples of this.
+    pub bits_step: u64,
+    /// Most probes a key.
+    pub max_probes: u8,
+    /// Whether key bytes can be hashed under a seed.
+    pub seeded: bool,
+    /// Bits of a key's hash: keys that share all of them cannot be told apart.
+    pub hash_bits: u8,
+    /// Bits of the line that all probes of a key lie in, if that is not the whole filter.
+    pub line_bits: Option<u64>,
+}

@@ -1,0 +1,233 @@
+//! Policy `rocksdb`: RocksDB's cache-line local filter, `FastLocalBloom` of format version 5 and later.
+//!
+//! Key bytes have one 64-bit hash, [`xxph3`](super::xxph3), a preview of XXH3 that RocksDB has frozen. Its lower half
+//! picks a line of 512 bits by multiply-shift; its upper half is multiplied by the golden ratio from probe to probe, and
+//! the upper 9 bits of it are the position in the line. So a lookup is one cache miss, however many probes there are
+//! (bytes of [`BloomFilter`](super::BloomFilter) start on a cache line for it). Hashes from elsewhere may take the place
+//! of the key's, if they are as well mixed; RocksDB would not find these keys.
+//!
+//! Bits a key are counted in thousandths, from 1 to 100; the number of probes is RocksDB's choice by measurement, which
+//! is less than `ln 2` a bit, for keys crowd in some lines. For a rate, the fewest thousandths are taken that are
+//! expected to reach it over lines as they are then filled.
+//!
+//! The encoding is the lines and 5 bytes: 255 (newer than the legacy filters), 0 (this implementation of those), the
+//! probes in the lower 5 bits with zeros above (lines of 64 bytes), and two zeros in reserve. Anything else matches,
+//! and so do the encodings that RocksDB's reader takes as holding no keys (5 bytes and less), since half a filter must
+//! not look like one.
+
+use super::error::PolicyError;
+use super::filter_policy::FilterPolicy;
+use super::geometry::{Geometry, KeyHash, Limits};
+use super::theory::Layout;
+use super::xxph3::xxph3;
+
+/// Bytes of a line.
+const LINE: usize = 64;
+const LINE_BITS: u64 = LINE as u64 * 8;
+
+/// 2^32 divided by the golden ratio.
+const GOLDEN: u32 = 0x9e37_79b9;
+
+/// `filter_policy.cc`: the most bytes of a filter, and the range of thousandths of a bit a key.
+const MAX_BITS: u64 = 0xffff_ffc0 * 8;
+const MILLIBITS: std::ops::RangeInclusive<u32> = 1_000..=100_000;
+
+/// Five bits for it, of which 31 is in reserve.
+const MAX_PROBES: u8 = 30;
+
+/// What stands after the lines; the probes go into the third byte.
+const TRAILER: [u8; 5] = [255, 0, 0, 0, 0];
+
+/// `FastLocalBloomImpl::ChooseNumProbes`: the most thousandths of a bit a key for 1, 2, … probes. From 25,501 on there
+/// is one more probe for every 2,000.
+const PROBES_UP_TO: [u32; 12] =
+    [2_080, 3_580, 5_100, 6_640, 8_300, 10_070, 11_720, 14_001, 16_050, 18_300, 22_001, 25_501];
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RocksDb;
+
+/// RocksDB's number of probes for thousandths of a bit a key.
+pub fn rocksdb_probes(millibits: u32) -> u8 {
+    if let Some(place) = PROBES_UP_TO.iter().position(|&most| millibits <= most) {
+        return place as u8 + 1;
+    }
+    if millibits > 50_000 { 24 } else { ((millibits - 1) / 2_000 - 1) as u8 }
+}
+
+/// RocksDB's thousandths, nudged up so that three decimals mean what they say.
+fn millibits(bits_per_key: f64) -> u32 {
+    (bits_per_key.clamp(1.0, 100.0) * 1_000.0 + 0.500_001) as u32
+}
+
+fn geometry(keys: u64, millibits: u32) -> Geometry {
+    let bytes = u128::from(keys) * u128::from(millibits);
+    let lines = bytes.div_ceil(8_000).div_ceil(LINE as u128).max(1);
+    // RocksDB cuts off at its largest filter. Here that is an error, as it is for every other policy.
+    let bits = u64::try_from(lines * u128::from(LINE_BITS)).unwrap_or(u64::MAX);
+    Geometry { bits, probes: rocksdb_probes(millibits), seed: 0 }
+}
+
+/// The rate of a filter large enough that its size does not matter.
+fn rate(millibits: u32) -> f64 {
+    const KEYS: u64 = 512_000;
+    let Geometry { bits, probes, .. } = geometry(KEYS, millibits);
+    Layout { bits, line_bits: LINE_BITS, probes }.expected_rate(KEYS)
+}
+
+/// Where the key's line starts, in bytes.
+fn line(key: KeyHash, geometry: &Geometry) -> usize {
+    let lines = geometry.bits / LINE_BITS;
+    (((key.first & 0xffff_ffff) * lines) >> 32) as usize * LINE
+}
+
+impl FilterPolicy for RocksDb {
+    fn name(&self) -> &'static str {
+        "rocksdb"
+    }
+
+    fn stored_name(&self) -> &'static str {
+        "rocksdb.BuiltinBloomFilter"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            min_bits: LINE_BITS,
+            max_bits: MAX_BITS,
+            bits_step: LINE_BITS,
+            max_probes: MAX_PROBES,
+            seeded: false,
+            hash_bits: 64,
+            line_bits: Some(LINE_BITS),
+        }
+    }
+
+    fn promises_rate(&self) -> bool {
+        true
+    }
+
+    fn hash(&self, _: u64, key: &[u8]) -> KeyHash {
+        xxph3(key).into()
+    }
+
+    fn for_rate(&self, keys: u64, wanted: f64) -> Result<Geometry, PolicyError> {
+        let (mut low, mut high) = (*MILLIBITS.start(), *MILLIBITS.end());
+        let lowest = rate(high);
+        if lowest > wanted {
+            return Err(PolicyError::RateTooLow { policy: "rocksdb", rate: wanted, lowest });
+        }
+        while low < high {
+            let middle = low.midpoint(high);
+            if rate(middle) <= wanted {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(geometry(keys, high))
+    }
+
+    fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry {
+        geometry(keys, millibits(bits_per_key))
+    }
+
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash) {
+        let start = line(key, geometry);
+        let line = &mut body[start..start + LINE];
+        let mut walk = (key.first >> 32) as u32;
+        for _ in 0..geometry.probes {
+            let position = (walk >> 23) as usize;
+            line[position / 8] |= 1 << (position % 8);
+            walk = walk.wrapping_mul(GOLDEN);
+        }
+    }
+
+    fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool {
+        let start = line(key, geometry);
+        let line = &body[start..start + LINE];
+        let mut walk = (key.first >> 32) as u32;
+        for _ in 0..geometry.probes {
+            let position = (walk >> 23) as usize;
+            if line[position / 8] >> (position % 8) & 1 == 0 {
+                return false;
+            }
+            walk = walk.wrapping_mul(GOLDEN);
+        }
+        true
+    }
+
+    fn trailer(&self, geometry: &Geometry) -> Vec<u8> {
+        let mut trailer = TRAILER;
+        trailer[2] = geometry.probes;
+        trailer.to_vec()
+    }
+
+    fn read(&self, encoded: &[u8], _: Option<Geometry>) -> Result<Geometry, PolicyError> {
+        let error = |reason| PolicyError::Encoding { policy: "rocksdb", reason };
+        let Some((body, &[marker, implementation, probes, reserve @ ..])) = encoded.split_last_chunk::<5>()
+        else {
+            return Err(error("shorter than its trailer"));
+        };
+        if body.is_empty() || !body.len().is_multiple_of(LINE) {
+            return Err(error("not whole lines of 64 bytes"));
+        }
+        if (marker, implementation, reserve) != (TRAILER[0], TRAILER[1], [TRAILER[3], TRAILER[4]]) {
+            return Err(error("a legacy filter, a ribbon filter, or a later one"));
+        }
+        if !(1..=MAX_PROBES).contains(&probes) {
+            return Err(error("lines of another length, or a number of probes in reserve"));
+        }
+        Ok(Geometry { bits: body.len() as u64 * 8, probes, seed: 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    /// The examples in RocksDB's comments and tests.
+    #[test]
+    fn probes_are_those_rocksdb_chooses() {
+        let expected = [
+            (1_000, 1),
+            (2_000, 1),
+            (3_000, 2),
+            (5_000, 3),
+            (8_000, 5),
+            (9_000, 6),
+            (10_000, 6),
+            (10_499, 7),
+            (11_000, 7),
+            (14_000, 8),
+            (16_000, 9),
+            (22_001, 11),
+            (25_501, 12),
+            (25_502, 11),
+            (28_000, 12),
+            (28_001, 13),
+            (50_000, 23),
+            (50_001, 24),
+            (100_000, 24),
+        ];
+        for (millibits, probes) in expected {
+            assert_eq!(rocksdb_probes(millibits), probes, "{millibits}");
+        }
+        for (bits, expected) in [(0.5, 1_000), (1.234, 1_234), (3.456, 3_456), (9.5, 9_500), (21.345, 21_345)]
+        {
+            assert_eq!(millibits(bits), expected);
+            assert_eq!(millibits((bits + 0.5) / 1_234_567.0 * 1_234_567.0 - 0.5), expected, "{bits}");
+        }
+        assert_eq!((millibits(99.999), millibits(1_234.0)), (99_999, 100_000));
+    }
+
+    #[test]
+    fn size_for_a_rate_is_the_least() {
+        for wanted in [0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-6] {
+            let Geometry { bits, .. } = RocksDb.for_rate(512_000, wanted).unwrap();
+            let used = (bits as f64 / 512.0).round() as u32;
+            assert!(rate(used) <= wanted && rate(used - 2) > wanted * 0.99, "{wanted}: {used}");
+        }
+        assert!(matches!(RocksDb.for_rate(1, 1e-15), Err(PolicyError::RateTooLow { .. })));
+    }
+}

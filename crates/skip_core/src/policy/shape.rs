@@ -1,0 +1,98 @@
+//! A policy and a filter's numbers, checked against each other.
+
+use super::error::PolicyError;
+use super::filter_policy::FilterPolicy;
+use super::geometry::{Geometry, Size};
+use super::theory::Layout;
+
+/// What a filter is, without its bits. Invariant: the numbers are within the policy's limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    policy: &'static dyn FilterPolicy,
+    geometry: Geometry,
+}
+
+impl Shape {
+    /// The shape of these numbers.
+    pub fn new(policy: &'static dyn FilterPolicy, geometry: Geometry) -> Result<Self, PolicyError> {
+        let (limits, name) = (policy.limits(), policy.name());
+        let Geometry { bits, probes, seed } = geometry;
+        if !(limits.min_bits..=limits.max_bits).contains(&bits) || !bits.is_multiple_of(limits.bits_step) {
+            let allowed = (limits.min_bits, limits.max_bits, limits.bits_step);
+            return Err(PolicyError::Bits { policy: name, bits, allowed });
+        }
+        if !(1..=limits.max_probes).contains(&probes) {
+            return Err(PolicyError::Probes { policy: name, probes, most: limits.max_probes });
+        }
+        if seed != 0 && !limits.seeded {
+            return Err(PolicyError::Seed { policy: name });
+        }
+        Ok(Self { policy, geometry })
+    }
+
+    /// The shape for so many distinct keys.
+    pub fn for_keys(
+        policy: &'static dyn FilterPolicy,
+        keys: u64,
+        size: Size,
+        seed: u64,
+    ) -> Result<Self, PolicyError> {
+        let geometry = match size {
+            Size::Rate(rate) if rate > 0.0 && rate < 1.0 => policy.for_rate(keys, rate)?,
+            Size::Rate(rate) => return Err(PolicyError::Rate(rate)),
+            Size::BitsPerKey(bits) if bits >= Size::MIN_BITS_PER_KEY && bits.is_finite() => {
+                policy.for_bits_per_key(keys, bits)
+            }
+            Size::BitsPerKey(bits) => return Err(PolicyError::BitsPerKey(bits)),
+            Size::Fixed { bytes, probes } => Geometry { bits: bytes.saturating_mul(8), probes, seed },
+        };
+        Self::new(policy, Geometry { seed, ..geometry })
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &'static dyn FilterPolicy {
+        self.policy
+    }
+
+    /// The numbers.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Bytes of the bits. Worth a look before a filter of a shape from outside is made.
+    pub fn body_bytes(&self) -> u64 {
+        self.policy.body_bytes(self.geometry.bits)
+    }
+
+    /// How the bits are filled.
+    pub fn layout(&self) -> Layout {
+        let Geometry { bits, probes, .. } = self.geometry;
+        Layout { bits, line_bits: self.policy.limits().line_bits.unwrap_or(bits), probes }
+    }
+
+    /// The rate to expect after so many keys: that of the bits, and that of two keys having the same hash.
+    pub fn expected_rate(&self, keys: u64) -> f64 {
+        let by_bits = self.layout().expected_rate(keys);
+        let hashes = f64::from(self.policy.limits().hash_bits).exp2();
+        let by_hash = -(-(keys as f64) / hashes).exp_m1();
+        by_bits + by_hash - by_bits * by_hash
+    }
+
+    /// An error that names what differs, unless nothing does.
+    pub fn must_equal(&self, other: &Shape) -> Result<(), PolicyError> {
+        let of = |shape: &Shape| (shape.policy.name(), shape.geometry);
+        if of(self) == of(other) {
+            return Ok(());
+        }
+        Err(PolicyError::Mismatch { left: of(self), right: of(other) })
+    }
+}
+
+impl PartialEq for Shape {
+    /// Policies are the same if their names are.
+    fn eq(&self, other: &Self) -> bool {
+        self.must_equal(other).is_ok()
+    }
+}
+
+impl Eq for Shape {}
