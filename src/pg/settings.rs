@@ -154,8 +154,11 @@ unsafe extern "C-unwind" fn check_names(
 
 /// Splits `a, s.b, "C"."d"` into names and their parts as SQL reads identifiers; None for what it would not take.
 fn split_names(text: &str) -> Option<Vec<Vec<String>>> {
-    let mut names = vec![Vec::new()];
     let mut rest = text.trim();
+    if rest.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut names = vec![Vec::new()];
     while !rest.is_empty() {
         let (part, behind) = split_identifier(rest)?;
         names.last_mut()?.push(part);
