@@ -270,6 +270,17 @@ impl Server {
         }
     }
 
+    /// A session in a database, and what the server will say in it beside answers: notices and warnings.
+    pub fn connect_hearing(&self, database: &str) -> (Session, Arc<Mutex<Vec<String>>>) {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ear = Arc::clone(&heard);
+        let mut config = self.config(database);
+        config.notice_callback(move |notice| {
+            ear.lock().unwrap().push(format!("{}: {}", notice.severity(), notice.message()));
+        });
+        (Session(config.connect(NoTls).expect("a session")), heard)
+    }
+
     /// A session in a database, or why there is none.
     pub fn try_connect(&self, database: &str) -> Result<Session, postgres::Error> {
         self.config(database).connect(NoTls).map(Session)

@@ -1,5 +1,5 @@
 //! The extension's settings: each does what it says, wherever it is set from.
-use crate::shared::{Database, on_shared};
+use crate::shared::{Database, on_shared, server};
 use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Way, reads_all, skips};
 use pg_skip_tests::explain::skip_scan;
@@ -12,6 +12,7 @@ pub fn trials() -> Vec<Trial> {
         on_shared("skip_scan::force_indexes", force_indexes),
         on_shared("skip_scan::ignore_indexes", ignore_indexes),
         on_shared("skip_scan::settings_of_a_database", settings_of_a_database),
+        on_shared("skip_scan::warnings_of_names", warnings_of_names),
     ]
 }
 
@@ -235,6 +236,24 @@ fn ignore_indexes(database: &Database) {
     let find = "SELECT id FROM t WHERE u = md5('new')::uuid";
     assert!(skips(&session.plan(find)));
     assert_eq!(session.one(find), "-1");
+}
+
+/// Names of no index are warned of when they are set, and nothing else is.
+fn warnings_of_names(database: &Database) {
+    let _ = table(database);
+    let (mut session, heard) = server().connect_hearing(&database.name);
+    let said = |session: &mut Session, sql: &str| {
+        session.run(sql);
+        session.rows("SELECT 1");
+        std::mem::take(&mut *heard.lock().unwrap())
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(said(&mut session, FIND), none, "the first query, which loads the library");
+    assert_eq!(said(&mut session, "SET pg_skip.force_indexes = 't_skip, public.o_skip'"), none);
+    let warned = said(&mut session, "SET pg_skip.ignore_indexes = 't_skip, \"T\"'");
+    assert_eq!(warned, ["WARNING: index \"T\" does not exist"]);
+    assert_eq!(said(&mut session, "SET pg_skip.force_indexes = ''; RESET pg_skip.ignore_indexes"), none);
+    assert_eq!(said(&mut session, FIND), none);
 }
 
 /// Settings that are there before the library is, for a session, a database, or by ALTER ROLE … IN DATABASE.
