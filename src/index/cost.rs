@@ -4,11 +4,7 @@
 //! ranges really survive. The result is used for costs only; a plan never carries it. Where keys are unknown,
 //! or there are too many, or the index is damaged (the executor will say so), the estimate is
 //!
-//! ```text
-//! ranges = not summarized + summarized * min(1, keys * (false-positive rate + rows per key / ranges))
-//! ```
-//!
-//! which takes rows of one key as scattered: right for ids, too high for clustered values.
+//! that of [`probe::average`], with the rows of one key taken as scattered: right for ids, too high for clustered values.
 //!
 //! PostgreSQL costs the table's side of a bitmap scan from the selectivity given here, as if rows were scattered
 //! one by one (Mackert and Lohman's formula): pages = 2TN / (2T + N) for N rows in T pages. Whole ranges are not
@@ -46,11 +42,9 @@ pub fn cost(path: &IndexPathView) -> Costs {
     let fetched = (2.0 * table_blocks * surviving / (2.0 * table_blocks - surviving)).min(rows);
     let examined = (rows / table_blocks * surviving).max(fetched);
 
-    let (random, sequential) = path.page_costs();
-    // Meta and directory pages are as good as always cached; slices lie scattered. Repeated runs share pages.
+    // Repeated runs share pages.
     let slices = estimate.index_pages / path.loop_count().sqrt();
-    let consult = slices.min(path.index_blocks()) * random.min(sequential * 2.0)
-        + estimate.words * path.operator_cost() * 0.1;
+    let consult = path.prices().consult(slices, path.index_blocks(), estimate.words);
     let unseen_rows = (examined - fetched) * path.cost_of_row();
     Costs {
         startup: consult,
@@ -89,7 +83,7 @@ fn average(path: &IndexPathView, conditions: &[Condition], index: Option<(Rel, &
     let rate = index.and_then(|(_, meta)| meta.columns.first().map(|c| c.rate)).unwrap_or(0.001);
     let probes = index.and_then(|(_, meta)| meta.columns.first().map(|c| c.sizing.hashes)).unwrap_or(13);
     let rows = path.row_selectivity() * path.table_rows();
-    let surviving = (summarized * (keys * rate).min(1.0) + rows).min(summarized) + (ranges - summarized);
+    let surviving = probe::average(ranges, summarized, keys * rate, rows);
     let index_pages = keys * f64::from(probes) * segments as f64;
     Estimate { heap_blocks: surviving * pages_per_range, index_pages, words: index_pages * ranges / 64.0 }
 }

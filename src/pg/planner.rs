@@ -22,6 +22,34 @@ pub struct Costs {
     pub index_pages: f64,
 }
 
+/// The planner's cost parameters.
+#[derive(Clone, Copy)]
+pub struct Prices {
+    /// A page from anywhere, and the one behind the page before.
+    pub random: f64,
+    pub sequential: f64,
+    /// cpu_operator_cost.
+    pub operator: f64,
+}
+
+impl Prices {
+    /// Those of a tablespace.
+    pub(super) fn of(tablespace: pg_sys::Oid) -> Self {
+        let (mut random, mut sequential) = (0.0, 0.0);
+        // SAFETY: fills the two numbers; a plain global.
+        unsafe {
+            pg_sys::get_tablespace_page_costs(tablespace, &mut random, &mut sequential);
+            Self { random, sequential, operator: pg_sys::cpu_operator_cost }
+        }
+    }
+
+    /// Looking into an index: so many slices, of which it has no more than `index_blocks` different pages, and words of
+    /// 64 ranges ANDed. Meta and directory pages are as good as always cached; slices lie scattered, but close together.
+    pub fn consult(&self, slices: f64, index_blocks: f64, words: f64) -> f64 {
+        slices.min(index_blocks) * self.random.min(self.sequential * 2.0) + words * self.operator * 0.1
+    }
+}
+
 /// One condition of a path.
 pub struct Condition {
     /// The keys, where they are known at plan time.
@@ -97,20 +125,9 @@ impl IndexPathView {
         }
     }
 
-    /// Costs of a random and of a sequential page, in the table's tablespace.
-    pub fn page_costs(&self) -> (f64, f64) {
-        let (mut random, mut sequential) = (0.0, 0.0);
-        // SAFETY: fills the two numbers.
-        unsafe {
-            pg_sys::get_tablespace_page_costs(self.index().reltablespace, &mut random, &mut sequential)
-        };
-        (random, sequential)
-    }
-
-    /// cpu_operator_cost.
-    pub fn operator_cost(&self) -> f64 {
-        // SAFETY: a plain global.
-        unsafe { pg_sys::cpu_operator_cost }
+    /// The planner's prices, for the index.
+    pub fn prices(&self) -> Prices {
+        Prices::of(self.index().reltablespace)
     }
 
     /// What a sequential scan pays for each row: the row itself and the table's restrictions on it.

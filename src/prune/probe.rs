@@ -82,6 +82,13 @@ pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<Clause>, blocks: u32) -> 
     pruned
 }
 
+/// How many of a table's ranges survive on average: those not summarized, and of the others
+/// `summarized * min(1, false_positives + with_rows / ranges)`, where `false_positives` is the rate times the number of keys
+/// and `with_rows` how many ranges hold rows that satisfy the condition.
+pub fn average(ranges: f64, summarized: f64, false_positives: f64, with_rows: f64) -> f64 {
+    ranges - summarized + summarized * (false_positives + with_rows / ranges).min(1.0)
+}
+
 /// Index pages that this planner run may still read.
 pub fn pages_left() -> u64 {
     settings::plan_probe_pages().saturating_sub(STATE.with_borrow(|state| state.pages))

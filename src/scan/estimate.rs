@@ -1,11 +1,7 @@
 //! What a Skip Scan will read, and what that costs.
 //!
 //! Where keys are known, the indexes are asked ([`probe`]), and the ranges that survive are counted: the estimate is
-//! exact. What is unknown is taken as an average. For one test:
-//!
-//! ```text
-//! ranges = not summarized + summarized * min(1, keys * false-positive rate + ranges with such rows / all)
-//! ```
+//! exact. What is unknown is taken as an average ([`probe::average`]).
 //!
 //! Of a list of more keys than the bound on pages allows for, some are asked about, and the others taken to be like them.
 //!
@@ -42,9 +38,11 @@ const OPERATORS_A_PAGE: f64 = 20.0;
 /// What a scan will read.
 pub struct Estimate {
     pub expected: Expected,
-    /// Blocks of the table, and in how many runs.
+    /// Blocks of the table to read, and in how many runs.
     pub heap_blocks: f64,
     runs: f64,
+    /// Blocks of the table.
+    table_blocks: f64,
     /// Index pages.
     slices: f64,
     /// Words of 64 ranges ANDed.
@@ -62,11 +60,13 @@ pub struct Cost {
 }
 
 /// A test as the estimate sees it.
-struct Part {
+struct Part<'l, 'a> {
+    leaf: &'l Leaf<'a>,
     /// Set when the key is known.
     ask: Option<Ask>,
-    /// Part of the ranges that survive, on average.
-    fraction: f64,
+    /// Part of the ranges that survive, where something better than the average is known. The average takes look-ups in
+    /// the planner's statistics, which most estimates do without.
+    fraction: Option<f64>,
     slices: f64,
 }
 
@@ -84,21 +84,22 @@ pub fn estimate(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Estimate 
     let sizes = asked.iter().map(|a| a.meta.as_ref().map_or(UNREAD_PAGES_PER_RANGE, |m| m.pages_per_range));
     let unit = unit(sizes);
     let count = blocks.div_ceil(unit);
-    let parts = condition.try_map(&mut |leaf| Some(part(table, leaf, &mut asked, blocks)));
-    let parts = parts.unwrap_or(Condition::And(Vec::new())); // every leaf has a part
+    let parts = parts_of(table, condition, &mut asked, blocks);
+    let part_of =
+        |parts, with_known| fraction(parts, with_known, &|part| average(table, part, &asked, blocks));
     let index_blocks = asked.iter().map(|a| table.indexes()[a.number].blocks()).sum();
     let known = parts.try_map(&mut |part| part.ask);
     let answer = known.and_then(|known| survivors(table, &asked, &known, blocks, unit));
     let is_all_known = parts.leaves().iter().all(|part| part.ask.is_some());
     let (ranges, runs, slices) = match &answer {
         Some((set, slices)) => {
-            let unknown = fraction(&parts, false);
+            let unknown = part_of(&parts, false);
             let ranges = set.count() as f64 * unknown;
             let more: f64 = parts.leaves().iter().filter(|p| p.ask.is_none()).map(|p| p.slices).sum();
             (ranges, (set.runs().count() as f64).min(ranges), *slices as f64 + more)
         }
         None => {
-            let part = fraction(&parts, true);
+            let part = part_of(&parts, true);
             let ranges = f64::from(count) * part;
             (ranges, ranges * (1.0 - part) + part, parts.leaves().iter().map(|part| part.slices).sum())
         }
@@ -111,6 +112,7 @@ pub fn estimate(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Estimate 
         },
         heap_blocks: (ranges * f64::from(unit)).min(blocks.into()),
         runs,
+        table_blocks: blocks.into(),
         slices,
         words: slices * f64::from(count) / 64.0,
         index_blocks,
@@ -124,10 +126,9 @@ pub fn rules_out(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> bool {
     let mut asked = open(table, condition);
     let sizes = asked.iter().map(|a| a.meta.as_ref().map_or(UNREAD_PAGES_PER_RANGE, |m| m.pages_per_range));
     let unit = unit(sizes);
-    let Some(parts) = condition.try_map(&mut |leaf| Some(part(table, leaf, &mut asked, blocks))) else {
-        return true;
-    };
-    if fraction(&parts, true) < NEARLY_ALL || parts.leaves().iter().any(|part| part.ask.is_none()) {
+    let parts = parts_of(table, condition, &mut asked, blocks);
+    let on_average = fraction(&parts, true, &|part| average(table, part, &asked, blocks));
+    if on_average < NEARLY_ALL || parts.leaves().iter().any(|part| part.ask.is_none()) {
         return true;
     }
     let known = parts.try_map(&mut |part| part.ask);
@@ -147,33 +148,45 @@ fn open(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Vec<Asked> {
     asked
 }
 
-fn part(table: &Table<'_>, leaf: &Leaf<'_>, asked: &mut [Asked], blocks: u32) -> Part {
-    let place = asked.iter().position(|a| a.number == leaf.index).unwrap_or(0);
-    let of = &mut asked[place];
-    let Some(meta) = &of.meta else { return Part { ask: None, fraction: 1.0, slices: 1.0 } };
-    let key = table.known_key(leaf.how, leaf.column, leaf.key_type, leaf.key);
-    if let Some(key) = key {
-        let index = table.open_index(table.indexes()[leaf.index].oid());
-        let Some(clause) = keys::clause(*index, meta, &key) else {
-            return Part { ask: None, fraction: 1.0, slices: 1.0 };
-        };
-        if let Some(part) = sampled(*index, meta, &clause, blocks) {
-            return part;
+fn parts_of<'l, 'a>(
+    table: &Table<'_>,
+    condition: &'l Condition<Leaf<'a>>,
+    asked: &mut [Asked],
+    blocks: u32,
+) -> Condition<Part<'l, 'a>> {
+    match condition {
+        Condition::And(parts) => {
+            Condition::And(parts.iter().map(|part| parts_of(table, part, asked, blocks)).collect())
         }
-        of.clauses.push(clause);
-        let ask = Some(Ask { index: place, clause: of.clauses.len() - 1 });
-        return Part { ask, fraction: average(table, leaf, meta, blocks), slices: 0.0 };
-    }
-    let probes = meta.columns.get(usize::from(leaf.column)).map_or(1, |column| column.sizing.hashes);
-    Part {
-        ask: None,
-        fraction: average(table, leaf, meta, blocks),
-        slices: key_count(leaf) * f64::from(probes) + 1.0,
+        Condition::Or(parts) => {
+            Condition::Or(parts.iter().map(|part| parts_of(table, part, asked, blocks)).collect())
+        }
+        Condition::Leaf(leaf) => Condition::Leaf(part(table, leaf, asked, blocks)),
     }
 }
 
-/// The estimate for a list of too many keys, from some of them; None when the list is short enough to be asked about.
-fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<Part> {
+fn part<'l, 'a>(table: &Table<'_>, leaf: &'l Leaf<'a>, asked: &mut [Asked], blocks: u32) -> Part<'l, 'a> {
+    let place = asked.iter().position(|a| a.number == leaf.index).unwrap_or(0);
+    let of = &mut asked[place];
+    let anything = Part { leaf, ask: None, fraction: Some(1.0), slices: 1.0 };
+    let Some(meta) = &of.meta else { return anything };
+    let key = table.known_key(leaf.how, leaf.column, leaf.key_type, leaf.key);
+    if let Some(key) = key {
+        let index = table.open_index(table.indexes()[leaf.index].oid());
+        let Some(clause) = keys::clause(*index, meta, &key) else { return anything };
+        if let Some((fraction, slices)) = sampled(*index, meta, &clause, blocks) {
+            return Part { leaf, ask: None, fraction: Some(fraction), slices };
+        }
+        of.clauses.push(clause);
+        let ask = Some(Ask { index: place, clause: of.clauses.len() - 1 });
+        return Part { leaf, ask, fraction: None, slices: 0.0 };
+    }
+    let probes = meta.columns.get(usize::from(leaf.column)).map_or(1, |column| column.sizing.hashes);
+    Part { leaf, ask: None, fraction: None, slices: key_count(leaf) * f64::from(probes) + 1.0 }
+}
+
+/// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them; None when the list is short enough to be asked about.
+fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<(f64, f64)> {
     let Test::Keys(keys) = &clause.test else { return None };
     let probes = meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.hashes);
     let ranges = f64::from(meta.ranges_in(blocks));
@@ -191,7 +204,7 @@ fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<Part
     let survived = pruned.ranges.count() as f64 / ranges.max(1.0);
     let times = keys.len() as f64 / most as f64;
     let fraction = 1.0 - (1.0 - survived.min(1.0)).powf(times);
-    Some(Part { ask: None, fraction, slices: (pruned.slices as f64 * times).min(f64::from(index.blocks())) })
+    Some((fraction, (pruned.slices as f64 * times).min(f64::from(index.blocks()))))
 }
 
 fn key_count(leaf: &Leaf<'_>) -> f64 {
@@ -199,7 +212,10 @@ fn key_count(leaf: &Leaf<'_>) -> f64 {
 }
 
 /// Part of the ranges that survive a test, on average over keys.
-fn average(table: &Table<'_>, leaf: &Leaf<'_>, meta: &Meta, blocks: u32) -> f64 {
+fn average(table: &Table<'_>, part: &Part<'_, '_>, asked: &[Asked], blocks: u32) -> f64 {
+    let leaf = part.leaf;
+    let meta = asked.iter().find(|a| a.number == leaf.index).and_then(|a| a.meta.as_ref());
+    let (Some(meta), None) = (meta, part.fraction) else { return part.fraction.unwrap_or(1.0) };
     let ranges = f64::from(meta.ranges_in(blocks)).max(1.0);
     let summarized = f64::from(meta.watermark).min(ranges);
     let rate = meta.columns.get(usize::from(leaf.column)).map_or(1.0, |column| column.rate);
@@ -208,24 +224,27 @@ fn average(table: &Table<'_>, leaf: &Leaf<'_>, meta: &Meta, blocks: u32) -> f64 
     let attribute = table.indexes()[leaf.index].attribute(leaf.column);
     let order = attribute.map_or(0.0, |attribute| table.correlation(attribute)).powi(2);
     let with_rows = (order * clustered + (1.0 - order) * rows).min(ranges);
-    let surviving = (key_count(leaf) * rate + with_rows / ranges).min(1.0);
-    ((ranges - summarized + summarized * surviving) / ranges).clamp(0.0, 1.0)
+    (probe::average(ranges, summarized, key_count(leaf) * rate, with_rows) / ranges).clamp(0.0, 1.0)
 }
 
 /// Part of the ranges that a condition lets through by averages; of known tests only where `with_known` says so, since
 /// the others have been counted.
-fn fraction(condition: &Condition<Part>, with_known: bool) -> f64 {
+fn fraction<'l, 'a>(
+    condition: &Condition<Part<'l, 'a>>,
+    with_known: bool,
+    average: &dyn Fn(&Part<'l, 'a>) -> f64,
+) -> f64 {
     match condition {
-        Condition::And(parts) => parts.iter().map(|part| fraction(part, with_known)).product(),
+        Condition::And(parts) => parts.iter().map(|part| fraction(part, with_known, average)).product(),
         Condition::Or(parts) => {
             let is_counted = condition.leaves().iter().all(|part| part.ask.is_some());
             if is_counted && !with_known {
                 return 1.0;
             }
-            1.0 - parts.iter().map(|part| 1.0 - fraction(part, true)).product::<f64>()
+            1.0 - parts.iter().map(|part| 1.0 - fraction(part, true, average)).product::<f64>()
         }
         Condition::Leaf(part) if part.ask.is_some() && !with_known => 1.0,
-        Condition::Leaf(part) => part.fraction,
+        Condition::Leaf(part) => average(part),
     }
 }
 
@@ -255,18 +274,17 @@ fn survivors(
 
 /// What it costs to read that, when the path is run once for each row of `outer`.
 pub fn cost(table: &Table<'_>, estimate: &Estimate, outer: Option<Outer>) -> Cost {
-    let (random, sequential) = table.page_costs();
+    let prices = table.prices();
     let loops = outer.map_or(1.0, |outer| table.loop_count(outer));
     // Repeated runs share pages.
-    let slices = (estimate.slices / loops.sqrt()).min(estimate.index_blocks);
-    let consult = slices * random.min(sequential * 2.0) + estimate.words * table.operator_cost() * 0.1;
+    let consult = prices.consult(estimate.slices / loops.sqrt(), estimate.index_blocks, estimate.words);
     let pages = estimate.heap_blocks;
     let read = if loops > 1.0 { table.pages_fetched(pages * loops) / loops } else { pages }.min(pages);
     let runs = estimate.runs.min(read);
-    let io = runs * random + (read - runs) * sequential;
+    let io = runs * prices.random + (read - runs) * prices.sequential;
     let (startup, per_row) = table.row_costs(outer);
-    let blocks = f64::from(table.blocks().max(1));
-    let rows = (per_row * table.rows() / blocks + OPERATORS_A_PAGE * table.operator_cost()) * pages;
+    let rows_a_page = table.rows() / estimate.table_blocks.max(1.0);
+    let rows = (per_row * rows_a_page + OPERATORS_A_PAGE * prices.operator) * pages;
     let startup = consult + startup;
     Cost { startup, total: startup + io + rows, shared: rows }
 }

@@ -21,6 +21,14 @@ pub struct Type {
 }
 
 impl Type {
+    /// The edges, ten random values, and NULL.
+    pub fn samples(&self, seed: u64) -> Vec<Value> {
+        let mut rng = Rng::with_seed(seed);
+        let edges = self.edges.iter().map(|edge| Some(edge.to_string()));
+        let random = (0..10).map(|_| Some((self.random)(&mut rng)));
+        edges.chain(random).chain([None]).collect()
+    }
+
     /// An edge or a random value, sometimes NULL.
     pub fn value(&self, rng: &mut Rng) -> Value {
         match rng.u32(..10) {

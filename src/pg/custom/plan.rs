@@ -11,6 +11,7 @@
 use super::expr::{Expr, list};
 use super::table::{Outer, Qual, Table};
 use super::{Planned, SkipScan, encode_private};
+use crate::pg::planner::Prices;
 use crate::pg::settings;
 use pgrx::pg_sys;
 use std::sync::OnceLock;
@@ -197,20 +198,9 @@ impl Table<'_> {
         (startup, per_tuple + unsafe { pg_sys::cpu_tuple_cost })
     }
 
-    /// Costs of a random and of a sequential page, in the table's tablespace.
-    pub fn page_costs(&self) -> (f64, f64) {
-        let (mut random, mut sequential) = (0.0, 0.0);
-        // SAFETY: fills the two numbers.
-        unsafe {
-            pg_sys::get_tablespace_page_costs(self.rel().reltablespace, &mut random, &mut sequential);
-        }
-        (random, sequential)
-    }
-
-    /// cpu_operator_cost.
-    pub fn operator_cost(&self) -> f64 {
-        // SAFETY: a plain global.
-        unsafe { pg_sys::cpu_operator_cost }
+    /// The planner's prices, for the table.
+    pub fn prices(&self) -> Prices {
+        Prices::of(self.rel().reltablespace)
     }
 
     /// Adds a path; the planner keeps it if it is any good.

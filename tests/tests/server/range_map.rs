@@ -142,10 +142,8 @@ fn every_type(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
     for (number, kind) in TYPES.iter().enumerate() {
-        let mut values: Vec<Value> = kind.edges.iter().map(|edge| Some(edge.to_string())).collect();
+        let mut values = kind.samples(seed() + number as u64);
         let mut rng = Rng::with_seed(seed() + number as u64);
-        values.extend((0..10).map(|_| Some((kind.random)(&mut rng))));
-        values.push(None);
         session.run(&format!(
             "DROP TABLE IF EXISTS t;
              CREATE TABLE t (c {}, filler text DEFAULT repeat('x', 1200))",

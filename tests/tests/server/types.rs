@@ -1,7 +1,6 @@
 //! Every type with its edge values, one by one: found when the index was built over them, when they were inserted
 //! afterwards, and when those inserts have been folded in; by every form of question, and as keys of a nested loop.
 use crate::shared::{self, Database, on_shared};
-use fastrand::Rng;
 use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Form, Question, same, sound};
 use pg_skip_tests::session::Session;
@@ -22,10 +21,7 @@ fn every_value_is_found(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
     for (number, kind) in TYPES.iter().enumerate() {
-        let mut values: Vec<Value> = kind.edges.iter().map(|edge| Some(edge.to_string())).collect();
-        let mut rng = Rng::with_seed(seed() + number as u64);
-        values.extend((0..10).map(|_| Some((kind.random)(&mut rng))));
-        values.push(None);
+        let values = kind.samples(seed() + number as u64);
         one_type(&mut session, kind, &values);
     }
 }
