@@ -12,6 +12,7 @@
 pub mod am;
 pub mod attempt;
 pub mod catalog;
+mod checked;
 pub mod compat;
 pub mod custom;
 pub mod datum;

@@ -1,8 +1,9 @@
 //! Buffers of an index: pins and locks as guards, new blocks.
 
+use super::checked::{self, Checked};
 use super::{Damage, Rel, compat, error::Read, lock::ExtensionLock};
 use pgrx::pg_sys;
-use skip_core::page::{PAGE, PAYLOAD_START, PageBytes, PageKind, PageView};
+use skip_core::page::{PAGE, PAYLOAD_START, PageBytes, PageKind, PageView, stored_checksum};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");
@@ -135,17 +136,23 @@ impl SharedPage {
             .map_err(|what| Damage::new(self.block, what))
     }
 
-    /// The page, checked, of whatever kind; None for a page that was never written (a crash can leave one).
+    /// The page, checked, of whatever kind; None for a page that was never written (a crash can leave one). A checksum
+    /// that this process verified just now is not verified again ([`checked`]).
     ///
     /// # Errors
     /// Damage that [`PageView::check`] finds.
     pub fn any_view(&self) -> Read<Option<PageView<'_>>> {
-        if self.locked.bytes().iter().all(|&b| b == 0) {
+        let bytes = self.locked.bytes();
+        let (salt, block, buffer) = (self.salt, self.block, self.locked.0);
+        let page = Checked { salt, checksum: stored_checksum(bytes), block, buffer };
+        let view = if checked::recall(&page) {
+            PageView::check_header(bytes)
+        } else if bytes.iter().all(|&b| b == 0) {
             return Ok(None);
-        }
-        PageView::check(self.locked.bytes(), self.block, self.salt)
-            .map(Some)
-            .map_err(|what| Damage::new(self.block, what))
+        } else {
+            PageView::check(bytes, block, salt).inspect(|_| checked::remember(page))
+        };
+        view.map(Some).map_err(|what| Damage::new(block, what))
     }
 }
 

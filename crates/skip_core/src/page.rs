@@ -88,6 +88,11 @@ pub fn page_checksum(bytes: &PageBytes, block: u32, salt: u64) -> u64 {
     checksum(&bytes[SPECIAL_OWNER..], payload ^ lower as u64)
 }
 
+/// The checksum that a page carries.
+pub fn stored_checksum(bytes: &PageBytes) -> u64 {
+    get_u64(bytes, PAYLOAD_END)
+}
+
 /// A page whose header, kind, version and checksum have been checked.
 #[derive(Clone, Copy)]
 pub struct PageView<'a> {
@@ -101,6 +106,18 @@ impl<'a> PageView<'a> {
     /// # Errors
     /// What is wrong, as the text of an error message.
     pub fn check(bytes: &'a PageBytes, block: u32, salt: u64) -> Result<Self, &'static str> {
+        let view = Self::check_header(bytes)?;
+        if stored_checksum(bytes) != page_checksum(bytes, block, salt) {
+            return Err("the page's checksum does not match its contents");
+        }
+        Ok(view)
+    }
+
+    /// The part of [`PageView::check`] that does not read the whole page: all but its checksum.
+    ///
+    /// # Errors
+    /// As [`PageView::check`].
+    pub fn check_header(bytes: &'a PageBytes) -> Result<Self, &'static str> {
         let lower = usize::from(get_u16(bytes, PD_LOWER));
         if get_u16(bytes, PD_SPECIAL) == 0 && lower == 0 {
             return Err("the page is empty");
@@ -112,9 +129,6 @@ impl<'a> PageView<'a> {
         }
         if get_u16(bytes, SPECIAL_VERSION) != FORMAT_VERSION {
             return Err("the page has an unknown format version");
-        }
-        if get_u64(bytes, PAYLOAD_END) != page_checksum(bytes, block, salt) {
-            return Err("the page's checksum does not match its contents");
         }
         Ok(Self { bytes, lower })
     }

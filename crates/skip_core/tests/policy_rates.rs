@@ -31,7 +31,7 @@ fn measure(shape: Shape, keys: u64, wanted: f64) -> f64 {
     let mut found = 0;
     for _ in 0..filters {
         let mut filter = BloomFilter::new(shape);
-        let hashes: Vec<KeyHash> = (0..keys).map(&mut hash).collect();
+        let hashes: Vec<u64> = (0..keys).map(&mut hash).collect();
         filter.insert_hashes(&hashes);
         found += (0..each).map(&mut hash).filter(|&hash| filter.may_contain_hash(hash)).count();
     }

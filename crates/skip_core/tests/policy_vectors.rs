@@ -80,7 +80,7 @@ fn rocksdb() {
         let probes: u8 = row[0].parse().unwrap();
         let size = Size::Fixed { bytes: row[1].parse().unwrap(), probes };
         let shape = Shape::for_keys(by_name("rocksdb").unwrap(), 0, size, 0).unwrap();
-        let hashes: Vec<KeyHash> =
+        let hashes: Vec<u64> =
             row[2].split(',').map(|hash| u64::from_str_radix(hash, 16).unwrap().into()).collect();
         let (mut filter, mut one_by_one) = (BloomFilter::new(shape), BloomFilter::new(shape));
         filter.insert_hashes(&hashes);
@@ -118,7 +118,7 @@ fn many_at_once_is_one_by_one() {
     for policy in POLICIES {
         let shape = Shape::for_keys(*policy, 1_000, Size::BitsPerKey(10.0), 0).unwrap();
         for keys in [0, 1, 7, 8, 9, 100] {
-            let hashes: Vec<KeyHash> = (0..keys).map(|key| policy.hash(0, &number_key(key))).collect();
+            let hashes: Vec<u64> = (0..keys).map(|key| policy.hash(0, &number_key(key))).collect();
             let (mut filter, mut one_by_one) = (BloomFilter::new(shape), BloomFilter::new(shape));
             filter.insert_hashes(&hashes);
             hashes.iter().for_each(|&hash| one_by_one.insert_hash(hash));

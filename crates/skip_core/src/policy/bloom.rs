@@ -9,7 +9,7 @@
 use super::aligned::AlignedBytes;
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
-use super::geometry::{Geometry, KeyHash};
+use super::geometry::Geometry;
 use super::shape::Shape;
 use super::theory::Cardinality;
 
@@ -84,12 +84,12 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
     }
 
     /// Whether the filter may hold the key of a hash.
-    pub fn may_contain_hash(&self, key: KeyHash) -> bool {
+    pub fn may_contain_hash(&self, key: u64) -> bool {
         self.shape.policy().test(self.body(), self.shape.geometry(), key)
     }
 
     /// The hash of a key in this filter's policy and seed.
-    pub fn hash(&self, key: &[u8]) -> KeyHash {
+    pub fn hash(&self, key: &[u8]) -> u64 {
         self.shape.policy().hash(self.shape.geometry().seed, key)
     }
 
@@ -138,12 +138,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BloomFilter<B> {
     }
 
     /// Adds the key of a hash.
-    pub fn insert_hash(&mut self, key: KeyHash) {
+    pub fn insert_hash(&mut self, key: u64) {
         self.shape.policy().set(self.body.as_mut(), self.shape.geometry(), key);
     }
 
     /// Adds the keys of many hashes: the same as one by one, but faster.
-    pub fn insert_hashes(&mut self, keys: &[KeyHash]) {
+    pub fn insert_hashes(&mut self, keys: &[u64]) {
         self.shape.policy().set_all(self.body.as_mut(), self.shape.geometry(), keys);
     }
 

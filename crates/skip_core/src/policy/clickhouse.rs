@@ -2,7 +2,7 @@
 //! `BloomFilter(filter_size, filter_hashes, seed)`.
 //!
 //! Key bytes have two hashes, [CityHash64 of version 1.0.2](super::city) under the seed and under
-//! `845897321 · seed + 217728422`. Neither follows from the other, so both make the key hash. Probe `i` is
+//! `845897321 · seed + 217728422`. Both follow from the CityHash64 without a seed, so that is the key hash. Probe `i` is
 //! `(h1 + i · h2 + i²) mod 8 · filter_size`, the sum modulo 2^64. Bits lie in 64-bit little-endian words.
 //!
 //! The class has add, find, is_empty and contains; these are `insert`, `may_contain`, `is_empty` and `covers` of
@@ -18,7 +18,7 @@
 use super::city::{city64, with_seed};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
-use super::geometry::{Geometry, KeyHash, Limits};
+use super::geometry::{Geometry, Limits};
 use super::sizing::{bits_for, whole_probes};
 use crate::params::Sizing;
 
@@ -33,10 +33,12 @@ const MAX_BITS: u64 = 8 << 30;
 pub struct ClickHouse;
 
 /// The positions of a key.
-fn positions(key: KeyHash, geometry: &Geometry) -> impl Iterator<Item = usize> {
-    let bits = geometry.bits;
-    (0..u64::from(geometry.probes)).map(move |i| {
-        let sum = key.first.wrapping_add(key.second.wrapping_mul(i)).wrapping_add(i * i);
+fn positions(key: u64, geometry: &Geometry) -> impl Iterator<Item = usize> {
+    let Geometry { bits, probes, seed } = *geometry;
+    let first = with_seed(key, seed);
+    let second = with_seed(key, SECOND_SEED.0.wrapping_mul(seed).wrapping_add(SECOND_SEED.1));
+    (0..u64::from(probes)).map(move |i| {
+        let sum = first.wrapping_add(second.wrapping_mul(i)).wrapping_add(i * i);
         (sum % bits) as usize
     })
 }
@@ -62,10 +64,9 @@ impl FilterPolicy for ClickHouse {
         false
     }
 
-    fn hash(&self, seed: u64, key: &[u8]) -> KeyHash {
-        let hash = city64(key);
-        let second = SECOND_SEED.0.wrapping_mul(seed).wrapping_add(SECOND_SEED.1);
-        KeyHash { first: with_seed(hash, seed), second: with_seed(hash, second) }
+    /// Without the seed, which both hashes are made with.
+    fn hash(&self, _: u64, key: &[u8]) -> u64 {
+        city64(key)
     }
 
     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {
@@ -83,11 +84,11 @@ impl FilterPolicy for ClickHouse {
         bits.div_ceil(64) * 8
     }
 
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash) {
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
         positions(key, geometry).for_each(|position| body[position / 8] |= 1 << (position % 8));
     }
 
-    fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool {
+    fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         positions(key, geometry).all(|position| body[position / 8] >> (position % 8) & 1 != 0)
     }
 

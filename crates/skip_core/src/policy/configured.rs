@@ -51,20 +51,15 @@ impl ConfiguredPolicy {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<BloomFilter, PolicyError> {
-        let mut hashes = vec![];
         let mut distinct = DistinctHashes::new();
         for key in keys {
             for part in self.parts.to_add(key.as_ref()) {
-                let hash = self.policy.hash(self.seed, part);
-                // Nearly always a repeated key. If only the first of two hashes is repeated, both must go in.
-                if distinct.insert(hash.first) || hash.second != 0 {
-                    hashes.push(hash);
-                }
+                distinct.insert(self.policy.hash(self.seed, part));
             }
         }
         let shape = Shape::for_keys(self.policy, distinct.len() as u64, self.size, self.seed)?;
         let mut filter = BloomFilter::new(shape);
-        filter.insert_hashes(&hashes);
+        filter.insert_hashes(distinct.as_slice());
         Ok(filter)
     }
 

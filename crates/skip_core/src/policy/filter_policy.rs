@@ -11,7 +11,7 @@
 use std::fmt;
 
 use super::error::PolicyError;
-use super::geometry::{Geometry, KeyHash, Limits};
+use super::geometry::{Geometry, Limits};
 
 /// A kind of filter.
 pub trait FilterPolicy: fmt::Debug + Send + Sync {
@@ -30,7 +30,7 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     fn promises_rate(&self) -> bool;
 
     /// The hash of a key's bytes. Policies without a seed ignore it.
-    fn hash(&self, seed: u64, key: &[u8]) -> KeyHash;
+    fn hash(&self, seed: u64, key: &[u8]) -> u64;
 
     /// The numbers, with seed 0, of a filter for so many distinct keys and a rate between 0 and 1.
     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError>;
@@ -44,17 +44,17 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     }
 
     /// Sets a key's bits. The body has the geometry's length.
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash);
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64);
 
     /// Sets the bits of many keys: the same as one by one, but may be faster.
-    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[KeyHash]) {
+    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64]) {
         for &key in keys {
             self.set(body, geometry, key);
         }
     }
 
     /// Whether all of a key's bits are set. The body has the geometry's length.
-    fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool;
+    fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool;
 
     /// What follows the body where the filter is stored by the system it comes from.
     fn trailer(&self, geometry: &Geometry) -> Vec<u8>;

@@ -32,25 +32,6 @@ impl Size {
     pub const MIN_BITS_PER_KEY: f64 = 0.5;
 }
 
-/// A key as a policy's filters see it: hashed, but not yet bound to a filter's size.
-///
-/// All that is left of a key, so that keys can be collected, counted and sent around before the filter's size is
-/// known. Policies of one hash leave `second` zero: for them a set of `first` is a set of keys, and equal `first`
-/// set the same bits. A policy of two (`clickhouse`) needs both: keys of equal `first` may differ in `second`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyHash {
-    /// The hash, or the first of two.
-    pub first: u64,
-    /// The second hash, or zero.
-    pub second: u64,
-}
-
-impl From<u64> for KeyHash {
-    fn from(first: u64) -> Self {
-        Self { first, second: 0 }
-    }
-}
-
 /// What a policy's filters can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

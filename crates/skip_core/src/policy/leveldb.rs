@@ -15,7 +15,7 @@
 
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
-use super::geometry::{Geometry, KeyHash, Limits};
+use super::geometry::{Geometry, Limits};
 use super::load::u32_at;
 use super::sizing::{bits_for, optimal_bits_per_key};
 
@@ -54,8 +54,8 @@ pub fn leveldb_hash(bytes: &[u8], seed: u32) -> u32 {
 }
 
 /// The positions of a key.
-fn positions(key: KeyHash, geometry: &Geometry) -> impl Iterator<Item = usize> {
-    let (hash, bits) = (key.first as u32, geometry.bits);
+fn positions(key: u64, geometry: &Geometry) -> impl Iterator<Item = usize> {
+    let (hash, bits) = (key as u32, geometry.bits);
     let step = hash.rotate_right(17);
     (0..geometry.probes).scan(hash, move |hash, _| {
         let position = u64::from(*hash) % bits;
@@ -89,7 +89,7 @@ impl FilterPolicy for LevelDb {
         false
     }
 
-    fn hash(&self, _: u64, key: &[u8]) -> KeyHash {
+    fn hash(&self, _: u64, key: &[u8]) -> u64 {
         u64::from(leveldb_hash(key, SEED)).into()
     }
 
@@ -103,11 +103,11 @@ impl FilterPolicy for LevelDb {
         Geometry { bits, probes, seed: 0 }
     }
 
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash) {
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
         positions(key, geometry).for_each(|position| body[position / 8] |= 1 << (position % 8));
     }
 
-    fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool {
+    fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         positions(key, geometry).all(|position| body[position / 8] >> (position % 8) & 1 != 0)
     }
 

@@ -4,10 +4,10 @@
 //! |---|---|---|---|
 //! | [`skip`] | 64 bits: XXH3 under a seed, or from elsewhere | multiply-shift over a linear congruence | this crate |
 //! | [`leveldb`] | 32 bits, LevelDB's own | double hashing | LevelDB's tables |
-//! | [`clickhouse`] | twice 64 bits: CityHash under two seeds | double hashing and a square | ClickHouse's token and n-gram indexes |
+//! | [`clickhouse`] | 64 bits: CityHash, from which its two seeds make two hashes | double hashing and a square | ClickHouse's token and n-gram indexes |
 //! | [`rocksdb`] | 64 bits: a preview of XXH3, or from elsewhere | in one line of 512 bits | RocksDB's tables, format version 5 on |
 //!
-//! **Where bytes end and hashes begin.** A policy hashes key bytes to a [`KeyHash`] without knowing the filter's size;
+//! **Where bytes end and hashes begin.** A policy hashes key bytes to a 64-bit hash without knowing the filter's size;
 //! a filter takes hashes. So keys can be collected as hashes, counted exactly, moved between processes, and become bits
 //! when their number is known. A value that has no bytes but a 64-bit hash can go into `skip` as it is; elsewhere, the
 //! eight little-endian bytes of that hash can stand for the key, so that every policy takes every value.
@@ -63,7 +63,7 @@
 //!     fn promises_rate(&self) -> bool {
 //!         false // its hash is too poor
 //!     }
-//!     fn hash(&self, _seed: u64, key: &[u8]) -> KeyHash {
+//!     fn hash(&self, _seed: u64, key: &[u8]) -> u64 {
 //!         key.iter().fold(0u64, |hash, &byte| hash.wrapping_mul(31).wrapping_add(byte.into())).into()
 //!     }
 //!     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {
@@ -73,12 +73,12 @@
 //!         let bits = ((keys as f64 * bits_per_key) as u64).max(8).next_multiple_of(8);
 //!         Geometry { bits, probes: 1, seed: 0 }
 //!     }
-//!     fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash) {
-//!         let position = (key.first % geometry.bits) as usize;
+//!     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
+//!         let position = (key % geometry.bits) as usize;
 //!         body[position / 8] |= 1 << (position % 8);
 //!     }
-//!     fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool {
-//!         let position = (key.first % geometry.bits) as usize;
+//!     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
+//!         let position = (key % geometry.bits) as usize;
 //!         body[position / 8] >> (position % 8) & 1 != 0
 //!     }
 //!     fn trailer(&self, _: &Geometry) -> Vec<u8> {
@@ -124,7 +124,7 @@ pub use bloom::BloomFilter;
 pub use configured::{ConfiguredPolicy, key_may_match};
 pub use error::PolicyError;
 pub use filter_policy::FilterPolicy;
-pub use geometry::{Geometry, KeyHash, Limits, Size};
+pub use geometry::{Geometry, Limits, Size};
 pub use prefix::{KeyParts, Prefix};
 pub use registry::{POLICIES, by_name};
 pub use shape::Shape;

@@ -17,7 +17,7 @@
 
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
-use super::geometry::{Geometry, KeyHash, Limits};
+use super::geometry::{Geometry, Limits};
 use super::theory::Layout;
 use super::xxph3::xxph3;
 
@@ -76,9 +76,9 @@ fn rate(millibits: u32) -> f64 {
 }
 
 /// Where the key's line starts, in bytes.
-fn line(key: KeyHash, geometry: &Geometry) -> usize {
+fn line(key: u64, geometry: &Geometry) -> usize {
     let lines = geometry.bits / LINE_BITS;
-    (((key.first & 0xffff_ffff) * lines) >> 32) as usize * LINE
+    (((key & 0xffff_ffff) * lines) >> 32) as usize * LINE
 }
 
 impl FilterPolicy for RocksDb {
@@ -106,7 +106,7 @@ impl FilterPolicy for RocksDb {
         true
     }
 
-    fn hash(&self, _: u64, key: &[u8]) -> KeyHash {
+    fn hash(&self, _: u64, key: &[u8]) -> u64 {
         xxph3(key).into()
     }
 
@@ -131,10 +131,10 @@ impl FilterPolicy for RocksDb {
         geometry(keys, millibits(bits_per_key))
     }
 
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash) {
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
         let start = line(key, geometry);
         let line = &mut body[start..start + LINE];
-        let mut walk = (key.first >> 32) as u32;
+        let mut walk = (key >> 32) as u32;
         for _ in 0..geometry.probes {
             let position = (walk >> 23) as usize;
             line[position / 8] |= 1 << (position % 8);
@@ -142,10 +142,10 @@ impl FilterPolicy for RocksDb {
         }
     }
 
-    fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool {
+    fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         let start = line(key, geometry);
         let line = &body[start..start + LINE];
-        let mut walk = (key.first >> 32) as u32;
+        let mut walk = (key >> 32) as u32;
         for _ in 0..geometry.probes {
             let position = (walk >> 23) as usize;
             if line[position / 8] >> (position % 8) & 1 == 0 {

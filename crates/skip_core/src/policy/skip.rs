@@ -17,7 +17,7 @@
 
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
-use super::geometry::{Geometry, KeyHash, Limits};
+use super::geometry::{Geometry, Limits};
 use super::load::u64_at;
 use super::sizing::{bits_for, whole_probes};
 use crate::hash::{HASH_SCHEME, first_state, hash_bytes, next_state, position};
@@ -60,7 +60,7 @@ impl FilterPolicy for Skip {
         true
     }
 
-    fn hash(&self, seed: u64, key: &[u8]) -> KeyHash {
+    fn hash(&self, seed: u64, key: &[u8]) -> u64 {
         hash_bytes(seed, key).into()
     }
 
@@ -77,8 +77,8 @@ impl FilterPolicy for Skip {
 
     // One key after the other. Groups of keys, as in `filter.rs`, were no faster in filters larger than the caches, which
     // is where adding takes its time (benches/policy.rs).
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: KeyHash) {
-        let mut state = first_state(key.first);
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
+        let mut state = first_state(key);
         for _ in 0..geometry.probes {
             let position = position(state, geometry.bits as u32) as usize;
             body[position / 8] |= 1 << (position % 8);
@@ -86,8 +86,8 @@ impl FilterPolicy for Skip {
         }
     }
 
-    fn test(&self, body: &[u8], geometry: &Geometry, key: KeyHash) -> bool {
-        let mut state = first_state(key.first);
+    fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
+        let mut state = first_state(key);
         for _ in 0..geometry.probes {
             let position = position(state, geometry.bits as u32) as usize;
             if body[position / 8] >> (position % 8) & 1 == 0 {
