@@ -80,11 +80,12 @@ fn rocksdb() {
         let probes: u8 = row[0].parse().unwrap();
         let size = Size::Fixed { bytes: row[1].parse().unwrap(), probes };
         let shape = Shape::for_keys(by_name("rocksdb").unwrap(), 0, size, 0).unwrap();
-        let hashes: Vec<u64> =
-            row[2].split(',').map(|hash| u64::from_str_radix(hash, 16).unwrap().into()).collect();
+        let hashes: Vec<u64> = row[2].split(',').map(|hash| u64::from_str_radix(hash, 16).unwrap()).collect();
         let (mut filter, mut one_by_one) = (BloomFilter::new(shape), BloomFilter::new(shape));
         filter.insert_hashes(&hashes);
-        hashes.iter().for_each(|&hash| one_by_one.insert_hash(hash));
+        for &hash in &hashes {
+            one_by_one.insert_hash(hash);
+        }
         assert_eq!(filter, one_by_one);
         assert_eq!(filter.body(), hex(row[3]), "{row:?}");
         assert!(hashes.iter().all(|&hash| filter.may_contain_hash(hash)));
@@ -121,7 +122,9 @@ fn many_at_once_is_one_by_one() {
             let hashes: Vec<u64> = (0..keys).map(|key| policy.hash(0, &number_key(key))).collect();
             let (mut filter, mut one_by_one) = (BloomFilter::new(shape), BloomFilter::new(shape));
             filter.insert_hashes(&hashes);
-            hashes.iter().for_each(|&hash| one_by_one.insert_hash(hash));
+            for &hash in &hashes {
+                one_by_one.insert_hash(hash);
+            }
             assert_eq!(filter, one_by_one, "{} {keys}", policy.name());
         }
     }

@@ -111,6 +111,26 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
         Ok(self.body().iter().zip(other.body()).all(|(own, others)| own & others == *others))
     }
 
+    /// The filter that its keys would have made with the `by`-th part of the bits, into `body`, which is zero; None if
+    /// there is no filter of that size.
+    pub fn fold<C: AsRef<[u8]> + AsMut<[u8]>>(&self, by: u64, mut body: C) -> Option<BloomFilter<C>> {
+        let shape = self.shape.folded(by)?;
+        let (policy, geometry) = (self.shape.policy(), self.shape.geometry());
+        let target = body.as_mut();
+        for (word, bytes) in self.body().chunks(8).enumerate() {
+            let mut wide = [0; 8];
+            wide[..bytes.len()].copy_from_slice(bytes);
+            let mut ones = u64::from_le_bytes(wide);
+            while ones != 0 {
+                let position = word as u64 * 64 + u64::from(ones.trailing_zeros());
+                let position = policy.folded(position, geometry, by)? as usize;
+                *target.get_mut(position / 8)? |= 1 << (position % 8);
+                ones &= ones - 1;
+            }
+        }
+        BloomFilter::from_parts(shape, body).ok()
+    }
+
     /// The number of distinct keys, as the set bits tell it, with bounds. An intersection seems to have more than it
     /// has.
     pub fn cardinality(&self) -> Cardinality {
@@ -137,14 +157,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BloomFilter<B> {
         self.insert_hash(self.hash(key));
     }
 
-    /// Adds the key of a hash.
-    pub fn insert_hash(&mut self, key: u64) {
-        self.shape.policy().set(self.body.as_mut(), self.shape.geometry(), key);
+    /// Adds the key of a hash; returns the number of bits that were not set.
+    pub fn insert_hash(&mut self, key: u64) -> u64 {
+        self.shape.policy().set(self.body.as_mut(), self.shape.geometry(), key)
     }
 
-    /// Adds the keys of many hashes: the same as one by one, but faster.
-    pub fn insert_hashes(&mut self, keys: &[u64]) {
-        self.shape.policy().set_all(self.body.as_mut(), self.shape.geometry(), keys);
+    /// Adds the keys of many hashes: the same as one by one, but faster. Returns the number of bits that were not set.
+    pub fn insert_hashes(&mut self, keys: &[u64]) -> u64 {
+        self.shape.policy().set_all(self.body.as_mut(), self.shape.geometry(), keys)
     }
 
     /// Adds all keys of another filter: the result is the filter of the keys of both.

@@ -15,6 +15,7 @@
 //! From 1,000 keys on the rate is the expected one. In small filters pairs of hashes are alike too often (ten keys at 1 %
 //! have 1.7 times the expected rate), so nothing is [promised](FilterPolicy::promises_rate).
 
+use super::bits::{is_set, set_bit};
 use super::city::{city64, with_seed};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
@@ -46,6 +47,10 @@ fn positions(key: u64, geometry: &Geometry) -> impl Iterator<Item = usize> {
 impl FilterPolicy for ClickHouse {
     fn name(&self) -> &'static str {
         "clickhouse"
+    }
+
+    fn code(&self) -> u8 {
+        3
     }
 
     fn limits(&self) -> Limits {
@@ -84,12 +89,16 @@ impl FilterPolicy for ClickHouse {
         bits.div_ceil(64) * 8
     }
 
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
-        positions(key, geometry).for_each(|position| body[position / 8] |= 1 << (position % 8));
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
+        positions(key, geometry).map(|position| set_bit(body, position)).sum()
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        positions(key, geometry).all(|position| body[position / 8] >> (position % 8) & 1 != 0)
+        positions(key, geometry).all(|position| is_set(body, position))
+    }
+
+    fn folded(&self, position: u64, geometry: &Geometry, by: u64) -> Option<u64> {
+        Some(position % (geometry.bits / by))
     }
 
     fn trailer(&self, _: &Geometry) -> Vec<u8> {

@@ -23,6 +23,9 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
         self.name()
     }
 
+    /// Its number in stored values ([`value`](crate::value)): 1 to 30, and never another policy's.
+    fn code(&self) -> u8;
+
     /// What its filters can be.
     fn limits(&self) -> Limits;
 
@@ -43,18 +46,23 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
         bits.div_ceil(8)
     }
 
-    /// Sets a key's bits. The body has the geometry's length.
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64);
+    /// Sets a key's bits; returns how many of them were not set. The body has the geometry's length.
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64;
 
     /// Sets the bits of many keys: the same as one by one, but may be faster.
-    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64]) {
-        for &key in keys {
-            self.set(body, geometry, key);
-        }
+    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64]) -> u64 {
+        keys.iter().map(|&key| self.set(body, geometry, key)).sum()
     }
 
     /// Whether all of a key's bits are set. The body has the geometry's length.
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool;
+
+    /// Where a bit's position goes to when the filter is folded to the `by`-th part of its bits, so that the result is the
+    /// filter that all its keys would have made at that size. None if filters of this policy cannot be folded. Called with
+    /// sizes within the limits only.
+    fn folded(&self, _position: u64, _geometry: &Geometry, _by: u64) -> Option<u64> {
+        None
+    }
 
     /// What follows the body where the filter is stored by the system it comes from.
     fn trailer(&self, geometry: &Geometry) -> Vec<u8>;

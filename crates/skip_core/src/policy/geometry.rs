@@ -1,5 +1,7 @@
 //! The numbers a filter is made of, and those it is asked for by: plain data, below every policy.
 
+use serde::{Deserialize, Serialize};
+
 /// The numbers that fix which bits a key hash means. Filters can be put together only if all of them agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
@@ -12,7 +14,7 @@ pub struct Geometry {
 }
 
 /// How big a filter shall be.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Size {
     /// For a false-positive rate, between 0 and 1.
     Rate(f64),

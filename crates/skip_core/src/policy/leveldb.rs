@@ -13,6 +13,7 @@
 //! Compared with a filter made by LevelDB itself: repeated keys count once here, twice there. An encoding of less than
 //! 9 bytes is none that LevelDB makes: it matches here, where LevelDB's reader answers no below 2.
 
+use super::bits::{is_set, set_bit};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
@@ -73,6 +74,10 @@ impl FilterPolicy for LevelDb {
         "leveldb.BuiltinBloomFilter2"
     }
 
+    fn code(&self) -> u8 {
+        2
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             min_bits: MIN_BITS,
@@ -90,7 +95,7 @@ impl FilterPolicy for LevelDb {
     }
 
     fn hash(&self, _: u64, key: &[u8]) -> u64 {
-        u64::from(leveldb_hash(key, SEED)).into()
+        leveldb_hash(key, SEED).into()
     }
 
     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {
@@ -103,12 +108,16 @@ impl FilterPolicy for LevelDb {
         Geometry { bits, probes, seed: 0 }
     }
 
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
-        positions(key, geometry).for_each(|position| body[position / 8] |= 1 << (position % 8));
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
+        positions(key, geometry).map(|position| set_bit(body, position)).sum()
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        positions(key, geometry).all(|position| body[position / 8] >> (position % 8) & 1 != 0)
+        positions(key, geometry).all(|position| is_set(body, position))
+    }
+
+    fn folded(&self, position: u64, geometry: &Geometry, by: u64) -> Option<u64> {
+        Some(position % (geometry.bits / by))
     }
 
     fn trailer(&self, geometry: &Geometry) -> Vec<u8> {

@@ -49,6 +49,9 @@
 //!     fn name(&self) -> &'static str {
 //!         "one_byte"
 //!     }
+//!     fn code(&self) -> u8 {
+//!         30
+//!     }
 //!     fn limits(&self) -> Limits {
 //!         Limits {
 //!             min_bits: 8,
@@ -64,7 +67,7 @@
 //!         false // its hash is too poor
 //!     }
 //!     fn hash(&self, _seed: u64, key: &[u8]) -> u64 {
-//!         key.iter().fold(0u64, |hash, &byte| hash.wrapping_mul(31).wrapping_add(byte.into())).into()
+//!         key.iter().fold(0u64, |hash, &byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
 //!     }
 //!     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {
 //!         Ok(self.for_bits_per_key(keys, 1.0 / rate)) // with one probe, the rate is the part of the bits that are set
@@ -73,9 +76,11 @@
 //!         let bits = ((keys as f64 * bits_per_key) as u64).max(8).next_multiple_of(8);
 //!         Geometry { bits, probes: 1, seed: 0 }
 //!     }
-//!     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
+//!     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
 //!         let position = (key % geometry.bits) as usize;
+//!         let was_set = body[position / 8] >> (position % 8) & 1;
 //!         body[position / 8] |= 1 << (position % 8);
+//!         u64::from(1 - was_set)
 //!     }
 //!     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
 //!         let position = (key % geometry.bits) as usize;
@@ -101,6 +106,7 @@
 //! `tests/policy_rocksdb.rs` the values of RocksDB's own tests.
 
 pub mod aligned;
+mod bits;
 pub mod bloom;
 pub mod city;
 pub mod clickhouse;
@@ -113,6 +119,7 @@ mod load;
 pub mod prefix;
 pub mod registry;
 pub mod rocksdb;
+mod scatter;
 pub mod shape;
 pub mod sizing;
 pub mod skip;
@@ -126,6 +133,6 @@ pub use error::PolicyError;
 pub use filter_policy::FilterPolicy;
 pub use geometry::{Geometry, Limits, Size};
 pub use prefix::{KeyParts, Prefix};
-pub use registry::{POLICIES, by_name};
+pub use registry::{POLICIES, by_code, by_name};
 pub use shape::Shape;
 pub use theory::{Cardinality, Layout};

@@ -15,6 +15,7 @@
 //! and so do the encodings that RocksDB's reader takes as holding no keys (5 bytes and less), since half a filter must
 //! not look like one.
 
+use super::bits::{is_set, set_bit};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
@@ -90,6 +91,10 @@ impl FilterPolicy for RocksDb {
         "rocksdb.BuiltinBloomFilter"
     }
 
+    fn code(&self) -> u8 {
+        4
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             min_bits: LINE_BITS,
@@ -107,7 +112,7 @@ impl FilterPolicy for RocksDb {
     }
 
     fn hash(&self, _: u64, key: &[u8]) -> u64 {
-        xxph3(key).into()
+        xxph3(key)
     }
 
     fn for_rate(&self, keys: u64, wanted: f64) -> Result<Geometry, PolicyError> {
@@ -131,15 +136,16 @@ impl FilterPolicy for RocksDb {
         geometry(keys, millibits(bits_per_key))
     }
 
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
         let start = line(key, geometry);
         let line = &mut body[start..start + LINE];
         let mut walk = (key >> 32) as u32;
+        let mut new = 0;
         for _ in 0..geometry.probes {
-            let position = (walk >> 23) as usize;
-            line[position / 8] |= 1 << (position % 8);
+            new += set_bit(line, (walk >> 23) as usize);
             walk = walk.wrapping_mul(GOLDEN);
         }
+        new
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
@@ -147,13 +153,16 @@ impl FilterPolicy for RocksDb {
         let line = &body[start..start + LINE];
         let mut walk = (key >> 32) as u32;
         for _ in 0..geometry.probes {
-            let position = (walk >> 23) as usize;
-            if line[position / 8] >> (position % 8) & 1 == 0 {
+            if !is_set(line, (walk >> 23) as usize) {
                 return false;
             }
             walk = walk.wrapping_mul(GOLDEN);
         }
         true
+    }
+
+    fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {
+        Some(position / LINE_BITS / by * LINE_BITS + position % LINE_BITS)
     }
 
     fn trailer(&self, geometry: &Geometry) -> Vec<u8> {

@@ -78,6 +78,14 @@ impl Shape {
         by_bits + by_hash - by_bits * by_hash
     }
 
+    /// The shape with the `by`-th part of the bits, if filters can be folded to it.
+    pub fn folded(&self, by: u64) -> Option<Self> {
+        let whole = by > 0 && self.geometry.bits.is_multiple_of(by);
+        let shape =
+            Self::new(self.policy, Geometry { bits: self.geometry.bits / by.max(1), ..self.geometry }).ok();
+        shape.filter(|_| whole && self.policy.folded(0, &self.geometry, by).is_some())
+    }
+
     /// An error that names what differs, unless nothing does.
     pub fn must_equal(&self, other: &Shape) -> Result<(), PolicyError> {
         let of = |shape: &Shape| (shape.policy.name(), shape.geometry);

@@ -15,12 +15,14 @@
 //! | 1 | probes a key |
 //! | 1 | version of the encoding: 1 |
 
+use super::bits::{is_set, set_bit};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
 use super::load::u64_at;
+use super::scatter;
 use super::sizing::{bits_for, whole_probes};
-use crate::hash::{HASH_SCHEME, first_state, hash_bytes, next_state, position};
+use crate::hash::{HASH_SCHEME, Probes, hash_bytes, probes};
 use crate::params::{MIN_FILTER_BITS, Sizing};
 
 /// Last byte of the encoding.
@@ -39,9 +41,18 @@ const MAX_PROBES: u8 = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Skip;
 
+#[inline(always)]
+fn positions(key: u64, geometry: &Geometry) -> Probes {
+    probes(key, geometry.bits as u32, geometry.probes)
+}
+
 impl FilterPolicy for Skip {
     fn name(&self) -> &'static str {
         "skip"
+    }
+
+    fn code(&self) -> u8 {
+        1
     }
 
     fn limits(&self) -> Limits {
@@ -61,7 +72,7 @@ impl FilterPolicy for Skip {
     }
 
     fn hash(&self, seed: u64, key: &[u8]) -> u64 {
-        hash_bytes(seed, key).into()
+        hash_bytes(seed, key)
     }
 
     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {
@@ -75,27 +86,20 @@ impl FilterPolicy for Skip {
         Geometry { bits, probes: whole_probes(bits_per_key, MAX_PROBES), seed: 0 }
     }
 
-    // One key after the other. Groups of keys, as in `filter.rs`, were no faster in filters larger than the caches, which
-    // is where adding takes its time (benches/policy.rs).
-    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) {
-        let mut state = first_state(key);
-        for _ in 0..geometry.probes {
-            let position = position(state, geometry.bits as u32) as usize;
-            body[position / 8] |= 1 << (position % 8);
-            state = next_state(state);
-        }
+    fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
+        positions(key, geometry).map(|position| set_bit(body, position as usize)).sum()
+    }
+
+    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64]) -> u64 {
+        scatter::set_all(body, geometry, keys, positions)
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        let mut state = first_state(key);
-        for _ in 0..geometry.probes {
-            let position = position(state, geometry.bits as u32) as usize;
-            if body[position / 8] >> (position % 8) & 1 == 0 {
-                return false;
-            }
-            state = next_state(state);
-        }
-        true
+        positions(key, geometry).all(|position| is_set(body, position as usize))
+    }
+
+    fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {
+        Some(position / by) // floor(floor(x * m) / d) is floor(x * (m / d))
     }
 
     fn trailer(&self, geometry: &Geometry) -> Vec<u8> {

@@ -1,0 +1,17 @@
+//! One bit of a filter's body: bit `p` is bit `p % 8` of byte `p / 8`.
+
+/// Sets a bit; 1 if it was not set, else 0.
+#[inline(always)]
+pub(crate) fn set_bit(body: &mut [u8], position: usize) -> u64 {
+    let byte = &mut body[position / 8];
+    let mask = 1 << (position % 8);
+    let new = u64::from(*byte & mask == 0);
+    *byte |= mask;
+    new
+}
+
+/// Whether a bit is set.
+#[inline(always)]
+pub(crate) fn is_set(body: &[u8], position: usize) -> bool {
+    body[position / 8] >> (position % 8) & 1 != 0
+}

@@ -1,0 +1,82 @@
+//! Setting the bits of many keys in a filter that is larger than the caches.
+//!
+//! One key after the other, nearly every probe is a miss. So positions are first put into bins, one for each stretch of the
+//! filter, and then set bin by bin: a stretch and its part of the page tables are fetched once for many positions. For
+//! 262,144 keys at a time and 20 million in all, that took 0.65 of the time; with 65,536 at a time it was no gain.
+
+use super::bits::set_bit;
+use super::geometry::Geometry;
+
+/// Bytes of a filter from which on bins are worth it: about a second-level cache.
+const LARGE: usize = 1 << 20;
+
+/// Keys at a time. For fewer than a quarter of them bins are not worth it.
+pub(crate) const BATCH: usize = 1 << 18;
+
+/// Bits of a stretch, as a power of two: 32 kB, a first-level cache.
+const STRETCH: u32 = 18;
+
+/// Bins have room for a tenth more positions than they will get on average, and these; full ones are emptied early.
+const SPARE: usize = 64;
+
+/// Sets the bits of all keys; returns how many were not set. `positions` gives a key's.
+#[inline(always)]
+pub(crate) fn set_all<P: Iterator<Item = u32>>(
+    body: &mut [u8],
+    geometry: &Geometry,
+    keys: &[u64],
+    positions: impl Fn(u64, &Geometry) -> P,
+) -> u64 {
+    if body.len() < LARGE || keys.len() < BATCH / 4 {
+        return keys
+            .iter()
+            .flat_map(|&key| positions(key, geometry))
+            .map(|p| set_bit(body, p as usize))
+            .sum();
+    }
+    let count = (geometry.bits.saturating_sub(1) >> STRETCH) as usize + 1;
+    let most = keys.len().min(BATCH) * usize::from(geometry.probes);
+    let mut bins = Bins::new(count, most / count * 11 / 10 + SPARE);
+    let mut new = 0;
+    for keys in keys.chunks(BATCH) {
+        for &key in keys {
+            for position in positions(key, geometry) {
+                new += bins.add(position, body);
+            }
+        }
+        new += bins.empty(body);
+    }
+    new
+}
+
+/// Positions by stretch. Invariant: `taken[bin] < room`.
+struct Bins {
+    positions: Vec<u32>,
+    taken: Vec<usize>,
+    room: usize,
+}
+
+impl Bins {
+    fn new(count: usize, room: usize) -> Self {
+        Self { positions: vec![0; count * room], taken: vec![0; count], room }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, position: u32, body: &mut [u8]) -> u64 {
+        let bin = (position >> STRETCH) as usize;
+        let taken = self.taken[bin];
+        self.positions[bin * self.room + taken] = position;
+        self.taken[bin] = taken + 1;
+        if taken + 1 < self.room { 0 } else { self.empty_one(bin, body) }
+    }
+
+    fn empty_one(&mut self, bin: usize, body: &mut [u8]) -> u64 {
+        let start = bin * self.room;
+        let taken = std::mem::take(&mut self.taken[bin]);
+        self.positions[start..start + taken].iter().map(|&position| set_bit(body, position as usize)).sum()
+    }
+
+    fn empty(&mut self, body: &mut [u8]) -> u64 {
+        (0..self.taken.len()).map(|bin| self.empty_one(bin, body)).sum()
+    }
+}

@@ -1,0 +1,251 @@
+//! What stands before a stored filter's bits.
+//!
+//! Version 1, little-endian. Most values have the short form:
+//!
+//! | bytes | holds |
+//! |---|---|
+//! | 1 | version in the upper 3 bits, the policy's code in the lower 5 |
+//! | 1 | probes a key, 1 to 255 |
+//! | 1 to 5 | the type of the keys: its OID as a varint |
+//!
+//! and the rest is the filter's bits, whose length tells their number. Only built-in types, whose OIDs are the same in every
+//! database, are named so. Everything else takes the long form, which has a 0 in place of the probes:
+//!
+//! | bytes | holds |
+//! |---|---|
+//! | 1 | as above |
+//! | 1 | 0 |
+//! | 1 | flags: 1 for a seed, 2 for a collation, 4 for a type by name |
+//! | 1 to 5, or two strings | the type: its OID, or schema and name |
+//! | 8, if flagged | the seed |
+//! | two strings, if flagged | the collation's name, and the version of it that keys were hashed under |
+//! | 1 | number of members, 1 to 64 |
+//! | for each, 1 and 1 to 10 | probes, and bits as a varint |
+//!
+//! and then the members' bits, one after the other. A string is its length as a varint and its bytes. A varint has 7 bits a
+//! byte, the lowest first, and no needless zeros. A header has one encoding: the long form is for what the short one
+//! cannot say. So filters are equal if their bytes are.
+
+use super::error::ValueError;
+use crate::policy::{FilterPolicy, Geometry, Shape, by_code};
+use std::fmt;
+
+/// Version of the layout, of the hash scheme, and of the canonical form of keys.
+pub const VERSION: u8 = 1;
+
+/// Servers give OIDs from here on to what users create (FirstNormalObjectId).
+const FIRST_USER_OID: u32 = 16_384;
+
+const SEED: u8 = 1;
+const COLLATION: u8 = 2;
+const NAMED: u8 = 4;
+
+/// The most members of a series.
+pub const MOST_MEMBERS: usize = 64;
+
+/// The longest name: far above a server's 64 bytes, in case it was built with more.
+const LONGEST_NAME: usize = 1024;
+
+/// The type of a filter's keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyType {
+    /// A built-in one by its OID, which is the same in every database.
+    BuiltIn(u32),
+    /// Any other, by name: OIDs differ between databases.
+    Named {
+        /// Its schema.
+        schema: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A collation whose notion of equality keys were hashed under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collation {
+    /// Its name, qualified and quoted where need be.
+    pub name: String,
+    /// The version of it; another one may hash the same strings differently.
+    pub version: String,
+}
+
+impl fmt::Display for Collation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if self.version.is_empty() { Ok(()) } else { write!(f, " version {}", self.version) }
+    }
+}
+
+/// What a filter's keys are and how they are hashed, apart from its size.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// The policy.
+    pub policy: &'static dyn FilterPolicy,
+    /// What key bytes are hashed under.
+    pub seed: u64,
+    /// The type of the keys.
+    pub key_type: KeyType,
+    /// The collation, where strings that differ in bytes may be equal.
+    pub collation: Option<Collation>,
+}
+
+impl PartialEq for Keys {
+    fn eq(&self, other: &Self) -> bool {
+        (self.policy.code(), self.seed, &self.key_type, &self.collation)
+            == (other.policy.code(), other.seed, &other.key_type, &other.collation)
+    }
+}
+
+impl Keys {
+    /// The header of a filter of these keys with these members.
+    pub fn encode(&self, members: &[Shape]) -> Vec<u8> {
+        let first = VERSION << 5 | self.policy.code();
+        if let Some((probes, oid)) = self.short_form(members) {
+            let mut bytes = vec![first, probes];
+            put_varint(&mut bytes, oid.into());
+            return bytes;
+        }
+        let is_named = matches!(self.key_type, KeyType::Named { .. });
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags =
+            flag(self.seed != 0, SEED) | flag(self.collation.is_some(), COLLATION) | flag(is_named, NAMED);
+        let mut bytes = vec![first, 0, flags];
+        match &self.key_type {
+            KeyType::BuiltIn(oid) => put_varint(&mut bytes, (*oid).into()),
+            KeyType::Named { schema, name } => {
+                [schema, name].iter().for_each(|text| put_text(&mut bytes, text))
+            }
+        }
+        if self.seed != 0 {
+            bytes.extend(self.seed.to_le_bytes());
+        }
+        if let Some(Collation { name, version }) = &self.collation {
+            [name, version].iter().for_each(|text| put_text(&mut bytes, text));
+        }
+        bytes.push(members.len() as u8);
+        for member in members {
+            bytes.push(member.geometry().probes);
+            put_varint(&mut bytes, member.geometry().bits);
+        }
+        bytes
+    }
+
+    /// Probes and type, if there is no more to say.
+    fn short_form(&self, members: &[Shape]) -> Option<(u8, u32)> {
+        let (&[member], KeyType::BuiltIn(oid)) = (members, &self.key_type) else { return None };
+        let is_plain = self.seed == 0 && self.collation.is_none();
+        let whole = member.geometry().bits == member.body_bytes() * 8;
+        (is_plain && whole).then_some((member.geometry().probes, *oid))
+    }
+}
+
+/// Reads a header: the keys, the members' shapes, and the bytes of their bits.
+pub(super) fn decode(bytes: &[u8]) -> Result<(Keys, Vec<Shape>, &[u8]), ValueError> {
+    let mut input = Input(bytes);
+    let first = input.byte()?;
+    if first >> 5 != VERSION {
+        return Err(ValueError::Version(first >> 5));
+    }
+    let policy = by_code(first & 31).ok_or(ValueError::Policy(first & 31))?;
+    let probes = input.byte()?;
+    let (keys, members) = if probes != 0 {
+        let key_type = KeyType::BuiltIn(input.oid()?);
+        let geometry = Geometry { bits: input.0.len() as u64 * 8, probes, seed: 0 };
+        (Keys { policy, seed: 0, key_type, collation: None }, vec![Shape::new(policy, geometry)?])
+    } else {
+        long_form(&mut input, policy)?
+    };
+    let header = &bytes[..bytes.len() - input.0.len()];
+    if keys.encode(&members) != header {
+        return Err(ValueError::Malformed("its header is not in the one form that it should have"));
+    }
+    Ok((keys, members, input.0))
+}
+
+fn long_form(
+    input: &mut Input<'_>,
+    policy: &'static dyn FilterPolicy,
+) -> Result<(Keys, Vec<Shape>), ValueError> {
+    let flags = input.byte()?;
+    if flags & !(SEED | COLLATION | NAMED) != 0 {
+        return Err(ValueError::Malformed("its header has unknown flags"));
+    }
+    let key_type = if flags & NAMED == 0 {
+        KeyType::BuiltIn(input.oid()?)
+    } else {
+        KeyType::Named { schema: input.text()?, name: input.text()? }
+    };
+    let seed = if flags & SEED == 0 { 0 } else { u64::from_le_bytes(input.array()?) };
+    let has_collation = flags & COLLATION != 0;
+    let collation =
+        has_collation.then(|| Ok::<_, ValueError>(Collation { name: input.text()?, version: input.text()? }));
+    let collation = collation.transpose()?;
+    let count = usize::from(input.byte()?);
+    if !(1..=MOST_MEMBERS).contains(&count) {
+        return Err(ValueError::Malformed("its number of members is not between 1 and 64"));
+    }
+    let mut members = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (probes, bits) = (input.byte()?, input.varint()?);
+        members.push(Shape::new(policy, Geometry { bits, probes, seed })?);
+    }
+    Ok((Keys { policy, seed, key_type, collation }, members))
+}
+
+fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    put_varint(bytes, text.len() as u64);
+    bytes.extend(text.as_bytes());
+}
+
+/// What is left to read.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], ValueError> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(ValueError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ValueError> {
+        self.take(N)?.try_into().map_err(|_| ValueError::Truncated)
+    }
+
+    fn byte(&mut self) -> Result<u8, ValueError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn varint(&mut self) -> Result<u64, ValueError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(ValueError::Malformed("a number in its header is too long"))
+    }
+
+    fn oid(&mut self) -> Result<u32, ValueError> {
+        let oid = u32::try_from(self.varint()?).ok().filter(|oid| (1..FIRST_USER_OID).contains(oid));
+        oid.ok_or(ValueError::Malformed("its type is no built-in one"))
+    }
+
+    fn text(&mut self) -> Result<String, ValueError> {
+        let length = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
+        if length > LONGEST_NAME {
+            return Err(ValueError::Malformed("a name in its header is too long"));
+        }
+        let text = std::str::from_utf8(self.take(length)?);
+        Ok(text.map_err(|_| ValueError::Malformed("a name in its header is not UTF-8"))?.to_owned())
+    }
+}

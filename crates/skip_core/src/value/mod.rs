@@ -1,0 +1,186 @@
+//! A stored filter: a header ([`header`]) and bits. What the SQL type `bloom` holds.
+//!
+//! A value is one filter, or a *series*: several filters of the same keys, which come about where more keys were added than
+//! a filter had been made for ([`collect`](crate::collect)). A key may be in a series if it may be in one of its members.
+//!
+//! Everything that comes from outside is checked before it is believed, and nothing is allocated by what a header says:
+//! bits stay where they lie. Outside of tables a checksum goes with it ([`seal`]). The version stands for the layout, the hash scheme of every policy and the canonical form
+//! of keys. Unknown versions and policies are told apart from malformed ones ([`ValueError::is_unknown`]), because a
+//! filter that cannot be read may hold any key.
+
+pub mod error;
+pub mod header;
+pub mod seal;
+
+pub use error::ValueError;
+pub use header::{Collation, KeyType, Keys};
+pub use seal::{seal, unseal};
+
+use crate::policy::{BloomFilter, Cardinality, Shape};
+
+/// A stored filter, read where it lies.
+#[derive(Clone, Debug)]
+pub struct Value<B> {
+    keys: Keys,
+    members: Vec<BloomFilter<B>>,
+}
+
+impl<'a> Value<&'a [u8]> {
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// What is wrong with it. Bits that no probe can reach must be zero.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, ValueError> {
+        let (keys, shapes, mut rest) = header::decode(bytes)?;
+        let mut members = Vec::with_capacity(shapes.len());
+        for shape in shapes {
+            let length = usize::try_from(shape.body_bytes()).unwrap_or(usize::MAX);
+            let (body, after) = rest.split_at_checked(length).ok_or(ValueError::Truncated)?;
+            members.push(BloomFilter::from_parts(shape, body)?);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            return Err(ValueError::Malformed("it is longer than its header says"));
+        }
+        Ok(Self { keys, members })
+    }
+}
+
+impl<'a> Value<&'a mut [u8]> {
+    /// Reads a value whose bits are to be changed where they lie.
+    ///
+    /// # Errors
+    /// As [`Value::decode`].
+    pub fn decode_mut(bytes: &'a mut [u8]) -> Result<Self, ValueError> {
+        let (keys, shapes, body) = header::decode(bytes)?;
+        let start = bytes.len() - body.len();
+        let mut rest = &mut bytes[start..];
+        let mut members = Vec::with_capacity(shapes.len());
+        for shape in shapes {
+            let length = usize::try_from(shape.body_bytes()).unwrap_or(usize::MAX);
+            let (body, after) = rest.split_at_mut_checked(length).ok_or(ValueError::Truncated)?;
+            members.push(BloomFilter::from_parts(shape, body)?);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            return Err(ValueError::Malformed("it is longer than its header says"));
+        }
+        Ok(Self { keys, members })
+    }
+
+    /// Adds the key of a hash.
+    pub fn insert_hash(&mut self, hash: u64) {
+        if !self.may_contain_hash(hash)
+            && let Some(member) = self.members.last_mut()
+        {
+            member.insert_hash(hash);
+        }
+    }
+
+    /// Adds all keys of another value.
+    ///
+    /// # Errors
+    /// What differs between the two.
+    pub fn union<C: AsRef<[u8]>>(&mut self, other: &Value<C>) -> Result<(), ValueError> {
+        self.must_fit(other)?;
+        for (own, others) in self.members.iter_mut().zip(&other.members) {
+            own.union(others)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the bits that both values have.
+    ///
+    /// # Errors
+    /// What differs between the two, or that they are series: a key may lie in different members of them.
+    pub fn intersection<C: AsRef<[u8]>>(&mut self, other: &Value<C>) -> Result<(), ValueError> {
+        self.must_fit(other)?;
+        match (&mut self.members[..], &other.members[..]) {
+            ([own], [others]) => Ok(own.intersection(others)?),
+            (several, _) => Err(ValueError::Series(several.len())),
+        }
+    }
+}
+
+impl<B: AsRef<[u8]>> Value<B> {
+    /// What the keys are.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The filters: one, or those of a series.
+    pub fn members(&self) -> &[BloomFilter<B>] {
+        &self.members
+    }
+
+    /// The only filter.
+    ///
+    /// # Errors
+    /// That it is a series.
+    pub fn single(&self) -> Result<&BloomFilter<B>, ValueError> {
+        match &self.members[..] {
+            [member] => Ok(member),
+            several => Err(ValueError::Series(several.len())),
+        }
+    }
+
+    /// Whether the value may hold the key of a hash: false is certain, true is not.
+    pub fn may_contain_hash(&self, hash: u64) -> bool {
+        self.members.iter().any(|member| member.may_contain_hash(hash))
+    }
+
+    /// Number of bits that are set.
+    pub fn count_ones(&self) -> u64 {
+        self.members.iter().map(BloomFilter::count_ones).sum()
+    }
+
+    /// The number of distinct keys, as the set bits tell it. Keys that are in several members of a series count several
+    /// times.
+    pub fn cardinality(&self) -> Cardinality {
+        let nothing = Cardinality { estimate: 0.0, low: 0.0, high: 0.0 };
+        self.members.iter().map(BloomFilter::cardinality).fold(nothing, |sum, one| Cardinality {
+            estimate: sum.estimate + one.estimate,
+            low: if self.members.len() == 1 { one.low } else { f64::max(sum.low, one.low) },
+            high: sum.high + one.high,
+        })
+    }
+
+    /// The rate at which keys match that were never added, as the set bits are now.
+    pub fn false_positive_rate(&self) -> f64 {
+        1.0 - self.members.iter().map(|member| 1.0 - member.false_positive_rate()).product::<f64>()
+    }
+
+    /// Whether filters can be put together: same keys, same shapes.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn must_fit<C: AsRef<[u8]>>(&self, other: &Value<C>) -> Result<(), ValueError> {
+        let mut differences = self.keys.differences(&other.keys, &KeyType::to_string);
+        if differences.is_empty() && self.shapes() != other.shapes() {
+            let bits = |shapes: Vec<Shape>| list(shapes.iter().map(|shape| shape.geometry().bits));
+            let probes = |shapes: Vec<Shape>| list(shapes.iter().map(|shape| shape.geometry().probes.into()));
+            let facts = [
+                ("bits", bits(self.shapes()), bits(other.shapes())),
+                ("probes", probes(self.shapes()), probes(other.shapes())),
+            ];
+            differences.extend(facts.into_iter().filter(|(_, one, other)| one != other));
+        }
+        if differences.is_empty() { Ok(()) } else { Err(ValueError::Mismatch(differences)) }
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        self.members.iter().map(|member| *member.shape()).collect()
+    }
+}
+
+fn list(numbers: impl Iterator<Item = u64>) -> String {
+    numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(" + ")
+}
+
+/// An empty value of these keys and shapes; look at their [`Shape::body_bytes`] first.
+pub fn empty(keys: &Keys, shapes: &[Shape]) -> Vec<u8> {
+    let mut bytes = keys.encode(shapes);
+    let bits: u64 = shapes.iter().map(Shape::body_bytes).sum();
+    bytes.resize(bytes.len() + bits as usize, 0);
+    bytes
+}

@@ -1,0 +1,212 @@
+//! Stored filters: their bytes, every way in which bytes can be no filter, and what may be put together.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use proptest::prelude::*;
+use skip_core::policy::{Geometry, POLICIES, Shape, by_name};
+use skip_core::value::{Collation, KeyType, Keys, Value, ValueError, empty, seal, unseal};
+
+fn keys(policy: &str) -> Keys {
+    Keys { policy: by_name(policy).unwrap(), seed: 0, key_type: KeyType::BuiltIn(2950), collation: None }
+}
+
+fn shape(keys: &Keys, bits: u64, probes: u8) -> Shape {
+    Shape::new(keys.policy, Geometry { bits, probes, seed: keys.seed }).unwrap()
+}
+
+/// Keys of every kind.
+fn kinds() -> Vec<Keys> {
+    let german = Collation { name: "\"de-x-icu\"".into(), version: "153.120".into() };
+    let named = KeyType::Named { schema: "public".into(), name: "Ünder".into() };
+    let mut kinds = Vec::new();
+    for policy in POLICIES {
+        let plain = keys(policy.name());
+        kinds.push(Keys { key_type: named.clone(), ..plain.clone() });
+        kinds.push(Keys { collation: Some(german.clone()), ..plain.clone() });
+        if policy.limits().seeded {
+            kinds.push(Keys { seed: u64::MAX - 5, collation: Some(german.clone()), ..plain.clone() });
+        }
+        kinds.push(plain);
+    }
+    kinds
+}
+
+fn filled(keys: &Keys, shapes: &[Shape], count: u64) -> Vec<u8> {
+    let mut bytes = empty(keys, shapes);
+    let mut value = Value::decode_mut(&mut bytes).unwrap();
+    (0..count).for_each(|i| value.insert_hash(skip_core::hash_i64(3, i as i64)));
+    bytes
+}
+
+#[test]
+fn every_kind_comes_back() {
+    for keys in kinds() {
+        let step = keys.policy.limits().bits_step.max(64);
+        for members in [vec![step], vec![step * 3, step, step * 40], vec![step; 64]] {
+            let shapes: Vec<Shape> = members.iter().map(|&bits| shape(&keys, bits, 5)).collect();
+            let bytes = filled(&keys, &shapes, 4);
+            let value = Value::decode(&bytes).unwrap();
+            assert!(*value.keys() == keys);
+            assert_eq!(value.members().iter().map(|m| *m.shape()).collect::<Vec<_>>(), shapes);
+            assert!((0..4).all(|i| value.may_contain_hash(skip_core::hash_i64(3, i))));
+            let sealed = [&bytes[..], &seal(&bytes)].concat();
+            assert_eq!(unseal(&sealed).unwrap(), bytes);
+            for length in 0..sealed.len() {
+                assert!(unseal(&sealed[..length]).is_err(), "{keys:?} {length}");
+            }
+            assert!(unseal(&[&sealed[..], &[0]].concat()).is_err());
+            let mut flipped = sealed.clone();
+            for bit in (0..sealed.len() * 8).step_by(if sealed.len() > 1_000 { 97 } else { 1 }) {
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(unseal(&flipped).is_err(), "{keys:?} {bit}");
+                flipped[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+}
+
+/// One key, whose bits are those of policy `skip`.
+const FROZEN: [u8; 12] = [0x21, 5, 0x86, 0x17, 0, 0, 8, 32, 64, 0, 0, 130];
+const FROZEN_SEAL: [u8; 4] = [49, 60, 163, 74];
+
+/// Frozen.
+#[test]
+fn the_layout_is_what_it_was() {
+    let plain = keys("skip");
+    let bytes = filled(&plain, &[shape(&plain, 64, 5)], 1);
+    assert_eq!(bytes, FROZEN);
+    assert_eq!(seal(&bytes), FROZEN_SEAL);
+    let seeded = Keys { seed: 7, key_type: KeyType::Named { schema: "s".into(), name: "t".into() }, ..plain };
+    let bytes = empty(&seeded, &[shape(&seeded, 64, 5), shape(&seeded, 128, 6)]);
+    let header = [0x21, 0, 5, 1, b's', 1, b't', 7, 0, 0, 0, 0, 0, 0, 0, 2, 5, 64, 6, 0x80, 1];
+    assert_eq!(bytes[..header.len()], header);
+    assert_eq!(bytes.len(), header.len() + 24);
+}
+
+#[test]
+fn small_values_have_small_headers() {
+    let uuid = keys("skip");
+    assert_eq!(empty(&uuid, &[shape(&uuid, 64, 5)]).len(), 8 + 4);
+    let text = Keys { key_type: KeyType::BuiltIn(25), ..uuid };
+    assert_eq!(empty(&text, &[shape(&text, 64, 5)]).len(), 8 + 3);
+}
+
+#[test]
+fn what_is_unknown_is_told_from_what_is_malformed() {
+    let plain = keys("skip");
+    let good = empty(&plain, &[shape(&plain, 64, 5)]);
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        Value::decode(&bytes).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(with(0, 2 << 5 | 1), ValueError::Version(2));
+    assert_eq!(with(0, 1 << 5 | 29), ValueError::Policy(29));
+    assert!(with(0, 2 << 5 | 1).is_unknown() && with(0, 1 << 5 | 29).is_unknown());
+    assert!(!with(1, 200).is_unknown());
+    assert_eq!(Value::decode(&[]).map(|_| ()).unwrap_err(), ValueError::Truncated);
+    for (bytes, what) in [
+        (&[0x21, 0, 8, 20, 1, 5, 64][..], "unknown flags"),
+        (&[0x21, 0, 0, 20, 0], "number of members"),
+        (&[0x21, 0, 0, 20, 65], "number of members"),
+        (&[0x21, 0, 0, 20, 1, 5, 64, 0, 0, 0, 0, 0, 0, 0, 0], "one form"),
+        (&[0x21, 5, 0x94, 0, 0, 0, 0, 0, 0, 0, 0, 0], "one form"),
+        (&[0x21, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0], "no built-in"),
+        (&[0x21, 5, 0x80, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0], "no built-in"),
+        (&[0x21, 0, 4, 0xff, 0xff, 0xff, 0xff, 0xf, 1], "too long"),
+        (&[0x21, 0, 4, 1, 0xff, 1, b't', 2, 5, 64, 5, 64], "UTF-8"),
+        (
+            &[0x21, 0, 0, 20, 2, 5, 64, 5, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+            "too long",
+        ),
+        (
+            &[0x21, 0, 0, 20, 2, 5, 64, 5, 0xc0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1],
+            "bits in steps",
+        ),
+        (&[0x21, 65, 20, 0, 0, 0, 0, 0, 0, 0, 0], "probes"),
+    ] {
+        let error = Value::decode(bytes).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains(what), "{bytes:x?}: {error}");
+        assert!(!error.is_unknown());
+    }
+    // ClickHouse's sizes may end within a word, whose other bits are zero.
+    let clickhouse = keys("clickhouse");
+    let mut bytes = empty(&clickhouse, &[shape(&clickhouse, 24, 3)]);
+    assert!(Value::decode(&bytes).is_ok());
+    *bytes.last_mut().unwrap() = 1;
+    assert!(Value::decode(&bytes).unwrap_err().to_string().contains("past its size"));
+}
+
+#[test]
+fn only_what_fits_is_put_together() {
+    let kinds = kinds();
+    for one in &kinds {
+        for other in &kinds {
+            let step = one.policy.limits().bits_step.max(other.policy.limits().bits_step).max(64);
+            let mut left = filled(one, &[shape(one, step * 4, 5)], 10);
+            let right = filled(other, &[shape(other, step * 4, 5)], 20);
+            let right = Value::decode(&right).unwrap();
+            let mut left = Value::decode_mut(&mut left).unwrap();
+            assert_eq!(left.union(&right).is_ok(), one == other);
+            assert_eq!(left.intersection(&right).is_ok(), one == other);
+        }
+    }
+    let plain = keys("skip");
+    let mut one = filled(&plain, &[shape(&plain, 64, 5)], 1);
+    let other = filled(&plain, &[shape(&plain, 128, 6)], 1);
+    let error = Value::decode_mut(&mut one).unwrap().union(&Value::decode(&other).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "they differ in bits (64 and 128), probes (5 and 6)");
+    let series = [shape(&plain, 64, 5), shape(&plain, 128, 6)];
+    let (mut one, other) = (filled(&plain, &series, 9), filled(&plain, &series, 30));
+    let mut value = Value::decode_mut(&mut one).unwrap();
+    assert!(value.union(&Value::decode(&other).unwrap()).is_ok());
+    assert_eq!(value.intersection(&Value::decode(&other).unwrap()), Err(ValueError::Series(2)));
+    assert!((0..30).all(|i| value.may_contain_hash(skip_core::hash_i64(3, i))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    /// Any bytes are a value or an error; a value's bytes are its only ones.
+    #[test]
+    fn any_bytes(mut bytes in prop::collection::vec(any::<u8>(), 0..80), first in 0u8..5, probes in 0u8..8) {
+        if let Some(byte) = bytes.first_mut() {
+            *byte = 1 << 5 | first;
+        }
+        if let Some(byte) = bytes.get_mut(1) {
+            *byte = probes;
+        }
+        check(&bytes)?;
+    }
+
+    /// Flipped bits, too.
+    #[test]
+    fn flipped_bits(kind in 0usize..15, flips in prop::collection::vec((0usize..600, 0u8..8), 1..4)) {
+        let kinds = kinds();
+        let keys = &kinds[kind % kinds.len()];
+        let step = keys.policy.limits().bits_step.max(64);
+        let mut bytes = filled(keys, &[shape(keys, step, 5), shape(keys, step * 2, 4)], 5);
+        let length = bytes.len();
+        for (at, bit) in flips {
+            bytes[at % length] ^= 1 << bit;
+        }
+        check(&bytes)?;
+    }
+}
+
+fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
+    if let Ok(value) = Value::decode(bytes) {
+        let shapes: Vec<Shape> = value.members().iter().map(|member| *member.shape()).collect();
+        let mut again = value.keys().encode(&shapes);
+        value.members().iter().for_each(|member| again.extend(member.body()));
+        prop_assert_eq!(&again, bytes);
+        value.may_contain_hash(12_345);
+        value.false_positive_rate();
+        value.cardinality();
+        let mut copy = bytes.to_vec();
+        let mut changed = Value::decode_mut(&mut copy).unwrap();
+        changed.insert_hash(7);
+        prop_assert!(changed.may_contain_hash(7));
+    }
+    Ok(())
+}
