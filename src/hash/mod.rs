@@ -19,7 +19,7 @@ use crate::pg::Rel;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
 use crate::pg::heap::Field;
 use pgrx::pg_sys::{self, Oid};
-use skip_core::{hash_bytes, hash_f64, hash_i64};
+use skip_core::{canonical_f64, hash_bytes};
 
 /// How a value becomes the bytes that are hashed. The numbers are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Canon {
 
 impl Canon {
     /// The canon of values of `input` in an operator family whose hash function for it is `function`.
-    fn choose(input: Oid, collation: Oid, function: Oid) -> Self {
+    pub fn choose(input: Oid, collation: Oid, function: Oid) -> Self {
         // Somebody's own operator class may see other values as equal than the built-in ones do.
         if function.to_u32() >= pg_sys::FirstNormalObjectId {
             return Canon::Extended;
@@ -48,6 +48,28 @@ impl Canon {
             pg_sys::MACADDR8OID | pg_sys::BYTEAOID | pg_sys::NAMEOID => Canon::Bytes,
             pg_sys::TEXTOID | pg_sys::VARCHAROID if datum::is_deterministic(collation) => Canon::Bytes,
             _ => Canon::Extended,
+        }
+    }
+}
+
+impl Canon {
+    /// Calls `hash` with the bytes that stand for a value's own.
+    #[inline]
+    pub fn with_key_bytes<R>(self, bytes: &[u8], hash: impl FnOnce(&[u8]) -> R) -> R {
+        match (self, bytes) {
+            (Canon::Integer, &[a, b]) => hash(&i64::from(i16::from_le_bytes([a, b])).to_le_bytes()),
+            (Canon::Integer, &[a, b, c, d]) => {
+                hash(&i64::from(i32::from_le_bytes([a, b, c, d])).to_le_bytes())
+            }
+            (Canon::Float, &[a, b, c, d]) => hash(&canonical_f64(f32::from_le_bytes([a, b, c, d]).into())),
+            (Canon::Float, &[a, b, c, d, e, f, g, h]) => {
+                hash(&canonical_f64(f64::from_le_bytes([a, b, c, d, e, f, g, h])))
+            }
+            (Canon::Unsigned, &[a, b, c, d]) => {
+                hash(&u64::from(u32::from_le_bytes([a, b, c, d])).to_le_bytes())
+            }
+            // 8-byte integers, unsigned or not, are their own canonical form.
+            _ => hash(bytes),
         }
     }
 }
@@ -134,18 +156,9 @@ impl KeyHasher {
     }
 }
 
+#[inline]
 fn hash_canonical(canon: Canon, seed: u64, bytes: &[u8]) -> u64 {
-    match (canon, bytes) {
-        (Canon::Integer, &[a, b]) => hash_i64(seed, i16::from_le_bytes([a, b]).into()),
-        (Canon::Integer, &[a, b, c, d]) => hash_i64(seed, i32::from_le_bytes([a, b, c, d]).into()),
-        (Canon::Float, &[a, b, c, d]) => hash_f64(seed, f32::from_le_bytes([a, b, c, d]).into()),
-        (Canon::Float, &[a, b, c, d, e, f, g, h]) => {
-            hash_f64(seed, f64::from_le_bytes([a, b, c, d, e, f, g, h]))
-        }
-        (Canon::Unsigned, &[a, b, c, d]) => hash_i64(seed, u32::from_le_bytes([a, b, c, d]).into()),
-        // 8-byte integers, unsigned or not, are their own canonical form.
-        _ => hash_bytes(seed, bytes),
-    }
+    canon.with_key_bytes(bytes, |key| hash_bytes(seed, key))
 }
 
 /// The hashers of all columns; None for a column whose values this build would hash differently than the index.

@@ -57,6 +57,12 @@ pub fn maintenance_work_mem() -> usize {
     usize::try_from(unsafe { pg_sys::maintenance_work_mem }).unwrap_or(65_536) * 1024
 }
 
+/// work_mem in bytes.
+pub fn work_mem() -> usize {
+    // SAFETY: a plain global of the server, in kB.
+    usize::try_from(unsafe { pg_sys::work_mem }).unwrap_or(4_096) * 1024
+}
+
 /// A random seed for a new index, so that nobody can prepare keys that collide in it.
 pub fn random_seed() -> u64 {
     let mut seed = [0u8; 8];

@@ -9,6 +9,7 @@
 //! - No Rust value with a destructor that matters lives across a call that PostgreSQL may leave by longjmp:
 //!   pgrx turns such an ERROR into a panic at every call, so destructors do run.
 
+pub mod alloc;
 pub mod am;
 pub mod attempt;
 pub mod catalog;
@@ -18,6 +19,7 @@ pub mod custom;
 pub mod datum;
 pub mod error;
 pub mod evaluate;
+pub mod function;
 pub mod heap;
 pub mod lock;
 pub mod memory;
@@ -28,8 +30,11 @@ pub mod query;
 pub mod relation;
 pub mod sandbox;
 pub mod scankey;
+pub mod selectivity;
 pub mod settings;
 pub mod shared;
+pub mod types;
+pub mod varlena;
 pub mod wal;
 
 pub use error::{Damage, fail};

@@ -57,6 +57,12 @@ pub fn hash_i64(seed: u64, value: i64) -> u64 {
 /// because SQL's `=` takes these as equal.
 #[inline]
 pub fn hash_f64(seed: u64, value: f64) -> u64 {
+    hash_bytes(seed, &canonical_f64(value))
+}
+
+/// The 8 bytes that stand for a float: see [`hash_f64`].
+#[inline]
+pub fn canonical_f64(value: f64) -> [u8; 8] {
     let bits = if value.is_nan() {
         CANONICAL_NAN
     } else if value == 0.0 {
@@ -64,7 +70,7 @@ pub fn hash_f64(seed: u64, value: f64) -> u64 {
     } else {
         value.to_bits()
     };
-    hash_bytes(seed, &bits.to_le_bytes())
+    bits.to_le_bytes()
 }
 
 /// Checksum of a page or any other bytes: XXH3-64 under `seed`.

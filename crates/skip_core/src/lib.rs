@@ -59,7 +59,7 @@ pub use builder::{RangeState, SegmentBuilder};
 pub use condition::{Condition, Grouped};
 pub use distinct::DistinctHashes;
 pub use filter::Filter;
-pub use hash::{HASH_SCHEME, Probes, checksum, hash_bytes, hash_f64, hash_i64, probes};
+pub use hash::{HASH_SCHEME, Probes, canonical_f64, checksum, hash_bytes, hash_f64, hash_i64, probes};
 pub use lookup::{and_slice, or_slice};
 pub use merge::copy_bits;
 pub use params::{MIN_FILTER_BITS, Sizing, calculation_best_practices, rate_at_fill, theoretical_rate};

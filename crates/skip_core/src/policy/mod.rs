@@ -16,7 +16,7 @@
 //!
 //! | step | module | what it gives |
 //! |---|---|---|
-//! | a policy is found by its name | [`registry`] | [`by_name`], [`POLICIES`] |
+//! | a policy is found by its name, its parameters are read | [`registry`], [`spec`] | [`by_name`], [`POLICIES`], [`Spec`] |
 //! | it says what a filter is | [`filter_policy`] | [`FilterPolicy`] |
 //! | keys, a rate or bits a key give the size | [`sizing`], [`shape`] | [`Shape::for_keys`] |
 //! | keys become hashes, hashes bits | [`bloom`] | [`BloomFilter`] |
@@ -123,6 +123,7 @@ mod scatter;
 pub mod shape;
 pub mod sizing;
 pub mod skip;
+pub mod spec;
 pub mod theory;
 pub mod xxph3;
 
@@ -135,4 +136,5 @@ pub use geometry::{Geometry, Limits, Size};
 pub use prefix::{KeyParts, Prefix};
 pub use registry::{POLICIES, by_code, by_name};
 pub use shape::Shape;
+pub use spec::Spec;
 pub use theory::{Cardinality, Layout};

@@ -1,0 +1,182 @@
+//! `bloom_agg`: the keys of a group become a filter.
+//!
+//! Step, combine, serialize, deserialize and final function around `skip_core::collect`. A state and all it owns lies in the
+//! group's memory, so that the server counts it against work_mem where there are many groups, and frees it.
+
+use super::keys::KeyReader;
+use super::operators::{bad_policy, negative};
+use super::problem;
+use crate::pg::alloc::ContextAllocator;
+use crate::pg::function::{Aggregate, Call, StatePointer};
+use crate::pg::memory::work_mem;
+use crate::pg::varlena::Made;
+use pgrx::pg_sys::Oid;
+use pgrx::prelude::*;
+use skip_core::collect::{CollectError, Collector, Options};
+use skip_core::policy::{Size, spec};
+use skip_core::value::Keys;
+
+/// The false-positive rate unless another is asked for: some ten bits a key.
+pub const DEFAULT_RATE: f64 = 0.01;
+
+/// The state of a group.
+struct State {
+    collector: Collector<'static, ContextAllocator>,
+    memory: ContextAllocator,
+    key_type: Oid,
+    collation: Oid,
+}
+
+/// What the place in the query keeps for the step function.
+struct Steps {
+    reader: KeyReader,
+    key_type: Oid,
+    kept: Vec<&'static Options>,
+}
+
+/// What it keeps for the final function.
+struct Finals {
+    keys: Option<((Oid, Oid, u8, u64), Keys)>,
+}
+
+fn or_raise<T>(result: Result<T, CollectError>) -> T {
+    result.unwrap_or_else(|error| problem::collecting(&error))
+}
+
+/// A size from a rate and from what the policy's text said; both at once are refused.
+pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
+    match (rate, of_policy) {
+        (Some(_), Some(_)) => {
+            bad_policy("a rate and a size in the policy exclude each other; give NULL for the rate")
+        }
+        (None, Some(size)) => size,
+        (rate, None) => Size::Rate(rate.unwrap_or(DEFAULT_RATE)),
+    }
+}
+
+/// Adds a row: state, value, and optionally rate, expected number, policy.
+#[pg_extern(sql = false)]
+fn bloom_agg_step(call: Call) -> StatePointer {
+    let steps = call.site(|| {
+        let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
+        Steps { reader: KeyReader::new(key_type, call.collation()), key_type, kept: Vec::new() }
+    });
+    let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
+    if let Some(state) = call.state::<State>(0) {
+        let options = state.collector.options();
+        let hash = steps.reader.hash(value, options.policy, options.seed);
+        or_raise(state.collector.insert(hash, &state.memory));
+        return call.same(0);
+    }
+    let group = call.aggregate();
+    let options = first_options(&call, &group, &mut steps.kept);
+    let memory = group.memory();
+    let (key_type, collation) = (steps.key_type, call.collation());
+    let mut state = State { collector: Collector::new_in(options, memory), memory, key_type, collation };
+    let hash = steps.reader.hash(value, options.policy, options.seed);
+    or_raise(state.collector.insert(hash, &memory));
+    group.place(state)
+}
+
+/// The options of a group, from its first row. Groups mostly have the same: these are kept once.
+fn first_options(call: &Call, group: &Aggregate, kept: &mut Vec<&'static Options>) -> &'static Options {
+    let text =
+        call.varlena(4).map(|text| text.with_bytes(|bytes| String::from_utf8_lossy(bytes).into_owned()));
+    let spec = spec::parse(text.as_deref().unwrap_or("skip")).unwrap_or_else(|error| bad_policy(&error));
+    let expected = call.integer(3);
+    let mut options = Options {
+        policy: spec.policy,
+        size: size_of(call.float(2), spec.size),
+        seed: spec.seed,
+        expected: expected.map(|expected| u64::try_from(expected).unwrap_or_else(|_| negative(expected))),
+        bound: work_mem(),
+        guess: group.expected_rows() as u64,
+        is_partial: group.is_partial(),
+    };
+    // Fails for parameters that no filter has, before any row was read in vain.
+    options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
+    or_raise(options.shape_for(1));
+    let is_same = |other: &&&Options| **other == &options && other.bound == options.bound;
+    if let Some(known) = kept.iter().find(is_same) {
+        return known;
+    }
+    let options = call.keep(options);
+    kept.push(options);
+    options
+}
+
+/// Adds the keys of another state.
+#[pg_extern(sql = false)]
+fn bloom_agg_combine(call: Call) -> StatePointer {
+    let Some(theirs) = call.state::<State>(1) else { return call.same(0) };
+    if let Some(state) = call.state::<State>(0) {
+        or_raise(state.collector.combine(&mut theirs.collector, &state.memory));
+        return call.same(0);
+    }
+    let group = call.aggregate();
+    let memory = group.memory();
+    let mut collector = Collector::new_in(theirs.collector.options(), memory);
+    or_raise(collector.combine(&mut theirs.collector, &memory));
+    group.place(State { collector, memory, key_type: theirs.key_type, collation: theirs.collation })
+}
+
+/// Bytes of the two OIDs before the collector's own.
+const OIDS: usize = 8;
+
+#[pg_extern(sql = false)]
+fn bloom_agg_serialize(call: Call) -> Option<Made> {
+    let state = call.state::<State>(0)?;
+    /// The part of a value behind the OIDs.
+    struct Rest(Made);
+    impl AsMut<[u8]> for Rest {
+        fn as_mut(&mut self) -> &mut [u8] {
+            &mut self.0.bytes()[OIDS..]
+        }
+    }
+    let (Rest(mut made), used) =
+        or_raise(state.collector.serialize(|length| Rest(Made::zeros(length + OIDS))));
+    made.bytes()[..4].copy_from_slice(&state.key_type.to_u32().to_le_bytes());
+    made.bytes()[4..OIDS].copy_from_slice(&state.collation.to_u32().to_le_bytes());
+    Some(made.shorten(used + OIDS))
+}
+
+#[pg_extern(sql = false)]
+fn bloom_agg_deserialize(call: Call) -> StatePointer {
+    let Some(bytes) = call.varlena(0) else { return call.none() };
+    call.aggregate(); // nobody else has business here
+    let memory = call.short_memory();
+    let kept = call.site(Vec::<&'static Options>::new);
+    let state = bytes.with_bytes(|bytes| {
+        let (oids, rest) = bytes.split_first_chunk::<OIDS>().ok_or(CollectError::Wire)?;
+        let [a, b, c, d, e, f, g, h] = *oids;
+        let collector = Collector::deserialize(rest, &memory, |sent| {
+            let known = kept.iter().find(|known| ***known == sent && known.bound == sent.bound);
+            known.copied().unwrap_or_else(|| {
+                let options = call.keep(sent);
+                kept.push(options);
+                options
+            })
+        })?;
+        let (key_type, collation) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        Ok(State { collector, memory, key_type: key_type.into(), collation: collation.into() })
+    });
+    call.pass(or_raise(state))
+}
+
+/// The filter of the keys so far. The state stays as it is, for frames of windows that go on.
+#[pg_extern(sql = false)]
+fn bloom_agg_final(call: Call) -> Option<Made> {
+    let state = call.state::<State>(0)?;
+    let finals = call.site(|| Finals { keys: None });
+    let options = state.collector.options();
+    let kind = (state.key_type, state.collation, options.policy.code(), options.seed);
+    if finals.keys.as_ref().is_none_or(|(known, _)| *known != kind) {
+        let keys = KeyReader::new(state.key_type, state.collation).keys(options.policy, options.seed);
+        finals.keys = Some((kind, keys));
+    }
+    let (_, keys) = finals.keys.as_ref()?;
+    let finished = or_raise(state.collector.finish(keys));
+    let mut made = Made::zeros(finished.encoded_len());
+    or_raise(state.collector.write(&finished, made.bytes()));
+    Some(made)
+}

@@ -1,0 +1,76 @@
+//! What a filter is, and what its bits say: `bloom_info`, `bloom_cardinality`, `bloom_false_positive_rate`.
+
+use super::keys;
+use super::operators::decode;
+use pgrx::prelude::*;
+use skip_core::value::Collation;
+
+/// The number of distinct keys.
+#[pg_extern(sql = false)]
+fn bloom_cardinality(filter: &[u8]) -> f64 {
+    decode(filter).cardinality().estimate
+}
+
+/// Bounds of it: 95 % of such intervals hold the truth, for policies that promise their rate.
+#[pg_extern(sql = false)]
+fn bloom_cardinality_bounds(filter: &[u8]) -> TableIterator<'static, (name!(low, f64), name!(high, f64))> {
+    let found = decode(filter).cardinality();
+    TableIterator::once((found.low, found.high))
+}
+
+/// The rate at which keys match that were never added, as the filter is now.
+#[pg_extern(sql = false)]
+fn bloom_false_positive_rate(filter: &[u8]) -> f64 {
+    decode(filter).false_positive_rate()
+}
+
+/// Everything.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
+fn bloom_info(
+    filter: &[u8],
+) -> TableIterator<
+    'static,
+    (
+        name!(policy, String),
+        name!(key_type, String),
+        name!(key_collation, Option<String>),
+        name!(filters, i32),
+        name!(bits, i64),
+        name!(probes, i32),
+        name!(seed, String),
+        name!(set_bits, i64),
+        name!(fill, f64),
+        name!(cardinality, f64),
+        name!(cardinality_low, f64),
+        name!(cardinality_high, f64),
+        name!(false_positive_rate, f64),
+        name!(bytes, i64),
+        name!(promises_rate, bool),
+    ),
+> {
+    let value = decode(filter);
+    let (keys, members) = (value.keys(), value.members());
+    let geometries = || members.iter().map(|member| member.shape().geometry());
+    let bits: u64 = geometries().map(|geometry| geometry.bits).sum();
+    let probes = geometries().map(|geometry| i32::from(geometry.probes)).max().unwrap_or(0);
+    let ones = value.count_ones();
+    let found = value.cardinality();
+    TableIterator::once((
+        keys.policy.name().into(),
+        keys::display_name(&keys.key_type),
+        keys.collation.as_ref().map(Collation::to_string),
+        members.len() as i32,
+        bits as i64,
+        probes,
+        keys.seed.to_string(),
+        ones as i64,
+        ones as f64 / bits.max(1) as f64,
+        found.estimate,
+        found.low,
+        found.high,
+        value.false_positive_rate(),
+        filter.len() as i64,
+        keys.policy.promises_rate(),
+    ))
+}

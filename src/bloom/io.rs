@@ -1,0 +1,88 @@
+//! Text, binary and bytea: the value's bytes and a checksum (`skip_core::value::seal`).
+//!
+//! Text is `\x` and the bytes as hexadecimal digits, like bytea's.
+
+use super::problem;
+use crate::pg::fail;
+use crate::pg::varlena::Made;
+use pgrx::prelude::*;
+use skip_core::value::seal::SEAL;
+use skip_core::value::{ValueError, seal, unseal};
+use std::ffi::{CStr, CString};
+
+#[pg_extern(sql = false)]
+fn bloom_in(text: &CStr) -> Made {
+    let Some(bytes) = unhex(text.to_bytes()) else {
+        fail(
+            PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION,
+            "invalid input syntax for type bloom".into(),
+            Some("It is \\x and an even number of hexadecimal digits.".into()),
+            Some("Filters are made by bloom_agg, bloom_empty and bloom_import.".into()),
+        )
+    };
+    unsealed(&bytes, PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION)
+}
+
+#[pg_extern(sql = false)]
+fn bloom_out(value: &[u8]) -> CString {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = Vec::with_capacity((value.len() + SEAL) * 2 + 3);
+    text.extend(b"\\x");
+    for byte in value.iter().chain(&seal(value)) {
+        text.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    CString::new(text).unwrap_or_default()
+}
+
+/// Takes the rest of the message.
+#[pg_extern(sql = false)]
+fn bloom_recv(call: crate::pg::function::Call) -> Made {
+    let bytes = call.message(0);
+    unsealed(&bytes, PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION)
+}
+
+#[pg_extern(sql = false)]
+fn bloom_send(value: &[u8]) -> Made {
+    sealed(value)
+}
+
+/// The cast to bytea.
+#[pg_extern(sql = false)]
+fn bloom_to_bytea(value: &[u8]) -> Made {
+    sealed(value)
+}
+
+/// The cast from bytea.
+#[pg_extern(sql = false)]
+fn bloom_from_bytea(bytes: &[u8]) -> Made {
+    unsealed(bytes, PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION)
+}
+
+fn sealed(value: &[u8]) -> Made {
+    let mut made = Made::zeros(value.len() + SEAL);
+    let (start, end) = made.bytes().split_at_mut(value.len());
+    start.copy_from_slice(value);
+    end.copy_from_slice(&seal(value));
+    made
+}
+
+fn unsealed(bytes: &[u8], code: PgSqlErrorCode) -> Made {
+    match unseal(bytes) {
+        Ok(value) => Made::copy(value),
+        Err(error @ (ValueError::Version(_) | ValueError::Policy(_))) => {
+            problem::malformed(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, &error)
+        }
+        Err(error) => problem::malformed(code, &error),
+    }
+}
+
+fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.trim_ascii();
+    let digits = text.strip_prefix(b"\\x").or_else(|| text.strip_prefix(b"\\X"))?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    pairs.iter().map(|&[high, low]| Some((digit(high)? << 4 | digit(low)?) as u8)).collect()
+}

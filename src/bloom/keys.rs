@@ -1,0 +1,185 @@
+//! A value of any type becomes key bytes, and these a hash.
+//!
+//! Key bytes are what another system would have to hash to find the key in an exported filter:
+//!
+//! | types | key bytes |
+//! |---|---|
+//! | int2, int4, int8 | 8, as int8, little-endian: equal numbers of different types are one key |
+//! | float4, float8 | 8, as float8, little-endian; -0 as 0, one NaN |
+//! | oid and its aliases, xid8 | 8, little-endian |
+//! | date, time, timestamp, timestamptz | 8, little-endian: days or microseconds, as the server has them |
+//! | bool, "char", uuid, macaddr, macaddr8, bytea | as they are |
+//! | text, varchar, name | the bytes of the string, in the database's encoding |
+//! | char(n) | those of the string without trailing blanks: as when it is compared with a text |
+//! | enums | the label: the numbers behind it differ between databases |
+//! | everything else that can be hashed | 8, little-endian: the type's extended hash function under seed 0 |
+//!
+//! Equal values must have equal key bytes, as `=` of the type's default operator class for hashing sees it; domains are
+//! their base types. The last row includes strings under a nondeterministic collation: the collation and its version are
+//! kept in the filter then, because another one's equal strings are others. What such functions give is the same wherever the
+//! server has the same major version and byte order; core relies on the same for partitions by hash.
+//!
+//! Types that contain enums inside of others are refused: their hash functions hash the numbers.
+
+use crate::hash::Canon;
+use crate::pg::datum::{self, HashFunction, Repr, Value};
+use crate::pg::{fail, types};
+use pgrx::pg_sys::{self, Oid};
+use pgrx::prelude::*;
+use skip_core::policy::FilterPolicy;
+use skip_core::value::{Collation, KeyType, Keys};
+use std::collections::HashMap;
+
+/// How values become key bytes.
+enum Form {
+    Canonical(Canon),
+    /// Without trailing blanks.
+    Trimmed,
+    /// Labels of an enum, by its values' OIDs.
+    Labels(HashMap<u32, Vec<u8>>),
+    Hashed(HashFunction),
+}
+
+/// Reads the keys of one type.
+pub struct KeyReader {
+    form: Form,
+    repr: Repr,
+    key_type: KeyType,
+    collation: Option<Collation>,
+}
+
+impl KeyReader {
+    /// The reader for values of a type under a collation; an error for types that cannot be hashed.
+    pub fn new(input: Oid, collation: Oid) -> Self {
+        let input = types::base_type(input);
+        let key_type = key_type_of(input);
+        let repr = Repr::of_type(input);
+        if types::is_enum(input) {
+            return Self { form: Form::Labels(HashMap::new()), repr, key_type, collation: None };
+        }
+        refuse_hidden_enums(input);
+        let function = types::hash_class(input).and_then(|(family, class_input)| {
+            let function = datum::hash_function_of(family, class_input)?;
+            // A type that is hashed as another (varchar as text, regclass as oid) is that other one.
+            let same = if types::is_pseudo(class_input) { input } else { class_input };
+            Some((function, same))
+        });
+        let Some((function, hashed_as)) = function else { unsupported(input) };
+        let deterministic = datum::is_deterministic(collation);
+        let form = match Canon::choose(hashed_as, collation, function) {
+            Canon::Extended if hashed_as == pg_sys::BPCHAROID && deterministic => Form::Trimmed,
+            Canon::Extended => Form::Hashed(HashFunction::new(function, collation)),
+            canon => Form::Canonical(canon),
+        };
+        let collation = (!deterministic && matches!(form, Form::Hashed(_))).then(|| {
+            let (name, version) = types::collation_name(collation).unwrap_or_default();
+            Collation { name, version }
+        });
+        Self { form, repr, key_type, collation }
+    }
+
+    /// How values lie in memory.
+    pub fn repr(&self) -> Repr {
+        self.repr
+    }
+
+    /// What a filter of such keys says of them.
+    pub fn keys(&self, policy: &'static dyn FilterPolicy, seed: u64) -> Keys {
+        Keys { policy, seed, key_type: self.key_type.clone(), collation: self.collation.clone() }
+    }
+
+    /// Raises an error if a filter has keys of another type or collation.
+    pub fn must_fit(&self, keys: &Keys) {
+        if keys.key_type != self.key_type || keys.collation != self.collation {
+            let collation =
+                self.collation.as_ref().map_or("a deterministic one".into(), Collation::to_string);
+            super::problem::other_type(keys, &self.key_type, collation);
+        }
+    }
+
+    /// The hash of a value's key.
+    #[inline]
+    pub fn hash(&mut self, value: Value, policy: &dyn FilterPolicy, seed: u64) -> u64 {
+        match &mut self.form {
+            Form::Canonical(canon) => {
+                value.with_bytes(|bytes| canon.with_key_bytes(bytes, |key| policy.hash(seed, key)))
+            }
+            Form::Trimmed => value.with_bytes(|bytes| policy.hash(seed, bytes.trim_suffix_blanks())),
+            Form::Labels(labels) => {
+                let oid =
+                    value.with_bytes(|bytes| bytes.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b)));
+                let label =
+                    labels.entry(oid).or_insert_with(|| types::enum_label(oid.into()).unwrap_or_default());
+                policy.hash(seed, label)
+            }
+            Form::Hashed(function) => policy.hash(seed, &function.hash(value, 0).to_le_bytes()),
+        }
+    }
+}
+
+trait Blanks {
+    fn trim_suffix_blanks(&self) -> &[u8];
+}
+
+impl Blanks for [u8] {
+    fn trim_suffix_blanks(&self) -> &[u8] {
+        let end = self.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+        &self[..end]
+    }
+}
+
+/// The type that stands for all whose values can be equal.
+fn key_type_of(input: Oid) -> KeyType {
+    let input = match input {
+        pg_sys::INT2OID | pg_sys::INT4OID => pg_sys::INT8OID,
+        pg_sys::FLOAT4OID => pg_sys::FLOAT8OID,
+        pg_sys::BPCHAROID | pg_sys::NAMEOID => pg_sys::TEXTOID,
+        other => match types::hash_class(other) {
+            Some((_, hashed_as)) if !types::is_pseudo(hashed_as) => hashed_as,
+            _ => other,
+        },
+    };
+    if input.to_u32() < pg_sys::FirstNormalObjectId {
+        return KeyType::BuiltIn(input.to_u32());
+    }
+    let (schema, name) = types::qualified_name(input).unwrap_or_default();
+    KeyType::Named { schema, name }
+}
+
+/// A type's name for messages.
+pub fn display_name(key_type: &KeyType) -> String {
+    match key_type {
+        KeyType::BuiltIn(oid) => types::display_name(Oid::from(*oid)),
+        KeyType::Named { schema, name } => {
+            types::by_qualified_name(schema, name).map_or_else(|| key_type.to_string(), types::display_name)
+        }
+    }
+}
+
+fn refuse_hidden_enums(input: Oid) {
+    fn hides_enum(oid: Oid, depth: usize) -> bool {
+        // A type cannot contain itself but through an array; 32 levels are more than anybody has.
+        depth < 32
+            && types::parts(oid)
+                .into_iter()
+                .map(types::base_type)
+                .any(|part| types::is_enum(part) || hides_enum(part, depth + 1))
+    }
+    if input == pg_sys::RECORDOID || hides_enum(input, 0) {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("values of type {} cannot be keys of a bloom filter", types::display_name(input)),
+            Some("It contains an enum, or may: an enum's numbers differ between databases, and a filter would not survive a dump.".into()),
+            Some("Cast the value to text, or to a type without enums.".into()),
+        );
+    }
+}
+
+fn unsupported(input: Oid) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
+        format!("values of type {} cannot be keys of a bloom filter", types::display_name(input)),
+        Some("The type has no default operator class for hashing.".into()),
+        Some("Cast the value to a type that has one, such as text.".into()),
+    )
+}

@@ -1,0 +1,133 @@
+//! Filters are made, put together and compared: `|`, `&`, `=`, `bloom_add`, `bloom_empty`, hashing.
+
+use super::aggregate::{DEFAULT_RATE, size_of};
+use super::keys::KeyReader;
+use super::problem;
+use crate::pg::fail;
+use crate::pg::function::Call;
+use crate::pg::varlena::Made;
+use pgrx::prelude::*;
+use skip_core::collect::Options;
+use skip_core::hash_bytes;
+use skip_core::policy::spec;
+use skip_core::value::{Value as Stored, ValueError};
+
+/// Reads a stored value.
+pub fn decode(bytes: &[u8]) -> Stored<&[u8]> {
+    Stored::decode(bytes).unwrap_or_else(|error| problem::damaged(&error))
+}
+
+/// Reads a stored value that is to be changed.
+pub fn decode_mut(bytes: &mut [u8]) -> Stored<&mut [u8]> {
+    Stored::decode_mut(bytes).unwrap_or_else(|error| problem::damaged(&error))
+}
+
+/// Puts another value into one.
+type Combine = fn(&mut Stored<&mut [u8]>, &Stored<&[u8]>) -> Result<(), ValueError>;
+
+/// A copy of one value, combined with another.
+fn combined(one: &[u8], other: &[u8], combine: Combine) -> Made {
+    let mut made = Made::copy(one);
+    let mut value = decode_mut(made.bytes());
+    let other = decode(other);
+    if let Err(error) = combine(&mut value, &other) {
+        problem::mismatch(value.keys(), other.keys(), &error);
+    }
+    made
+}
+
+#[pg_extern(sql = false)]
+fn bloom_union(one: &[u8], other: &[u8]) -> Made {
+    combined(one, other, |own, other| own.union(other))
+}
+
+#[pg_extern(sql = false)]
+fn bloom_intersection(one: &[u8], other: &[u8]) -> Made {
+    combined(one, other, |own, other| own.intersection(other))
+}
+
+/// A filter with one more key.
+#[pg_extern(sql = false)]
+fn bloom_add(call: Call) -> Option<Made> {
+    let filter = call.varlena(0)?;
+    let mut made = filter.with_bytes(Made::copy);
+    let Some(input) = call.type_of(1) else { return Some(made) };
+    let reader = call.site(|| KeyReader::new(input, call.collation()));
+    // NULL is no key.
+    let Some(value) = call.value(1, reader.repr()) else { return Some(made) };
+    let mut filter = decode_mut(made.bytes());
+    reader.must_fit(filter.keys());
+    let (policy, seed) = (filter.keys().policy, filter.keys().seed);
+    filter.insert_hash(reader.hash(value, policy, seed));
+    Some(made)
+}
+
+/// A filter without keys, made for a number of them.
+#[pg_extern(sql = false)]
+fn bloom_empty(
+    call: Call,
+    key_type: Option<pg_sys::Oid>,
+    expected: Option<i64>,
+    rate: Option<f64>,
+    policy: Option<&str>,
+) -> Option<Made> {
+    let (key_type, expected) = (key_type?, expected?);
+    let spec = spec::parse(policy.unwrap_or("skip")).unwrap_or_else(|error| bad_policy(&error));
+    let expected = u64::try_from(expected).unwrap_or_else(|_| negative(expected));
+    let options = Options {
+        policy: spec.policy,
+        size: size_of(rate, spec.size),
+        seed: spec.seed,
+        expected: Some(expected),
+        bound: 0,
+        guess: 0,
+        is_partial: false,
+    };
+    let shape = options.shape_for(expected).unwrap_or_else(|error| problem::collecting(&error));
+    let keys = KeyReader::new(key_type, call.collation()).keys(spec.policy, spec.seed);
+    let header = keys.encode(&[shape]);
+    let mut made = Made::zeros(header.len() + shape.body_bytes() as usize);
+    made.bytes()[..header.len()].copy_from_slice(&header);
+    Some(made)
+}
+
+/// Raises an error for a policy that cannot be read.
+pub fn bad_policy(error: &str) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        "invalid filter policy".into(),
+        Some(problem::sentence(error)),
+        Some("For example: skip, leveldb(bits_per_key=10), rocksdb, clickhouse(filter_size=8192, filter_hashes=3, seed=0).".into()),
+    )
+}
+
+/// Raises an error for a negative number of keys.
+pub fn negative(expected: i64) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        "the expected number of keys must not be negative".into(),
+        Some(format!("It is {expected}.")),
+        Some(format!("Without one, filters are made for the keys that come, at a rate of {DEFAULT_RATE}.")),
+    )
+}
+
+#[pg_extern(sql = false)]
+fn bloom_eq(one: &[u8], other: &[u8]) -> bool {
+    one == other
+}
+
+#[pg_extern(sql = false)]
+fn bloom_ne(one: &[u8], other: &[u8]) -> bool {
+    one != other
+}
+
+#[pg_extern(sql = false)]
+fn bloom_hash(value: &[u8]) -> i32 {
+    hash_bytes(0, value) as i32
+}
+
+#[pg_extern(sql = false)]
+fn bloom_hash_extended(value: &[u8], seed: i64) -> i64 {
+    // The lower half under seed 0 must be bloom_hash's.
+    hash_bytes(seed as u64, value) as i64
+}

@@ -1,0 +1,103 @@
+//! Errors of the type, with SQLSTATE, detail and hint.
+
+use super::keys;
+use crate::pg::fail;
+use pgrx::prelude::*;
+use skip_core::collect::CollectError;
+use skip_core::policy::PolicyError;
+use skip_core::value::{KeyType, Keys, ValueError};
+
+/// Raises an error for bytes that are no filter.
+pub fn malformed(code: PgSqlErrorCode, error: &ValueError) -> ! {
+    let hint = error.is_unknown().then(|| "It may have been made by a later version of pg_skip.".to_owned());
+    fail(code, "malformed value of type bloom".into(), Some(format!("As a filter, {error}.")), hint)
+}
+
+/// Raises an error for a stored value that is no filter.
+pub fn damaged(error: &ValueError) -> ! {
+    malformed(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, error)
+}
+
+/// Raises an error for two filters that cannot be put together.
+pub fn mismatch(left: &Keys, right: &Keys, error: &ValueError) -> ! {
+    let differences = left.differences(right, &keys::display_name);
+    let detail = match error {
+        ValueError::Mismatch(_) if !differences.is_empty() => ValueError::Mismatch(differences).to_string(),
+        other => other.to_string(),
+    };
+    let hint = match error {
+        ValueError::Series(_) => {
+            "A filter becomes a series when it gets more keys than expected; build it with the expected number."
+        }
+        _ => {
+            "Filters can be put together if they were built with the same type, expected number of keys, rate and policy."
+        }
+    };
+    fail(
+        PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+        "these bloom filters cannot be put together".into(),
+        Some(sentence(&detail)),
+        Some(hint.into()),
+    )
+}
+
+/// Raises an error for a value of another type than the filter's keys.
+pub fn other_type(filter: &Keys, value: &KeyType, collation: String) -> ! {
+    let (own, asked) = (keys::display_name(&filter.key_type), keys::display_name(value));
+    if filter.key_type != *value {
+        fail(
+            PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+            format!("the bloom filter's keys are of type {own}, not {asked}"),
+            Some("What was hashed as one type is not found as another.".into()),
+            Some(format!("Cast the value to {own}.")),
+        )
+    }
+    let of_filter = filter.collation.as_ref().map_or("a deterministic one".into(), ToString::to_string);
+    fail(
+        PgSqlErrorCode::ERRCODE_COLLATION_MISMATCH,
+        "the bloom filter's keys have another collation".into(),
+        Some(format!("The filter was built with {of_filter}, the value has {collation}.")),
+        Some(
+            "Use COLLATE to ask with the filter's; after a new version of it, build the filter again.".into(),
+        ),
+    )
+}
+
+/// Raises an error for parameters that no filter can have.
+pub fn parameters(error: &PolicyError) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        "no bloom filter has these parameters".into(),
+        Some(sentence(&error.to_string())),
+        None,
+    )
+}
+
+/// Raises an error for keys that could not be collected.
+pub fn collecting(error: &CollectError) -> ! {
+    match error {
+        CollectError::Policy(error) => parameters(error),
+        CollectError::TooLarge { .. } => fail(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            "the bloom filter would be too large".into(),
+            Some(sentence(&error.to_string())),
+            Some("Take a higher false-positive rate, or one filter for each part of the keys.".into()),
+        ),
+        CollectError::Options => fail(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            "the rate, expected number and policy of an aggregate must be the same for all rows of a group"
+                .into(),
+            None,
+            None,
+        ),
+        CollectError::Wire => {
+            fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, "malformed state of an aggregate".into(), None, None)
+        }
+    }
+}
+
+/// With a capital letter and a full stop.
+pub fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}

@@ -1,0 +1,45 @@
+//! How many rows a filter will let through: the restriction selectivity of `@>` and `<@`.
+//!
+//! For a filter that is known when the query is planned and a column that it is asked for: the column's most common values
+//! are asked; of the others, as many are in the filter as it seems to have keys, and the false positives come on top.
+//! Else there is no telling.
+
+use super::keys::KeyReader;
+use crate::pg::function::Call;
+use crate::pg::selectivity::{Known, restriction};
+use pgrx::prelude::*;
+use skip_core::value::Value as Stored;
+
+/// Where nothing is known: core's guess for operators of which it knows nothing either (DEFAULT_MATCHING_SEL).
+const UNKNOWN: f64 = 0.01;
+
+#[pg_extern(sql = false)]
+fn bloom_contains_sel(call: Call) -> f64 {
+    let estimate =
+        restriction(&call).and_then(|known| known.constant.with_bytes(|bytes| estimate(&known, bytes)));
+    estimate.unwrap_or(UNKNOWN).clamp(0.0, 1.0)
+}
+
+fn estimate(known: &Known, bytes: &[u8]) -> Option<f64> {
+    let filter = Stored::decode(bytes).ok()?;
+    let keys = filter.keys();
+    let mut reader = KeyReader::new(known.column_type, known.collation);
+    if reader.keys(keys.policy, keys.seed) != *keys {
+        return None; // executing it will be an error
+    }
+    let mut common = 0.0;
+    let mut found = 0.0;
+    let mut matched = 0.0;
+    for &(value, frequency) in &known.common {
+        common += frequency;
+        if filter.may_contain_hash(reader.hash(value, keys.policy, keys.seed)) {
+            found += frequency;
+            matched += 1.0;
+        }
+    }
+    let rest = (1.0 - known.null_fraction - common).max(0.0);
+    let distinct = (known.distinct - known.common.len() as f64).max(1.0);
+    let in_filter = ((filter.cardinality().estimate - matched).max(0.0) / distinct).min(1.0);
+    let rate = filter.false_positive_rate();
+    Some(found + rest * (in_filter + (1.0 - in_filter) * rate))
+}

@@ -1,0 +1,50 @@
+//! Rust collections in the server's memory contexts, for state that the server must be able to count and to free.
+//!
+//! Whatever is allocated here goes when its context is reset, whether it was dropped or not. Out of memory is the server's
+//! ERROR, not the abort that Rust's own allocator ends in.
+
+use allocator_api2::alloc::{AllocError, Allocator, Layout};
+use pgrx::pg_sys;
+use std::ptr::NonNull;
+
+/// What the server's allocations are aligned to, at least.
+const ALIGNMENT: usize = 8;
+
+/// Allocates in one memory context.
+#[derive(Clone, Copy, Debug)]
+pub struct ContextAllocator(pg_sys::MemoryContext);
+
+impl ContextAllocator {
+    /// Allocates in `context`.
+    ///
+    /// # Safety
+    /// The context outlives everything that is allocated in it and then used.
+    pub(super) unsafe fn new(context: pg_sys::MemoryContext) -> Self {
+        Self(context)
+    }
+}
+
+// SAFETY: what is allocated is valid until it is freed or its context goes (see new()); clones allocate in the same context.
+unsafe impl Allocator for ContextAllocator {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.align() > ALIGNMENT {
+            return Err(AllocError);
+        }
+        if layout.size() == 0 {
+            return Ok(NonNull::slice_from_raw_parts(NonNull::<u64>::dangling().cast(), 0));
+        }
+        // SAFETY: the context lives. Raises the server's error when there is no memory.
+        let memory = unsafe {
+            pg_sys::MemoryContextAllocExtended(self.0, layout.size(), pg_sys::MCXT_ALLOC_HUGE as i32)
+        };
+        let memory = NonNull::new(memory.cast::<u8>()).ok_or(AllocError)?;
+        Ok(NonNull::slice_from_raw_parts(memory, layout.size()))
+    }
+
+    unsafe fn deallocate(&self, memory: NonNull<u8>, layout: Layout) {
+        if layout.size() > 0 {
+            // SAFETY: allocated above, freed once, and its context is still there.
+            unsafe { pg_sys::pfree(memory.as_ptr().cast()) };
+        }
+    }
+}

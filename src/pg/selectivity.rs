@@ -1,0 +1,112 @@
+//! What the planner knows where it asks how many rows an operator lets through.
+
+use super::datum::{Repr, Value};
+use super::function::Call;
+use super::varlena::Flat;
+use pgrx::pg_sys;
+
+/// STATISTIC_KIND_MCV of pg_statistic.h.
+const MOST_COMMON: i32 = 1;
+
+/// A constant that is compared with a column.
+pub struct Known {
+    /// The constant.
+    pub constant: Flat,
+    pub column_type: pg_sys::Oid,
+    pub collation: pg_sys::Oid,
+    /// The column's most common values and their parts of the rows; empty where the user may not see them.
+    pub common: Vec<(Value, f64)>,
+    /// Number of distinct values.
+    pub distinct: f64,
+    pub null_fraction: f64,
+}
+
+/// The arguments of a restriction estimator, where they are a column and a constant of variable length.
+pub fn restriction(call: &Call) -> Option<Known> {
+    let (root, arguments) = (call.pointer(0)?, call.pointer(2)?);
+    let relation = call.integer(3)? as i32;
+    let mut column = pg_sys::VariableStatData::default();
+    let (mut other, mut is_left) = (std::ptr::null_mut(), false);
+    // SAFETY: the planner's arguments of such a function: root, operator, arguments, relation.
+    let found = unsafe {
+        pg_sys::get_restriction_variable(
+            root.cast(),
+            arguments.cast(),
+            relation,
+            &mut column,
+            &mut other,
+            &mut is_left,
+        )
+    };
+    if !found {
+        return None;
+    }
+    // SAFETY: filled above; released below.
+    let known = unsafe { known(call, &mut column, other) };
+    // SAFETY: what ReleaseVariableStats does.
+    unsafe {
+        if let (false, Some(free)) = (column.statsTuple.is_null(), column.freefunc) {
+            free(column.statsTuple);
+        }
+    }
+    known
+}
+
+/// # Safety
+/// A column's statistics as the planner found them, and the expression that it is compared with.
+unsafe fn known(
+    call: &Call,
+    column: &mut pg_sys::VariableStatData,
+    other: *mut pg_sys::Node,
+) -> Option<Known> {
+    // SAFETY: by the caller's promise; statistics are checked to be there before they are read.
+    unsafe {
+        if !pgrx::is_a(other, pg_sys::NodeTag::T_Const) {
+            return None;
+        }
+        let constant = &*other.cast::<pg_sys::Const>();
+        if constant.constisnull || constant.constlen != -1 {
+            return None;
+        }
+        let mut is_default = false;
+        let distinct = pg_sys::get_variable_numdistinct(column, &mut is_default);
+        let (mut common, mut null_fraction) = (Vec::new(), 0.0);
+        if !column.statsTuple.is_null() {
+            let statistics = &*pg_sys::GETSTRUCT(column.statsTuple).cast::<pg_sys::FormData_pg_statistic>();
+            null_fraction = f64::from(statistics.stanullfrac);
+            if column.acl_ok {
+                common = most_common(column);
+            }
+        }
+        Some(Known {
+            constant: Flat::new(constant.constvalue),
+            column_type: column.vartype,
+            collation: call.collation(),
+            common,
+            distinct,
+            null_fraction,
+        })
+    }
+}
+
+/// # Safety
+/// The column has statistics.
+unsafe fn most_common(column: &pg_sys::VariableStatData) -> Vec<(Value, f64)> {
+    let mut slot = pg_sys::AttStatsSlot::default();
+    let flags = pg_sys::ATTSTATSSLOT_VALUES | pg_sys::ATTSTATSSLOT_NUMBERS;
+    // SAFETY: by the caller's promise. The values stay in the planner's memory: the slot is not freed.
+    unsafe {
+        if !pg_sys::get_attstatsslot(
+            &mut slot,
+            column.statsTuple,
+            MOST_COMMON,
+            pg_sys::InvalidOid,
+            flags as i32,
+        ) {
+            return Vec::new();
+        }
+        let count = usize::try_from(slot.nvalues.min(slot.nnumbers)).unwrap_or(0);
+        let repr = Repr::of_type(slot.valuetype);
+        (0..count).map(|i| (Value::new(*slot.values.add(i), repr), f64::from(*slot.numbers.add(i)))).collect()
+    }
+}

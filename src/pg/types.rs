@@ -1,0 +1,164 @@
+//! Types and collations: what they are made of, what they are called.
+
+use pgrx::prelude::*;
+use pgrx::{direct_function_call, pg_sys};
+use std::ffi::{CStr, c_char};
+
+/// The type below a domain; any other type itself.
+pub fn base_type(oid: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::getBaseType(oid) }
+}
+
+/// Whether a type is an enum.
+pub fn is_enum(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::type_is_enum(oid) }
+}
+
+/// The type of an array type's elements.
+pub fn element(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a catalog look-up.
+    let element = unsafe { pg_sys::get_element_type(oid) };
+    (element != pg_sys::InvalidOid).then_some(element)
+}
+
+/// What the values of a type consist of: elements, bounds or fields.
+pub fn parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    // SAFETY: catalog look-ups; a row type's descriptor is released after its fields were read.
+    unsafe {
+        let mut parts = vec![
+            pg_sys::get_element_type(oid),
+            pg_sys::get_range_subtype(oid),
+            pg_sys::get_multirange_range(oid),
+        ];
+        if pg_sys::type_is_rowtype(oid) && oid != pg_sys::RECORDOID {
+            let descriptor = pg_sys::lookup_rowtype_tupdesc(oid, -1);
+            for number in 0..usize::try_from((*descriptor).natts).unwrap_or(0) {
+                parts.push((*super::compat::attribute(descriptor, number)).atttypid);
+            }
+            if (*descriptor).tdrefcount >= 0 {
+                pg_sys::DecrTupleDescRefCount(descriptor);
+            }
+        }
+        parts.retain(|&part| part != pg_sys::InvalidOid);
+        parts
+    }
+}
+
+/// Family and input type of the default operator class for hashing.
+pub fn hash_class(oid: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid)> {
+    // SAFETY: catalog look-ups.
+    unsafe {
+        let class = pg_sys::GetDefaultOpClass(oid, pg_sys::HASH_AM_OID);
+        (class != pg_sys::InvalidOid)
+            .then(|| (pg_sys::get_opclass_family(class), pg_sys::get_opclass_input_type(class)))
+    }
+}
+
+/// Whether a type is polymorphic (anyarray, anyenum…).
+pub fn is_pseudo(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
+}
+
+/// The label of an enum's value.
+pub fn enum_label(value: pg_sys::Oid) -> Option<Vec<u8>> {
+    // SAFETY: a syscache tuple, released after the label was copied.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::ENUMOID as i32, value.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_enum>();
+        let label = CStr::from_ptr(form.enumlabel.data.as_ptr()).to_bytes().to_vec();
+        pg_sys::ReleaseSysCache(tuple);
+        Some(label)
+    }
+}
+
+/// A type's name as SQL has it, for messages.
+pub fn display_name(oid: pg_sys::Oid) -> String {
+    // SAFETY: a palloc'd string; "???" for a type that is not there.
+    unsafe { text(pg_sys::format_type_extended(oid, -1, pg_sys::FORMAT_TYPE_ALLOW_INVALID as u16 as _)) }
+}
+
+/// Schema and name of a type, in UTF-8.
+pub fn qualified_name(oid: pg_sys::Oid) -> Option<(String, String)> {
+    // SAFETY: a syscache tuple, released after its contents were copied.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::TYPEOID as i32, oid.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_type>();
+        let names = (text(pg_sys::get_namespace_name(form.typnamespace)), text(form.typname.data.as_ptr()));
+        pg_sys::ReleaseSysCache(tuple);
+        Some(names)
+    }
+}
+
+/// The OID of a type by schema and name, in UTF-8.
+pub fn by_qualified_name(schema: &str, name: &str) -> Option<pg_sys::Oid> {
+    let (schema, name) = (native(schema)?, native(name)?);
+    // SAFETY: catalog look-ups with NUL-terminated names.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
+        let oid = pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::TYPENAMENSP as i32,
+            pg_sys::Anum_pg_type_oid as _,
+            pg_sys::Datum::from(name.as_ptr()),
+            schema.into(),
+            pg_sys::Datum::null(),
+            pg_sys::Datum::null(),
+        );
+        (oid != pg_sys::InvalidOid).then_some(oid)
+    }
+}
+
+/// A collation's qualified name, and the version of it that this server has; in UTF-8.
+pub fn collation_name(oid: pg_sys::Oid) -> Option<(String, String)> {
+    // SAFETY: a syscache tuple, released after its contents were copied; palloc'd strings.
+    let name = unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::COLLOID as i32, oid.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_collation>();
+        let schema = pg_sys::get_namespace_name(form.collnamespace);
+        let name = text(pg_sys::quote_qualified_identifier(schema, form.collname.data.as_ptr()));
+        pg_sys::ReleaseSysCache(tuple);
+        name
+    };
+    // SAFETY: the function of that name takes a collation's OID and returns text or NULL.
+    let version =
+        unsafe { direct_function_call::<String>(pg_sys::pg_collation_actual_version, &[oid.into_datum()]) };
+    Some((name, version.unwrap_or_default()))
+}
+
+/// A string of the server's in UTF-8; NULL is empty.
+///
+/// # Safety
+/// NULL or NUL-terminated.
+unsafe fn text(name: *const c_char) -> String {
+    if name.is_null() {
+        return String::new();
+    }
+    // SAFETY: by the caller's promise; the conversion gives the same string or a palloc'd one.
+    unsafe {
+        let length = CStr::from_ptr(name).count_bytes() as i32;
+        let converted = pg_sys::pg_server_to_any(name, length, pg_sys::pg_enc::PG_UTF8 as i32);
+        CStr::from_ptr(converted).to_string_lossy().into_owned()
+    }
+}
+
+/// A UTF-8 string as the server has it, with its NUL.
+fn native(name: &str) -> Option<std::ffi::CString> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: the conversion gives the same string or a palloc'd one.
+    unsafe {
+        let length = name.count_bytes() as i32;
+        let converted = pg_sys::pg_any_to_server(name.as_ptr(), length, pg_sys::pg_enc::PG_UTF8 as i32);
+        Some(CStr::from_ptr(converted).to_owned())
+    }
+}

@@ -1,0 +1,122 @@
+//! Values of variable length: as they come, plain or stored out of line, and as they are made.
+
+use pgrx::callconv::{BoxRet, FcInfo};
+use pgrx::pg_sys;
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+
+/// VARTAG_ONDISK of postgres.h.
+const ON_DISK: u8 = 18;
+
+/// Bytes of a 1-byte header with its tag, before a pointer to a value that is stored out of line.
+const EXTERNAL_HEADER: usize = 2;
+
+/// An argument of variable length, not NULL.
+pub struct Flat(pg_sys::Datum);
+
+/// Which value is stored out of line. Two pointers with the same number lead to the same bytes, for as long as a query runs:
+/// the number of a deleted value is given to another one only after four billion others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredId {
+    relation: pg_sys::Oid,
+    value: pg_sys::Oid,
+    size: i32,
+}
+
+impl Flat {
+    /// Wraps a datum.
+    ///
+    /// # Safety
+    /// A non-null value of a type of variable length, which lives as long as the result is used.
+    pub(super) unsafe fn new(datum: pg_sys::Datum) -> Self {
+        Self(datum)
+    }
+
+    /// Which out-of-line value it is; None if it is not stored in a table's TOAST relation.
+    pub fn stored_id(&self) -> Option<StoredId> {
+        // SAFETY: a varlena; a 1-byte header with tag says that it is a pointer, which may lie unaligned.
+        unsafe {
+            let bytes = self.0.cast_mut_ptr::<u8>();
+            if !pgrx::varatt_is_1b_e(bytes.cast()) || *bytes.add(1) != ON_DISK {
+                return None;
+            }
+            let pointer = bytes.add(EXTERNAL_HEADER).cast::<pg_sys::varatt_external>().read_unaligned();
+            Some(StoredId {
+                relation: pointer.va_toastrelid,
+                value: pointer.va_valueid,
+                size: pointer.va_rawsize,
+            })
+        }
+    }
+
+    /// Calls `read` with the contents, fetched and decompressed if need be.
+    pub fn with_bytes<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
+        // SAFETY: by new()'s promise.
+        unsafe { super::datum::Value::new(self.0, super::datum::Repr::Varlena) }.with_bytes(read)
+    }
+}
+
+/// A value of variable length in the making, in the current memory context.
+pub struct Made(*mut pg_sys::varlena);
+
+impl Made {
+    /// So many zero bytes.
+    pub fn zeros(length: usize) -> Self {
+        let whole = length + pg_sys::VARHDRSZ;
+        // SAFETY: raises an error above 1 GB; zeroed and as long as its header then says.
+        unsafe {
+            let memory = pg_sys::palloc0(whole).cast::<pg_sys::varlena>();
+            pgrx::set_varsize_4b(memory, whole as i32);
+            Self(memory)
+        }
+    }
+
+    /// A copy of these bytes.
+    pub fn copy(bytes: &[u8]) -> Self {
+        let mut made = Self::zeros(bytes.len());
+        made.bytes().copy_from_slice(bytes);
+        made
+    }
+
+    /// The contents.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: made above with this length.
+        unsafe {
+            let length = pgrx::varsize_any_exhdr(self.0);
+            std::slice::from_raw_parts_mut(pgrx::vardata_any(self.0).cast_mut().cast(), length)
+        }
+    }
+
+    /// Cuts the value to its first bytes.
+    pub fn shorten(self, length: usize) -> Self {
+        // SAFETY: a 4-byte header, and never made longer.
+        unsafe {
+            let length = length.min(pgrx::varsize_any_exhdr(self.0));
+            pgrx::set_varsize_4b(self.0, (length + pg_sys::VARHDRSZ) as i32);
+        }
+        self
+    }
+}
+
+impl AsMut<[u8]> for Made {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.bytes()
+    }
+}
+
+// SAFETY: a varlena in the memory that the function was called in.
+unsafe impl BoxRet for Made {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        // SAFETY: the function is declared to return such a type.
+        unsafe { fcinfo.return_raw_datum(pg_sys::Datum::from(self.0)) }
+    }
+}
+
+// SAFETY: SQL is written by hand.
+unsafe impl SqlTranslatable for Made {
+    const TYPE_IDENT: &'static str = "pg_skip::pg::varlena::Made";
+    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("bloom"));
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("bloom")));
+}
