@@ -52,25 +52,25 @@ CREATE FUNCTION bloom_empty(
 COMMENT ON FUNCTION bloom_empty(regtype, bigint, double precision, text) IS
     'a bloom filter without keys, made for a type, an expected number of distinct keys and a false-positive rate (0.01 unless the policy says a size)';
 
-CREATE FUNCTION bloom_add(filter bloom, value anyelement) RETURNS bloom
+CREATE FUNCTION bloom_add(filter bloom, value "any") RETURNS bloom
     LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_add_wrapper';
-COMMENT ON FUNCTION bloom_add(bloom, anyelement) IS
+COMMENT ON FUNCTION bloom_add(bloom, "any") IS
     'the bloom filter with one more key; NULL is no key. To add many, | with a filter that bloom_agg made is faster';
 
--- Asking.
+-- Asking. Values are "any", not anyelement, so that a literal of unknown type can be read as the filter's.
 
 CREATE FUNCTION bloom_contains_sel(internal, oid, internal, integer) RETURNS double precision
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_contains_sel_wrapper';
 COMMENT ON FUNCTION bloom_contains_sel(internal, oid, internal, integer) IS
     'restriction selectivity of @> and <@ with a bloom filter';
 
-CREATE FUNCTION bloom_contains(filter bloom, value anyelement) RETURNS boolean
+CREATE FUNCTION bloom_contains(filter bloom, value "any") RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 2 AS 'MODULE_PATHNAME', 'bloom_contains_wrapper';
-COMMENT ON FUNCTION bloom_contains(bloom, anyelement) IS
+COMMENT ON FUNCTION bloom_contains(bloom, "any") IS
     'whether a value may have been added to a bloom filter: false is certain, true is not';
-CREATE FUNCTION bloom_is_contained(value anyelement, filter bloom) RETURNS boolean
+CREATE FUNCTION bloom_is_contained(value "any", filter bloom) RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 2 AS 'MODULE_PATHNAME', 'bloom_is_contained_wrapper';
-COMMENT ON FUNCTION bloom_is_contained(anyelement, bloom) IS
+COMMENT ON FUNCTION bloom_is_contained("any", bloom) IS
     'whether a value may have been added to a bloom filter: false is certain, true is not';
 CREATE FUNCTION bloom_contains_any(filter bloom, elements anyarray) RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 10 AS 'MODULE_PATHNAME', 'bloom_contains_any_wrapper';
@@ -78,15 +78,15 @@ COMMENT ON FUNCTION bloom_contains_any(bloom, anyarray) IS
     'whether any element of an array may have been added to a bloom filter: false is certain, true is not; NULL elements are in no filter';
 
 CREATE OPERATOR @> (
-    LEFTARG = bloom, RIGHTARG = anyelement, FUNCTION = bloom_contains, COMMUTATOR = <@,
+    LEFTARG = bloom, RIGHTARG = "any", FUNCTION = bloom_contains, COMMUTATOR = <@,
     RESTRICT = bloom_contains_sel, JOIN = matchingjoinsel
 );
-COMMENT ON OPERATOR @> (bloom, anyelement) IS 'may hold the value';
+COMMENT ON OPERATOR @> (bloom, "any") IS 'may hold the value';
 CREATE OPERATOR <@ (
-    LEFTARG = anyelement, RIGHTARG = bloom, FUNCTION = bloom_is_contained, COMMUTATOR = @>,
+    LEFTARG = "any", RIGHTARG = bloom, FUNCTION = bloom_is_contained, COMMUTATOR = @>,
     RESTRICT = bloom_contains_sel, JOIN = matchingjoinsel
 );
-COMMENT ON OPERATOR <@ (anyelement, bloom) IS 'may be in the filter';
+COMMENT ON OPERATOR <@ ("any", bloom) IS 'may be in the filter';
 
 -- Putting filters together.
 

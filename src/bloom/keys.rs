@@ -146,6 +146,22 @@ fn key_type_of(input: Oid) -> KeyType {
     KeyType::Named { schema, name }
 }
 
+/// The OID of a filter's type; an error if this database has no such type.
+pub fn type_of_key(key_type: &KeyType) -> Oid {
+    let oid = match key_type {
+        KeyType::BuiltIn(oid) => Some(Oid::from(*oid)),
+        KeyType::Named { schema, name } => types::by_qualified_name(schema, name),
+    };
+    oid.unwrap_or_else(|| {
+        fail(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
+            format!("there is no type {key_type}, of which the bloom filter's keys are"),
+            None,
+            None,
+        )
+    })
+}
+
 /// A type's name for messages.
 pub fn display_name(key_type: &KeyType) -> String {
     match key_type {

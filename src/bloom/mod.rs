@@ -5,7 +5,7 @@
 //! | a value of any type becomes key bytes, and these a hash | [`keys`] |
 //! | hashes are collected: `bloom_agg` | [`aggregate`] |
 //! | filters are put together: `bloom_union_agg`, `\|`, `&`, `bloom_add`, `bloom_empty` | [`union_aggregate`], [`operators`] |
-//! | a filter is asked: `@>`, `bloom_contains_any`; how often it will say yes | [`ask`], [`selectivity`] |
+//! | a filter is asked: `@>`, `bloom_contains_any`; how often it will say yes | [`ask`], [`asked`], [`selectivity`] |
 //! | what a filter is: `bloom_info` and its parts | [`inspect`] |
 //! | text, binary, bytea; the formats of other systems | [`io`], [`exchange`] |
 //!
@@ -16,6 +16,7 @@
 
 mod aggregate;
 mod ask;
+mod asked;
 mod exchange;
 mod inspect;
 mod io;

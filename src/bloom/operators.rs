@@ -1,6 +1,7 @@
 //! Filters are made, put together and compared: `|`, `&`, `=`, `bloom_add`, `bloom_empty`, hashing.
 
 use super::aggregate::{DEFAULT_RATE, size_of};
+use super::asked::Asked;
 use super::keys::KeyReader;
 use super::problem;
 use crate::pg::fail;
@@ -51,14 +52,12 @@ fn bloom_intersection(one: &[u8], other: &[u8]) -> Made {
 fn bloom_add(call: Call) -> Option<Made> {
     let filter = call.varlena(0)?;
     let mut made = filter.with_bytes(Made::copy);
-    let Some(input) = call.type_of(1) else { return Some(made) };
-    let reader = call.site(|| KeyReader::new(input, call.collation()));
+    let asked = call.site(|| Asked::argument(&call, 1));
     // NULL is no key.
-    let Some(value) = call.value(1, reader.repr()) else { return Some(made) };
+    let Some(value) = call.value(1, asked.repr()) else { return Some(made) };
     let mut filter = decode_mut(made.bytes());
-    reader.must_fit(filter.keys());
-    let (policy, seed) = (filter.keys().policy, filter.keys().seed);
-    filter.insert_hash(reader.hash(value, policy, seed));
+    let hash = asked.hash(value, filter.keys());
+    filter.insert_hash(hash);
     Some(made)
 }
 

@@ -1,7 +1,8 @@
 //! How many rows a filter will let through: the restriction selectivity of `@>` and `<@`.
 //!
 //! For a filter that is known when the query is planned and a column that it is asked for: the column's most common values
-//! are asked; of the others, as many are in the filter as it seems to have keys, and the false positives come on top.
+//! are asked. Of the others, as many are in the filter as it seems to have keys, if all of these are values of the column; or
+//! else as many as of those in its histogram, where these are enough to tell. False positives come on top.
 //! Else there is no telling.
 
 use super::keys::KeyReader;
@@ -9,6 +10,9 @@ use crate::pg::function::Call;
 use crate::pg::selectivity::{Known, restriction};
 use pgrx::prelude::*;
 use skip_core::value::Value as Stored;
+
+/// Matches in the histogram from which on it tells more than the filter's number of keys.
+const TELLING: f64 = 10.0;
 
 /// Where nothing is known: core's guess for operators of which it knows nothing either (DEFAULT_MATCHING_SEL).
 const UNKNOWN: f64 = 0.01;
@@ -27,12 +31,11 @@ fn estimate(known: &Known, bytes: &[u8]) -> Option<f64> {
     if reader.keys(keys.policy, keys.seed) != *keys {
         return None; // executing it will be an error
     }
-    let mut common = 0.0;
-    let mut found = 0.0;
-    let mut matched = 0.0;
+    let mut holds = |value| filter.may_contain_hash(reader.hash(value, keys.policy, keys.seed));
+    let (mut common, mut found, mut matched) = (0.0, 0.0, 0.0);
     for &(value, frequency) in &known.common {
         common += frequency;
-        if filter.may_contain_hash(reader.hash(value, keys.policy, keys.seed)) {
+        if holds(value) {
             found += frequency;
             matched += 1.0;
         }
@@ -41,5 +44,9 @@ fn estimate(known: &Known, bytes: &[u8]) -> Option<f64> {
     let distinct = (known.distinct - known.common.len() as f64).max(1.0);
     let in_filter = ((filter.cardinality().estimate - matched).max(0.0) / distinct).min(1.0);
     let rate = filter.false_positive_rate();
-    Some(found + rest * (in_filter + (1.0 - in_filter) * rate))
+    let expected = in_filter + (1.0 - in_filter) * rate;
+    let asked = known.sample.len() as f64;
+    let matches = known.sample.iter().filter(|&&value| holds(value)).count() as f64;
+    let passing = if matches.max(expected * asked) >= TELLING { matches / asked } else { expected };
+    Some(found + rest * passing)
 }

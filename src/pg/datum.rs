@@ -14,6 +14,8 @@ pub enum Repr {
     Varlena,
     /// A NUL-terminated name in 64 bytes.
     Name,
+    /// Behind a pointer, up to a NUL.
+    CString,
 }
 
 impl Repr {
@@ -50,6 +52,11 @@ impl Value {
         Self { datum, repr }
     }
 
+    /// Where the value is, if it is behind a pointer.
+    pub(super) fn pointer(self) -> *mut u8 {
+        self.datum.cast_mut_ptr()
+    }
+
     /// Calls `read` with the bytes of the value: of a varlena its contents (detoasted if need be), of a name
     /// what stands before its NUL.
     pub fn with_bytes<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
@@ -59,6 +66,7 @@ impl Value {
             match self.repr {
                 Repr::ByValue(len) => read(&datum.value().to_le_bytes()[..len.min(8)]),
                 Repr::ByReference(len) => read(std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), len)),
+                Repr::CString => read(std::ffi::CStr::from_ptr(datum.cast_mut_ptr()).to_bytes()),
                 Repr::Name => {
                     let bytes =
                         std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), pg_sys::NAMEDATALEN as usize);

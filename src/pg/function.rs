@@ -154,14 +154,18 @@ impl Call {
         unsafe {
             let look_up = &mut *self.info().flinfo;
             if look_up.fn_extra.is_null() {
-                let before = pg_sys::MemoryContextSwitchTo(look_up.fn_mcxt);
-                let made = make();
-                pg_sys::MemoryContextSwitchTo(before);
+                let made = SiteMemory(look_up.fn_mcxt).run(make);
                 look_up.fn_extra =
                     PgMemoryContexts::For(look_up.fn_mcxt).leak_and_drop_on_delete(made).cast();
             }
             &mut *look_up.fn_extra.cast::<T>()
         }
+    }
+
+    /// The memory that [`Call::site`] keeps things in.
+    pub fn site_memory(&self) -> SiteMemory {
+        // SAFETY: the look-up of the function that is being called.
+        SiteMemory(unsafe { (*self.info().flinfo).fn_mcxt })
     }
 
     /// Keeps a value for as long as any state of the aggregate that is being called lives.
@@ -216,6 +220,23 @@ impl Call {
     /// Returns NULL.
     pub fn none(&self) -> StatePointer {
         StatePointer(None)
+    }
+}
+
+/// Memory that lives as long as what a site keeps: only for use by that.
+#[derive(Clone, Copy)]
+pub struct SiteMemory(pg_sys::MemoryContext);
+
+impl SiteMemory {
+    /// Runs `make` with this memory as the current one: for what goes on in what it makes.
+    pub fn run<R>(self, make: impl FnOnce() -> R) -> R {
+        // SAFETY: the site's own; after an ERROR nobody comes back, and the server sets its own context.
+        unsafe {
+            let before = pg_sys::MemoryContextSwitchTo(self.0);
+            let made = make();
+            pg_sys::MemoryContextSwitchTo(before);
+            made
+        }
     }
 }
 

@@ -5,8 +5,9 @@ use super::function::Call;
 use super::varlena::Flat;
 use pgrx::pg_sys;
 
-/// STATISTIC_KIND_MCV of pg_statistic.h.
+/// STATISTIC_KIND_MCV and STATISTIC_KIND_HISTOGRAM of pg_statistic.h.
 const MOST_COMMON: i32 = 1;
+const HISTOGRAM: i32 = 2;
 
 /// A constant that is compared with a column.
 pub struct Known {
@@ -16,6 +17,8 @@ pub struct Known {
     pub collation: pg_sys::Oid,
     /// The column's most common values and their parts of the rows; empty where the user may not see them.
     pub common: Vec<(Value, f64)>,
+    /// Values from all over the others, if there is an order to take them from.
+    pub sample: Vec<Value>,
     /// Number of distinct values.
     pub distinct: f64,
     pub null_fraction: f64,
@@ -70,12 +73,13 @@ unsafe fn known(
         }
         let mut is_default = false;
         let distinct = pg_sys::get_variable_numdistinct(column, &mut is_default);
-        let (mut common, mut null_fraction) = (Vec::new(), 0.0);
+        let (mut common, mut sample, mut null_fraction) = (Vec::new(), Vec::new(), 0.0);
         if !column.statsTuple.is_null() {
             let statistics = &*pg_sys::GETSTRUCT(column.statsTuple).cast::<pg_sys::FormData_pg_statistic>();
             null_fraction = f64::from(statistics.stanullfrac);
             if column.acl_ok {
-                common = most_common(column);
+                common = values(column, MOST_COMMON);
+                sample = values(column, HISTOGRAM).into_iter().map(|(value, _)| value).collect();
             }
         }
         Some(Known {
@@ -83,30 +87,30 @@ unsafe fn known(
             column_type: column.vartype,
             collation: call.collation(),
             common,
+            sample,
             distinct,
             null_fraction,
         })
     }
 }
 
+/// Values that the statistics hold, and their parts of the rows where these are known.
+///
 /// # Safety
 /// The column has statistics.
-unsafe fn most_common(column: &pg_sys::VariableStatData) -> Vec<(Value, f64)> {
+unsafe fn values(column: &pg_sys::VariableStatData, kind: i32) -> Vec<(Value, f64)> {
     let mut slot = pg_sys::AttStatsSlot::default();
-    let flags = pg_sys::ATTSTATSSLOT_VALUES | pg_sys::ATTSTATSSLOT_NUMBERS;
+    let numbers = if kind == MOST_COMMON { pg_sys::ATTSTATSSLOT_NUMBERS } else { 0 };
+    let flags = (pg_sys::ATTSTATSSLOT_VALUES | numbers) as i32;
     // SAFETY: by the caller's promise. The values stay in the planner's memory: the slot is not freed.
     unsafe {
-        if !pg_sys::get_attstatsslot(
-            &mut slot,
-            column.statsTuple,
-            MOST_COMMON,
-            pg_sys::InvalidOid,
-            flags as i32,
-        ) {
+        if !pg_sys::get_attstatsslot(&mut slot, column.statsTuple, kind, pg_sys::InvalidOid, flags) {
             return Vec::new();
         }
-        let count = usize::try_from(slot.nvalues.min(slot.nnumbers)).unwrap_or(0);
+        let count = usize::try_from(slot.nvalues).unwrap_or(0);
+        let frequencies = usize::try_from(slot.nnumbers).unwrap_or(0);
         let repr = Repr::of_type(slot.valuetype);
-        (0..count).map(|i| (Value::new(*slot.values.add(i), repr), f64::from(*slot.numbers.add(i)))).collect()
+        let frequency = |i| if i < frequencies { f64::from(*slot.numbers.add(i)) } else { 0.0 };
+        (0..count).map(|i| (Value::new(*slot.values.add(i), repr), frequency(i))).collect()
     }
 }

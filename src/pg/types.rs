@@ -1,5 +1,6 @@
 //! Types and collations: what they are made of, what they are called.
 
+use super::datum::{Repr, Value};
 use pgrx::prelude::*;
 use pgrx::{direct_function_call, pg_sys};
 use std::ffi::{CStr, c_char};
@@ -14,6 +15,35 @@ pub fn base_type(oid: pg_sys::Oid) -> pg_sys::Oid {
 pub fn is_enum(oid: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up.
     unsafe { pg_sys::type_is_enum(oid) }
+}
+
+/// Reads literals of a type.
+pub struct InputFunction {
+    info: Box<pg_sys::FmgrInfo>,
+    parameter: pg_sys::Oid,
+}
+
+impl InputFunction {
+    /// Of a type. The look-up lives in the current memory context, which must outlive it.
+    pub fn of(oid: pg_sys::Oid) -> Self {
+        let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+        let mut info = Box::<pg_sys::FmgrInfo>::default();
+        // SAFETY: fills its arguments; raises an error for a type that is not there.
+        unsafe {
+            pg_sys::getTypeInputInfo(oid, &mut function, &mut parameter);
+            pg_sys::fmgr_info(function, &mut *info);
+        }
+        Self { info, parameter }
+    }
+
+    /// The value that a literal stands for; an error if it stands for none. `repr` is that of the type.
+    pub fn read(&mut self, literal: Value, repr: Repr) -> Value {
+        // SAFETY: an unknown literal is a C string; the result is of the type and lives in the current memory.
+        unsafe {
+            let text = literal.pointer().cast();
+            Value::new(pg_sys::InputFunctionCall(&mut *self.info, text, self.parameter, -1), repr)
+        }
+    }
 }
 
 /// The type of an array type's elements.

@@ -4,6 +4,7 @@
 //! A test fails if the shared server's log tells of a crash while it ran, and a watchdog ends a run that hangs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bloom;
 mod concurrency;
 mod core_bugs;
 mod crash;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         concurrency::trials,
         oracle::trials,
         skip_scan::trials,
+        bloom::trials,
         types::trials,
         plans::trials,
         range_map::trials,

@@ -1,0 +1,85 @@
+//! A value that is to be looked up in a filter, or added to one.
+//!
+//! It has a type, which must be that of the filter's keys. Only a literal that SQL knows no type of (`filter @> 'abc'`) is
+//! read as the filter's type, as it would be beside a column.
+
+use super::keys::{KeyReader, type_of_key};
+use crate::pg::datum::{Repr, Value};
+use crate::pg::fail;
+use crate::pg::function::{Call, SiteMemory};
+use crate::pg::types::{self, InputFunction};
+use pgrx::pg_sys::{self, Oid};
+use pgrx::prelude::*;
+use skip_core::value::Keys;
+
+/// How values become hashes.
+pub enum Asked {
+    Typed(KeyReader),
+    /// A literal: the keys that it was last read as, and how.
+    Literal {
+        collation: Oid,
+        memory: SiteMemory,
+        reading: Option<Box<(Keys, InputFunction, KeyReader)>>,
+    },
+}
+
+impl Asked {
+    /// For values of the type of an argument.
+    pub fn argument(call: &Call, number: usize) -> Self {
+        match call.type_of(number) {
+            Some(pg_sys::UNKNOWNOID) => {
+                Self::Literal { collation: call.collation(), memory: call.site_memory(), reading: None }
+            }
+            Some(input) => Self::Typed(KeyReader::new(input, call.collation())),
+            None => undetermined(),
+        }
+    }
+
+    /// For elements of an argument that is an array.
+    pub fn elements(call: &Call, number: usize) -> Self {
+        let array = call.type_of(number).map(types::base_type);
+        match array.and_then(types::element) {
+            Some(input) => Self::Typed(KeyReader::new(input, call.collation())),
+            None => undetermined(),
+        }
+    }
+
+    /// How values lie in memory.
+    pub fn repr(&self) -> Repr {
+        match self {
+            Self::Typed(reader) => reader.repr(),
+            Self::Literal { .. } => Repr::CString,
+        }
+    }
+
+    /// The hash of a value in a filter of these keys; an error if they are of another type.
+    pub fn hash(&mut self, value: Value, keys: &Keys) -> u64 {
+        match self {
+            Self::Typed(reader) => {
+                reader.must_fit(keys);
+                reader.hash(value, keys.policy, keys.seed)
+            }
+            Self::Literal { collation, memory, reading } => {
+                if reading.as_ref().is_none_or(|known| known.0 != *keys) {
+                    let oid = type_of_key(&keys.key_type);
+                    let (input, reader) =
+                        memory.run(|| (InputFunction::of(oid), KeyReader::new(oid, *collation)));
+                    reader.must_fit(keys);
+                    *reading = Some(Box::new((keys.clone(), input, reader)));
+                }
+                let Some(reading) = reading else { return 0 }; // set above
+                let (_, input, reader) = &mut **reading;
+                reader.hash(input.read(value, reader.repr()), keys.policy, keys.seed)
+            }
+        }
+    }
+}
+
+fn undetermined() -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
+        "could not determine the type of the value to look up".into(),
+        None,
+        None,
+    )
+}

@@ -1,0 +1,199 @@
+//! A filter on its way: text, binary, bytea, COPY, dumps, replication; and bytes that are none.
+use crate::shared::{Database, alone, on_shared, server};
+use libtest_mimic::Trial;
+use pg_skip_tests::server::Server;
+use std::time::{Duration, Instant};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("bloom::io_round_trips", round_trips),
+        on_shared("bloom::io_copies_and_dumps", copies_and_dumps),
+        alone("bloom::io_replication", replication),
+        on_shared("bloom::io_malformed", malformed),
+        on_shared("bloom::io_damaged_in_a_table", damaged),
+    ]
+}
+
+/// Filters of every policy, small and stored out of line, single and series.
+const FILTERS: &str = "CREATE TABLE f (name text PRIMARY KEY, b bloom);
+    INSERT INTO f SELECT policy || n, (SELECT bloom_agg(i, 0.01, NULL, policy) FROM generate_series(1, n) i)
+    FROM unnest(ARRAY['skip', 'leveldb', 'clickhouse', 'rocksdb', 'skip(seed=77)']) policy, unnest(ARRAY[1, 50, 30000]) n;
+    INSERT INTO f VALUES ('text', (SELECT bloom_agg(i::text) FROM generate_series(1, 50) i)), ('nothing', NULL);
+    SET work_mem = '64kB';
+    CREATE FUNCTION few() RETURNS SETOF int ROWS 1 LANGUAGE sql AS 'SELECT generate_series(1, 200000)';
+    INSERT INTO f SELECT 'series', bloom_agg(i) FROM few() i;
+    RESET work_mem";
+
+fn round_trips(database: &Database) {
+    let mut session = database.session();
+    session.run(FILTERS);
+    assert_eq!(session.one("SELECT count(*) FROM f WHERE b::text::bloom = b AND b::bytea::bloom = b"), "17");
+    assert_eq!(session.one("SELECT count(*) FROM f WHERE bloom_send(b) = b::bytea AND '\\x' || encode(b::bytea, 'hex') = b::text"), "17");
+    assert_eq!(session.one("SELECT count(*) FROM f WHERE upper(b::text)::bloom = b"), "17");
+    // Binary parameters and results.
+    let client = &mut session.0;
+    let bytes: Vec<u8> =
+        client.query_one("SELECT b::bytea FROM f WHERE name = 'skip50'", &[]).expect("a row").get(0);
+    let found: bool = client
+        .query_one("SELECT $1::bytea::bloom = b FROM f WHERE name = 'skip50'", &[&bytes])
+        .expect("a row")
+        .get(0);
+    assert!(found);
+    // As keys of groups and joins.
+    assert_eq!(session.one("SELECT count(*) FROM (SELECT b FROM f UNION ALL SELECT b FROM f) s"), "36");
+    assert_eq!(session.one("SELECT count(DISTINCT b::text) FROM f"), "17");
+    assert_eq!(session.one("SELECT count(*) FROM (SELECT b FROM f GROUP BY b) s"), "18");
+    session.run("SET enable_mergejoin = off; SET enable_nestloop = off");
+    assert_eq!(session.one("SELECT count(*) FROM f JOIN f g USING (b)"), "17");
+    assert_eq!(session.one("SELECT count(*) FROM f JOIN f g ON f.b <> g.b"), "272");
+}
+
+fn copies_and_dumps(database: &Database) {
+    let mut session = database.session();
+    session.run(FILTERS);
+    let folder = server().data();
+    for format in ["text", "csv", "binary"] {
+        let file = folder.join(format!("{}_{format}", database.name));
+        session.run(&format!(
+            "COPY f TO '{0}' (FORMAT {format});
+             CREATE TABLE {format}_copy (LIKE f);
+             COPY {format}_copy FROM '{0}' (FORMAT {format})",
+            file.display()
+        ));
+        assert_eq!(
+            session.one(&format!("SELECT count(*) FROM f JOIN {format}_copy c USING (name) WHERE f.b = c.b")),
+            "17"
+        );
+    }
+    let dump = folder.join(format!("{}.dump", database.name));
+    let mut command = server().client("pg_dump");
+    let output = command.args(["-Fc", "-f"]).arg(&dump).arg(&database.name).output().expect("pg_dump");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let restored = format!("{}_restored", database.name);
+    session.run(&format!("CREATE DATABASE {restored} TEMPLATE template0"));
+    let mut command = server().client("pg_restore");
+    let output = command.args(["-e", "-d", &restored]).arg(&dump).output().expect("pg_restore");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let texts = "SELECT name, b::text FROM f ORDER BY name";
+    assert!(server().connect(&restored).rows(texts) == session.rows(texts));
+}
+
+/// Logical replication to another database.
+fn replication() {
+    let server = Server::start(&["wal_level=logical"]);
+    let mut source = server.connect("postgres");
+    source.run("CREATE DATABASE target");
+    let mut target = server.connect("target");
+    source.run("CREATE EXTENSION pg_skip");
+    target.run("CREATE EXTENSION pg_skip; CREATE TABLE f (name text PRIMARY KEY, b bloom)");
+    source.run("CREATE TABLE f (name text PRIMARY KEY, b bloom)");
+    source.run("CREATE PUBLICATION p FOR TABLE f");
+    source.run("SELECT pg_create_logical_replication_slot('s', 'pgoutput')");
+    let socket = source.one("SHOW unix_socket_directories");
+    let port = source.one("SHOW port");
+    let user = source.one("SELECT current_user");
+    target.run(&format!(
+        "CREATE SUBSCRIPTION s CONNECTION 'host={socket} port={port} user={user} dbname=postgres' PUBLICATION p
+         WITH (create_slot = false, slot_name = s, binary = true)"
+    ));
+    source.run(
+        "INSERT INTO f SELECT n::text, (SELECT bloom_agg(i) FROM generate_series(1, n) i) FROM unnest(ARRAY[1, 100, 90000]) n",
+    );
+    source.run("UPDATE f SET b = bloom_add(b, 1000000) WHERE name = '100'");
+    let texts = "SELECT name, md5(b::text), b @> 1000000 FROM f ORDER BY name";
+    let expected = source.rows(texts);
+    let until = Instant::now() + Duration::from_secs(60);
+    while target.rows(texts) != expected {
+        assert!(Instant::now() < until, "{:?}\n{}", target.rows(texts), server.log_end());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    target.run("ALTER SUBSCRIPTION s DISABLE");
+    target.run("ALTER SUBSCRIPTION s SET (slot_name = NONE)");
+    target.run("DROP SUBSCRIPTION s");
+    server.finish();
+}
+
+/// Every kind of wrong bytes is an error with a reason.
+fn malformed(database: &Database) {
+    let mut session = database.session();
+    let good = session.one("SELECT bloom_agg(i, 0.3) FROM generate_series(1, 4) i");
+    assert!(good.len() < 64, "{good}");
+    for text in ["", "x", "\\x", "\\x2", "\\x2g", "abc", "\\x21 05"] {
+        let error = session.error(&format!("SELECT '{text}'::bloom"));
+        assert_eq!(error.code().code(), "22P02", "{text}: {error}");
+    }
+    // Cut anywhere, longer by anything, and with any bit flipped.
+    for length in (2..good.len()).step_by(2) {
+        let code = session.error(&format!("SELECT '{}'::bloom", &good[..length])).code().clone();
+        assert!(["22P02", "0A000"].contains(&code.code()), "{length}: {code:?}");
+    }
+    for tail in ["00", "ff", "0000000000000000"] {
+        assert_eq!(session.error(&format!("SELECT '{good}{tail}'::bloom")).code().code(), "22P02");
+    }
+    let flipped = session.rows(&format!(
+        "SELECT set_bit('{good}'::bloom::bytea, bit, 1 - get_bit('{good}'::bloom::bytea, bit))::text
+         FROM generate_series(0, length('{good}'::bloom::bytea) * 8 - 1) bit"
+    ));
+    for row in flipped {
+        let bytes = row[0].clone().expect("bytes");
+        for cast in ["text", "bytea"] {
+            let error = session.error(&format!("SELECT '{bytes}'::{cast}::bloom"));
+            assert!(["22P02", "22P03", "0A000"].contains(&error.code().code()), "{bytes}: {error}");
+            assert!(error.detail().is_some());
+        }
+    }
+    // Well sealed, but of a version to come; the first byte tells.
+    let error = session.error("SELECT '\\x4105145034485220d005822f2031448900a5812fb7f71c'::bloom");
+    assert!(error.detail().is_some_and(|detail| detail.contains("version 2")), "{error:?}");
+    // A header that claims much: no memory is taken for it.
+    let error = session.error("SELECT '\\x2100001401050000000000000000ff01'::bloom");
+    assert!(error.detail().is_some(), "{error:?}");
+    // Binary input, by a COPY of one field.
+    let mut copy = b"PGCOPY\n\xff\r\n\0".to_vec();
+    copy.extend([0; 8]);
+    copy.extend([0, 1, 0, 0, 0, 3, 0x21, 5, 20, 0xff, 0xff]);
+    session.run("CREATE TABLE t (b bloom)");
+    let result = (|| {
+        let mut writer = session.0.copy_in("COPY t FROM STDIN (FORMAT binary)")?;
+        std::io::Write::write_all(&mut writer, &copy).expect("copying");
+        writer.finish()
+    })();
+    let error = result.expect_err("three bytes are no filter");
+    assert_eq!(error.code().map(|code| code.code().to_owned()).as_deref(), Some("22P03"), "{error}");
+}
+
+/// A value that went bad in its table is an error when it is asked, never an answer; one of a later version may hold all.
+fn damaged(database: &Database) {
+    let mut session = database.session();
+    // The cast without a function is a superuser's way around all checks.
+    session.run(
+        "ALTER EXTENSION pg_skip DROP CAST (bytea AS bloom); DROP CAST (bytea AS bloom);
+         CREATE CAST (bytea AS bloom) WITHOUT FUNCTION",
+    );
+    for (bytes, code) in
+        [("\\x", "XX001"), ("\\x21", "XX001"), ("\\x210514ff", "XX001"), ("\\x21ff1400", "XX001")]
+    {
+        for question in ["@> 5", "| '{good}'", "= '{good}' OR bloom_cardinality('{bytes}'::bytea::bloom) > 0"]
+        {
+            let good = session.one("SELECT bloom_empty('int', 1)");
+            let question = question.replace("{good}", &good).replace("{bytes}", bytes);
+            let error = session.error(&format!("SELECT ('{bytes}'::bytea)::bloom {question}"));
+            assert_eq!(error.code().code(), code, "{bytes} {question}: {error}");
+        }
+    }
+    for later in ["\\x4105140000000000000000", "\\x3d05140000000000000000"] {
+        assert_eq!(
+            session.one(&format!("SELECT '{later}'::bytea::bloom @> 5")),
+            "t",
+            "what cannot be read may match"
+        );
+        assert_eq!(
+            session.one(&format!("SELECT bloom_contains_any('{later}'::bytea::bloom, ARRAY[5])")),
+            "t"
+        );
+        assert_eq!(
+            session.error(&format!("SELECT bloom_info('{later}'::bytea::bloom)")).code().code(),
+            "XX001"
+        );
+    }
+}

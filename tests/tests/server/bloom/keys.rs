@@ -1,0 +1,202 @@
+//! Values of every type as keys.
+use crate::shared::{self, Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::seed;
+use pg_skip_tests::session::Session;
+use pg_skip_tests::values::{TYPES, Type, Value};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("bloom::keys_every_type", every_type),
+        on_shared("bloom::keys_of_other_types", other_types),
+        on_shared("bloom::keys_under_collations", collations),
+        on_shared("bloom::keys_of_enums", enums),
+        on_shared("bloom::keys_of_types_by_name", types_by_name),
+        on_shared("bloom::keys_refused", refused),
+    ]
+}
+
+const POLICIES: [&str; 4] = ["skip", "leveldb", "clickhouse", "rocksdb"];
+
+/// Every value is found in a filter of all, by every form of question, under every policy, and after a journey as text.
+/// What SQL takes as equal is one key.
+fn every_type(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    for (number, kind) in TYPES.iter().enumerate() {
+        let values = kind.samples(seed() + number as u64);
+        session.run(&format!("DROP TABLE IF EXISTS t, f; CREATE TABLE t (c {})", kind.name));
+        let rows: Vec<_> = values.iter().map(|value| format!("({})", kind.constant(value))).collect();
+        session.run(&format!("INSERT INTO t VALUES {}", rows.join(", ")));
+        session.run("CREATE TABLE f (policy text, b bloom)");
+        for policy in POLICIES {
+            session.run(&format!(
+                "INSERT INTO f SELECT '{policy}', bloom_agg(c, 0.001, NULL, '{policy}') FROM t"
+            ));
+        }
+        session.run("INSERT INTO f SELECT policy || ' as text', b::text::bloom FROM f");
+        let lost = session.rows(
+            "SELECT policy, c::text FROM f, t
+             WHERE c IS NOT NULL AND NOT (b @> c AND c <@ b AND bloom_contains(b, c)) OR (b @> c) IS NULL AND c IS NOT NULL",
+        );
+        assert!(lost.is_empty(), "{}: {lost:?}", kind.name);
+        if kind.in_array {
+            let lost = session.rows(
+                "SELECT policy, c::text FROM f, t WHERE c IS NOT NULL AND NOT bloom_contains_any(b, ARRAY[NULL, c])",
+            );
+            assert!(lost.is_empty(), "{} in an array: {lost:?}", kind.name);
+        }
+        assert_eq!(session.one("SELECT count(*) FROM f, t WHERE c IS NULL AND (b @> c) IS NOT NULL"), "0");
+        let apart = session.rows(
+            "SELECT policy, a.c::text, b.c::text FROM t a JOIN t b ON a.c = b.c, unnest(ARRAY['skip', 'leveldb']) policy
+             WHERE NOT (SELECT bloom_agg(x, 1e-6, NULL, policy) FROM (SELECT a.c) s (x)) @> b.c",
+        );
+        assert!(apart.is_empty(), "{}: equal, but not found: {apart:?}", kind.name);
+        crossing(&mut session, kind, &values);
+    }
+}
+
+/// Constants of other types that SQL takes as equal are found as well.
+#[track_caller]
+fn crossing(session: &mut Session, kind: &Type, values: &[Value]) {
+    for (cross, value) in kind.cross.iter().flat_map(|cross| values.iter().map(move |value| (cross, value))) {
+        let Some(text) = value else { continue };
+        let other = format!("'{}'::{cross}", text.replace('\'', "''"));
+        let same = session.try_rows(&format!("SELECT ({}) = ({other})", kind.constant(value)));
+        if same.is_ok_and(|rows| rows[0][0].as_deref() == Some("t")) {
+            let found = session.one(&format!("SELECT bool_and(b @> {other} AND {other} <@ b) FROM f"));
+            assert_eq!(found, "t", "{} {other}", kind.name);
+        }
+    }
+}
+
+/// A value of another type is an error that says so, never "no".
+fn other_types(database: &Database) {
+    let mut session = database.session();
+    for (key, value, names) in [
+        ("1", "'1'::text", ["bigint", "text"]),
+        ("'a'::text", "'\\x61'::bytea", ["text", "bytea"]),
+        ("1::smallint", "1::numeric", ["bigint", "numeric"]),
+        ("1", "1::float4", ["bigint", "double precision"]),
+        ("1::oid", "1", ["oid", "bigint"]),
+        ("date '2026-01-01'", "timestamp '2026-01-01'", ["date", "timestamp without time zone"]),
+        ("ARRAY[1]", "1", ["integer[]", "bigint"]),
+        ("ARRAY[1]", "ARRAY[1::bigint]", ["integer[]", "bigint[]"]),
+        ("'{}'::jsonb", "'{}'::text", ["jsonb", "text"]),
+    ] {
+        for form in [
+            "bloom_agg({key}) @> {value}",
+            "{value} <@ bloom_agg({key})",
+            "bloom_add(bloom_agg({key}), {value}) IS NULL",
+        ] {
+            let question = form.replace("{key}", key).replace("{value}", value);
+            let error = session.error(&format!("SELECT {question}"));
+            assert_eq!(error.code().code(), "42804", "{question}: {error}");
+            let text = format!("{} {:?}", error.message(), error.hint());
+            assert!(names.iter().all(|name| text.contains(name)), "{question}: {text}");
+        }
+    }
+    // Aliases and domains are their types.
+    session.run("CREATE DOMAIN small AS int CHECK (value < 10); CREATE DOMAIN smaller AS small");
+    for (key, value) in [
+        ("3::small", "3"),
+        ("3", "3::smaller"),
+        ("'pg_class'::regclass", "1259::oid"),
+        ("'10.0.0.0/8'::cidr", "'10.0.0.0/8'::inet"),
+        ("'ab'::char(5)", "'ab'::text"),
+        ("'ab'::char(5)", "'ab'::char(9)"),
+        ("'ab'::varchar(3)", "'ab'::name"),
+    ] {
+        assert_eq!(session.one(&format!("SELECT bloom_agg({key}) @> {value}")), "t", "{key} {value}");
+    }
+    // A literal of no type is read as the filter's type, as it is beside a column.
+    let uuid = "0f0e0d0c-0b0a-0908-0706-050403020100";
+    for (key, literal, found) in [
+        (format!("'{uuid}'::uuid"), uuid, "t"),
+        (format!("'{uuid}'::uuid"), "00000000-0b0a-0908-0706-050403020100", "f"),
+        ("'a b'::text".into(), "a b", "t"),
+        ("5::smallint".into(), " 5 ", "t"),
+        ("2.50".into(), "2.5", "t"),
+        ("date '2026-01-01'".into(), "Jan 1, 2026", "t"),
+        ("3::small".into(), "3", "t"),
+        ("ARRAY[1, 2]".into(), "{1,2}", "t"),
+    ] {
+        let filter = format!("bloom_agg({key}, 1e-9)");
+        assert_eq!(session.one(&format!("SELECT {filter} @> '{literal}'")), found, "{key}");
+        assert_eq!(session.one(&format!("SELECT '{literal}' <@ {filter}")), found, "{key}");
+        assert_eq!(
+            session.one(&format!("SELECT bloom_add({filter}, '{literal}') @> '{literal}'")),
+            "t",
+            "{key}"
+        );
+    }
+    assert_eq!(session.error("SELECT bloom_agg(5) @> 'five'").code().code(), "22P02");
+    assert_eq!(session.one("SELECT bloom_agg(5) @> NULL"), "NULL");
+    assert_eq!(session.one("SELECT bloom_agg('ab'::char(5), 1e-9) @> 'ab   '::text"), "f", "as with =");
+}
+
+fn collations(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    session.run("CREATE COLLATION other (provider = icu, locale = 'und-u-ks-level1', deterministic = false)");
+    session.run(
+        "CREATE TABLE f AS SELECT bloom_agg(c COLLATE nocase) AS b FROM unnest(ARRAY['Straße', 'abc']) c",
+    );
+    assert_eq!(session.one("SELECT b @> ('ABC' COLLATE nocase) FROM f"), "t");
+    assert_eq!(session.one("SELECT b @> ('ABD' COLLATE nocase) FROM f"), "f");
+    for collation in ["\"C\"", "\"default\"", "other"] {
+        let error = session.error(&format!("SELECT b @> ('abc' COLLATE {collation}) FROM f"));
+        assert_eq!(error.code().code(), "42P21", "{error}");
+        assert!(error.detail().is_some_and(|detail| detail.contains("nocase")), "{error:?}");
+    }
+    assert!(session.one("SELECT key_collation FROM f, bloom_info(b)").starts_with("public.nocase version "));
+    // All deterministic ones tell strings apart by their bytes.
+    assert_eq!(session.one("SELECT bloom_agg('x'::text COLLATE \"C\") @> ('x' COLLATE \"de-x-icu\")"), "t");
+    let empty = "bloom_empty('text', 10, policy => 'skip' COLLATE nocase)";
+    assert_eq!(
+        session.one(&format!("SELECT bloom_add({empty}, 'A' COLLATE nocase) @> ('a' COLLATE nocase)")),
+        "t"
+    );
+}
+
+/// Labels, not the numbers behind them: a filter is understood where the same type was made in another order.
+fn enums(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TYPE color AS ENUM ('red', 'green', 'blue')");
+    let filter = session.one("SELECT bloom_agg(c, 1e-6) FROM unnest(ARRAY['red', 'blue']::color[]) c");
+    session.run("DROP TYPE color; CREATE TYPE unrelated AS ENUM ('x'); CREATE TYPE color AS ENUM ('blue', 'green', 'red')");
+    for (label, found) in [("red", "t"), ("blue", "t"), ("green", "f")] {
+        assert_eq!(session.one(&format!("SELECT '{filter}'::bloom @> '{label}'::color")), found, "{label}");
+    }
+    session.run("CREATE TYPE pair AS (number int, c color)");
+    for value in ["ARRAY['red'::color]", "ROW(1, 'red')::pair", "ROW(1, 2)", "ARRAY[ROW(1, 'red')::pair]"] {
+        let error = session.error(&format!("SELECT bloom_agg({value})"));
+        assert_eq!(error.code().code(), "0A000", "{value}: {error}");
+    }
+}
+
+/// Types of the user's own are known by their names, which are the same after a dump.
+fn types_by_name(database: &Database) {
+    let mut session = database.session();
+    session.run(r#"CREATE SCHEMA "My schema"; CREATE TYPE "My schema"."Größe" AS (w int, h int)"#);
+    let filter =
+        session.one(r#"SELECT bloom_agg(ROW(i, i)::"My schema"."Größe") FROM generate_series(1, 9) i"#);
+    session.run(r#"DROP TYPE "My schema"."Größe"; CREATE TYPE "My schema"."Größe" AS (w int, h int); CREATE TYPE other AS (w int, h int)"#);
+    let ask = |value: &str| format!("SELECT '{filter}'::bloom @> {value}");
+    assert_eq!(session.one(&ask(r#"ROW(3, 3)::"My schema"."Größe""#)), "t");
+    let error = session.error(&ask("ROW(3, 3)::other"));
+    assert!(error.message().contains("Größe") && error.message().contains("other"), "{error}");
+    assert!(session.one(&format!("SELECT key_type FROM bloom_info('{filter}')")).contains("Größe"));
+    session.run(r#"DROP TYPE "My schema"."Größe""#);
+    assert!(session.one(&format!("SELECT key_type FROM bloom_info('{filter}')")).contains("Größe"));
+}
+
+fn refused(database: &Database) {
+    let mut session = database.session();
+    for value in ["point '(1,2)'", "'{}'::json", "'a'::tsvector"] {
+        let error = session.error(&format!("SELECT bloom_agg({value})"));
+        assert_eq!(error.code().code(), "42883", "{value}: {error}");
+        assert!(error.hint().is_some());
+    }
+    assert_eq!(session.error("SELECT bloom_empty('point', 3)").code().code(), "42883");
+}

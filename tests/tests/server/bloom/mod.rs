@@ -1,0 +1,25 @@
+//! The type `bloom`: no key is ever lost, whatever its type and however its filter was made, moved or put together.
+mod aggregate;
+mod exchange;
+mod growth;
+mod io;
+mod keys;
+mod operators;
+mod planner;
+
+use libtest_mimic::Trial;
+
+pub fn trials() -> Vec<Trial> {
+    [
+        growth::trials,
+        aggregate::trials,
+        keys::trials,
+        io::trials,
+        operators::trials,
+        exchange::trials,
+        planner::trials,
+    ]
+    .iter()
+    .flat_map(|topic| topic())
+    .collect()
+}
