@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench sweep install lint unit server-tests
+.PHONY: help demo test bench bench-bloom sweep install lint unit server-tests
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -25,6 +25,10 @@ test: lint unit server-tests ## Everything: lints, unit tests, server tests
 
 bench: ## Measure against btree and BRIN bloom on 20 million rows, write docs/benchmarks.md (some twenty minutes)
 	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
+
+bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, write docs/bloom-benchmarks.md (some ten minutes)
+	@[ -n "$(PG_CONFIG)" ] || $(SETUP) hll
+	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; benches/bloom.sh "$$pg_config"
 
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
 	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"

@@ -5,6 +5,7 @@
 #   setup.sh cargo-pgrx             the pinned cargo-pgrx
 #   setup.sh cargo-deny             the pinned cargo-deny
 #   setup.sh server debian          prints the pg_config of a private copy of Debian's PostgreSQL
+#   setup.sh hll                    adds Debian's hll to that copy: a peer of the type bloom, for its benchmark
 #   setup.sh server assert          prints the pg_config of an assert-enabled PostgreSQL, built from Debian's source package
 #   setup.sh pgrx-home PG_CONFIG    makes that server known to pgrx and prints the directory for PGRX_HOME
 #   setup.sh cache                  prints where all this lies
@@ -104,6 +105,15 @@ server_debian() {
     echo "$root/lib/postgresql/$v/bin/pg_config"
 }
 
+# Puts Debian's hll beside the copied server's own extensions: a peer of the type bloom, for the benchmark.
+hll() {
+    local root=$cache/debian/usr v=$PG_DEBIAN
+    server_debian >/dev/null
+    require_packages "postgresql-$v-hll"
+    cp -a "/usr/lib/postgresql/$v/lib/hll.so" "$root/lib/postgresql/$v/lib/"
+    cp -aL "/usr/share/postgresql/$v/extension/"hll* "$root/share/postgresql/$v/extension/"
+}
+
 # The first Debian mirror that the system's own package sources name.
 debian_mirror() {
     apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' | awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
@@ -170,6 +180,7 @@ case "$#:${1:-}:${2:-}" in
     1:packages:) packages ;;
     1:cargo-pgrx:) packages; cargo_tool cargo-pgrx "$PGRX_VERSION" ;;
     1:cargo-deny:) packages; cargo_tool cargo-deny "$CARGO_DENY_VERSION" ;;
+    1:hll:) hll ;;
     2:server:debian) server_debian ;;
     2:server:assert) server_assert ;;
     2:pgrx-home:?*) pgrx_home "$2" ;;

@@ -8,7 +8,7 @@ use crate::value::Keys;
 use allocator_api2::alloc::Allocator;
 
 /// Hashes set at a time when a filter is made from exact ones.
-const BATCH: usize = 1 << 18;
+const BATCH: usize = 1 << 19;
 
 /// A fixed shape is no reason to keep more exact hashes than its filter has bytes, but for this many.
 const SMALL_TABLE: u64 = 256;

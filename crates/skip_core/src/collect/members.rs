@@ -39,7 +39,7 @@ const MOST_FOLDS: u64 = 256;
 
 /// Hashes that wait, for a small filter and for one that does not fit the caches.
 const FEW_PENDING: usize = 1 << 10;
-const MANY_PENDING: usize = 1 << 18;
+const MANY_PENDING: usize = 1 << 19;
 const LARGE_BYTES: u64 = 1 << 20;
 
 pub(super) struct Member<A: Allocator> {
@@ -146,9 +146,7 @@ impl<A: Allocator + Clone> Members<A> {
         }
         let mut rest = &pending[..];
         while let Some(last) = self.list.last_mut() {
-            // Small steps in a small filter, so that it is not far beyond its number of keys when that is noticed.
-            let step = if last.full_at == u64::MAX { rest.len() } else { (last.keys / 64) as usize };
-            let (now, later) = rest.split_at(step.clamp(1, MANY_PENDING).min(rest.len()));
+            let (now, later) = rest.split_at(last.step().min(rest.len()));
             last.ones += last.filter.insert_hashes(now);
             if last.ones >= last.full_at {
                 self.open_next(options)?;
@@ -258,6 +256,14 @@ fn foldable(shape: &Shape) -> Result<Shape, CollectError> {
 }
 
 impl<A: Allocator> Member<A> {
+    /// Keys that can be added before it is time to look if the member is full: as many as cannot fill it, however few they
+    /// are; but not so few that looking takes longer than adding.
+    fn step(&self) -> usize {
+        let probes = u64::from(self.filter.shape().geometry().probes.max(1));
+        let cannot_fill = self.full_at.saturating_sub(self.ones) / probes;
+        usize::try_from(cannot_fill.max(self.keys / 64).max(1)).unwrap_or(usize::MAX)
+    }
+
     fn rate(&self) -> f64 {
         rate_at(self.filter.shape(), self.ones)
     }

@@ -10,6 +10,9 @@ use allocator_api2::vec::Vec;
 /// 2^64 divided by the golden ratio: spreads hashes over slots by the product's upper bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The part of the table that iteration steps over: neighbours in time are far apart, and stay so the longest.
+const GOLDEN_SECTION: f64 = 0.618_033_988_749_895;
+
 /// Slots of the smallest table.
 const MIN_SLOTS: usize = 4;
 
@@ -85,9 +88,16 @@ impl<A: Allocator + Clone> HashTable<A> {
         self.len + usize::from(self.has_zero)
     }
 
-    /// The hashes, in no order.
+    /// The hashes, evenly from all over the table.
+    ///
+    /// Not slot by slot: that is the order of the hashes' products, and whoever adds them in this order to another table
+    /// fills the beginning of that one first, in one long run of taken slots, and takes the square of the time.
     pub fn iter(&self) -> impl Iterator<Item = u64> {
         let zero = self.has_zero.then_some(0);
-        self.slots.iter().copied().filter(|&hash| hash != 0).chain(zero)
+        let mask = self.slots.len().wrapping_sub(1);
+        // An odd step meets every slot once.
+        let step = (mask as f64 * GOLDEN_SECTION) as usize | 1;
+        let slots = (0..self.slots.len()).map(move |i| self.slots[i.wrapping_mul(step) & mask]);
+        slots.filter(|&hash| hash != 0).chain(zero)
     }
 }

@@ -21,6 +21,7 @@ use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
 use super::theory::Layout;
 use super::xxph3::xxph3;
+use std::cell::Cell;
 
 /// Bytes of a line.
 const LINE: usize = 64;
@@ -76,6 +77,24 @@ fn rate(millibits: u32) -> f64 {
     Layout { bits, line_bits: LINE_BITS, probes }.expected_rate(KEYS)
 }
 
+/// The fewest thousandths of a bit a key that reach a rate, above 0.
+fn millibits_for(wanted: f64) -> Result<u32, PolicyError> {
+    let (mut low, mut high) = (*MILLIBITS.start(), *MILLIBITS.end());
+    let lowest = rate(high);
+    if lowest > wanted {
+        return Err(PolicyError::RateTooLow { policy: "rocksdb", rate: wanted, lowest });
+    }
+    while low < high {
+        let middle = low.midpoint(high);
+        if rate(middle) <= wanted {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(high)
+}
+
 /// Where the key's line starts, in bytes.
 fn line(key: u64, geometry: &Geometry) -> usize {
     let lines = geometry.bits / LINE_BITS;
@@ -116,20 +135,18 @@ impl FilterPolicy for RocksDb {
     }
 
     fn for_rate(&self, keys: u64, wanted: f64) -> Result<Geometry, PolicyError> {
-        let (mut low, mut high) = (*MILLIBITS.start(), *MILLIBITS.end());
-        let lowest = rate(high);
-        if lowest > wanted {
-            return Err(PolicyError::RateTooLow { policy: "rocksdb", rate: wanted, lowest });
+        thread_local! {
+            /// The rate asked for last and its answer: an aggregate asks for one again and again, and half a millisecond
+            /// for each group would be too long.
+            static LAST: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
         }
-        while low < high {
-            let middle = low.midpoint(high);
-            if rate(middle) <= wanted {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
+        let (known, millibits) = LAST.get();
+        if known == wanted.to_bits() {
+            return Ok(geometry(keys, millibits));
         }
-        Ok(geometry(keys, high))
+        let millibits = millibits_for(wanted)?;
+        LAST.set((wanted.to_bits(), millibits));
+        Ok(geometry(keys, millibits))
     }
 
     fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry {
