@@ -19,7 +19,8 @@
 //! kept in the filter then, because another one's equal strings are others. What such functions give is the same wherever the
 //! server has the same major version and byte order; core relies on the same for partitions by hash.
 //!
-//! Types that contain enums inside of others are refused: their hash functions hash the numbers.
+//! Types that contain enums inside of others are refused: their hash functions hash the numbers. So are row types and ranges of
+//! strings with nondeterministic collations of their own, and names under one, which core hashes without regard to it.
 
 use crate::hash::Canon;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
@@ -57,7 +58,7 @@ impl KeyReader {
         if types::is_enum(input) {
             return Self { form: Form::Labels(HashMap::new()), repr, key_type, collation: None };
         }
-        refuse_hidden_enums(input);
+        refuse_unsafe(input, collation);
         let function = types::hash_class(input).and_then(|(family, class_input)| {
             let function = datum::hash_function_of(family, class_input)?;
             // A type that is hashed as another (varchar as text, regclass as oid) is that other one.
@@ -172,23 +173,23 @@ pub fn display_name(key_type: &KeyType) -> String {
     }
 }
 
-fn refuse_hidden_enums(input: Oid) {
-    fn hides_enum(oid: Oid, depth: usize) -> bool {
-        // A type cannot contain itself but through an array; 32 levels are more than anybody has.
-        depth < 32
-            && types::parts(oid)
-                .into_iter()
-                .map(types::base_type)
-                .any(|part| types::is_enum(part) || hides_enum(part, depth + 1))
-    }
-    if input == pg_sys::RECORDOID || hides_enum(input, 0) {
-        fail(
-            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            format!("values of type {} cannot be keys of a bloom filter", types::display_name(input)),
-            Some("It contains an enum, or may: an enum's numbers differ between databases, and a filter would not survive a dump.".into()),
-            Some("Cast the value to text, or to a type without enums.".into()),
-        );
-    }
+/// Raises an error for types whose filters would lose keys sooner or later.
+fn refuse_unsafe(input: Oid, collation: Oid) {
+    let detail = if input == pg_sys::RECORDOID || types::any_part(input, &types::is_enum) {
+        "It contains an enum, or may: an enum's numbers differ between databases, and a filter would not survive a dump."
+    } else if types::any_part(input, &types::has_nondeterministic_part) {
+        "It contains strings under a nondeterministic collation of their own, whose version a filter does not keep."
+    } else if types::hashes_against_collation(input, collation) {
+        "PostgreSQL hashes names without regard to their collation, which is nondeterministic here."
+    } else {
+        return;
+    };
+    fail(
+        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        format!("values of type {} cannot be keys of a bloom filter", types::display_name(input)),
+        Some(detail.into()),
+        Some("Cast the value to text, or to a type without such parts.".into()),
+    )
 }
 
 fn unsupported(input: Oid) -> ! {

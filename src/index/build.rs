@@ -11,8 +11,8 @@ use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta};
 use crate::pg::error::or_raise;
 use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
-use crate::pg::{Rel, am, catalog, datum, fail, memory, page};
-use pgrx::{PgSqlErrorCode, pg_sys};
+use crate::pg::{Rel, am, catalog, datum, fail, memory, page, types};
+use pgrx::PgSqlErrorCode;
 use skip_core::Sizing;
 use skip_core::page::NO_BLOCK;
 use std::ffi::CStr;
@@ -103,18 +103,18 @@ fn check_buildable(heap: Rel, index: Rel) {
 fn check_hashable(index: Rel, column: usize) {
     let class = index.column_class(column);
     let hashable = datum::hash_function_of(class.family, class.input).is_some()
-        && (!catalog::is_polymorphic(class.input) || catalog::has_extended_hash(index.column_type(column)));
+        && (!types::is_pseudo(class.input) || catalog::has_extended_hash(index.column_type(column)));
     let own = index.column_type(column);
-    if !datum::is_deterministic(class.collation) && catalog::innermost_type(own) == pg_sys::NAMEOID {
+    if types::hashes_against_collation(own, class.collation) {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            format!("access method \"skip\" does not support type {} with nondeterministic collations", catalog::type_name(own)),
+            format!("access method \"skip\" does not support type {} with nondeterministic collations", types::display_name(own)),
             Some("The type's hash function does not heed the collation, so equal values would hash differently.".into()),
             Some("Index the column cast to text.".into()),
         );
     }
     if !hashable {
-        let type_name = catalog::type_name(index.column_type(column));
+        let type_name = types::display_name(index.column_type(column));
         fail(
             PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
             format!("could not identify an extended hash function for type {type_name}"),

@@ -9,6 +9,7 @@
 
 use crate::pg::catalog::{self, Member, OperatorClass};
 use crate::pg::error::report;
+use crate::pg::types;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 use std::collections::BTreeSet;
 
@@ -80,7 +81,7 @@ fn check_operator(operator: &Member, complain: &mut impl FnMut(String)) {
     }
     let types = catalog::operator_types(operator.object);
     if types != Some((operator.left, operator.right, pg_sys::BOOLOID)) {
-        let (left, right) = (catalog::type_name(operator.left), catalog::type_name(operator.right));
+        let (left, right) = (types::display_name(operator.left), types::display_name(operator.right));
         complain(format!("has an operator with a wrong signature for types {left} and {right}"));
     }
 }
@@ -92,14 +93,14 @@ fn check_complete(
     complain: &mut impl FnMut(String),
 ) {
     if !operators.iter().any(|o| o.left == class.input && o.right == class.input) {
-        complain(format!("lacks its operator for type {}", catalog::type_name(class.input)));
+        complain(format!("lacks its operator for type {}", types::display_name(class.input)));
     }
     let mut types: BTreeSet<u32> =
         operators.iter().flat_map(|o| [o.left.to_u32(), o.right.to_u32()]).collect();
     types.insert(class.input.to_u32());
     for oid in types.into_iter().map(pg_sys::Oid::from) {
         if !functions.iter().any(|f| f.number == HASH && f.left == oid && f.right == oid) {
-            complain(format!("lacks the hash function of type {}", catalog::type_name(oid)));
+            complain(format!("lacks the hash function of type {}", types::display_name(oid)));
         }
     }
 }

@@ -174,38 +174,6 @@ pub fn is_binary_coercible(from: pg_sys::Oid, to: pg_sys::Oid) -> bool {
     unsafe { pg_sys::IsBinaryCoercible(from, to) }
 }
 
-/// Whether a type stands for many (anyarray, anyenum…).
-pub fn is_polymorphic(oid: pg_sys::Oid) -> bool {
-    matches!(
-        oid,
-        pg_sys::ANYARRAYOID
-            | pg_sys::ANYENUMOID
-            | pg_sys::ANYRANGEOID
-            | pg_sys::ANYMULTIRANGEOID
-            | pg_sys::RECORDOID
-    )
-}
-
-/// What a type is made of at the bottom: domains, arrays, ranges and multiranges unwrapped.
-pub fn innermost_type(mut oid: pg_sys::Oid) -> pg_sys::Oid {
-    loop {
-        // SAFETY: catalog look-ups; each gives InvalidOid, or the type itself, for a type of another kind.
-        let inner = unsafe {
-            let base = pg_sys::getBaseType(oid);
-            let parts = [
-                pg_sys::get_element_type(base),
-                pg_sys::get_range_subtype(base),
-                pg_sys::get_multirange_range(base),
-            ];
-            parts.into_iter().find(|&part| part != pg_sys::InvalidOid).unwrap_or(base)
-        };
-        if inner == oid {
-            return oid;
-        }
-        oid = inner;
-    }
-}
-
 /// Whether values of a type, with all they are made of, can be hashed to 64 bits.
 pub fn has_extended_hash(oid: pg_sys::Oid) -> bool {
     // SAFETY: the type cache's entry lives as long as the backend.
@@ -213,12 +181,6 @@ pub fn has_extended_hash(oid: pg_sys::Oid) -> bool {
         let entry = pg_sys::lookup_type_cache(oid, pg_sys::TYPECACHE_HASH_EXTENDED_PROC as i32);
         (*entry).hash_extended_proc != pg_sys::InvalidOid
     }
-}
-
-/// A type's name.
-pub fn type_name(oid: pg_sys::Oid) -> String {
-    // SAFETY: format_type_be returns a palloc'd string for every OID.
-    unsafe { CStr::from_ptr(pg_sys::format_type_be(oid)) }.to_string_lossy().into_owned()
 }
 
 /// amadjustmembers: operators may leave a family without its operator class; the hash function of a class may

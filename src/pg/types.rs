@@ -92,6 +92,45 @@ pub fn is_pseudo(oid: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
 }
 
+/// Whether values of a type contain strings, below others, under a nondeterministic collation of their own: in fields of row
+/// types and bounds of ranges.
+pub fn has_nondeterministic_part(oid: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups; a row type's descriptor is released after its fields were read.
+    unsafe {
+        let mut collations = vec![pg_sys::get_range_collation(oid)];
+        if pg_sys::type_is_rowtype(oid) && oid != pg_sys::RECORDOID {
+            let descriptor = pg_sys::lookup_rowtype_tupdesc(oid, -1);
+            for number in 0..usize::try_from((*descriptor).natts).unwrap_or(0) {
+                collations.push((*super::compat::attribute(descriptor, number)).attcollation);
+            }
+            if (*descriptor).tdrefcount >= 0 {
+                pg_sys::DecrTupleDescRefCount(descriptor);
+            }
+        }
+        collations.into_iter().any(|collation| !super::datum::is_deterministic(collation))
+    }
+}
+
+/// Whether a condition holds of a type or of anything that its values consist of, however deep; domains are what they stand
+/// for.
+pub fn any_part(oid: pg_sys::Oid, holds: &dyn Fn(pg_sys::Oid) -> bool) -> bool {
+    /// A type cannot contain itself but through an array; nobody has more levels.
+    const LEVELS: usize = 32;
+    fn search(oid: pg_sys::Oid, holds: &dyn Fn(pg_sys::Oid) -> bool, levels: usize) -> bool {
+        let oid = base_type(oid);
+        holds(oid) || levels > 0 && parts(oid).into_iter().any(|part| search(part, holds, levels - 1))
+    }
+    search(oid, holds, LEVELS)
+}
+
+/// Whether core's hash function of a type gives equal values different hashes under a collation: that of `name` takes no
+/// notice of collations, though its `=` does.
+pub fn hashes_against_collation(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
+    let is_name = |part| part == pg_sys::NAMEOID;
+    any_part(oid, &is_name)
+        && (!super::datum::is_deterministic(collation) || any_part(oid, &has_nondeterministic_part))
+}
+
 /// The label of an enum's value.
 pub fn enum_label(value: pg_sys::Oid) -> Option<Vec<u8>> {
     // SAFETY: a syscache tuple, released after the label was copied.

@@ -28,11 +28,11 @@ const MOST_TIMES: u64 = 256;
 /// Each further member is made for so many times the keys of the one before.
 const GROWTH: u64 = 4;
 
-/// Bits of large filters come in multiples of this many steps of their policy, so that they can be folded by 2 to 10, and by
-/// many numbers above.
-const FOLDABLE: u64 = 2_520;
-/// Bits from which on a filter is large enough for that not to matter.
-const LARGE: u64 = 1 << 24;
+/// Bits come in multiples of this many steps of their policy, so that filters can be folded by 2 to 10 and by many numbers
+/// above, or at least by some.
+const FOLDABLE: [u64; 3] = [2_520, 60, 12];
+/// The most that this may add to a filter: one part in so many.
+const LITTLE: u64 = 16;
 
 /// The most that a filter is folded by.
 const MOST_FOLDS: u64 = 256;
@@ -244,15 +244,14 @@ fn empty<A: Allocator + Clone>(shape: Shape, allocator: &A) -> Result<BloomFilte
     Ok(BloomFilter::from_parts(shape, body)?)
 }
 
-/// The next larger shape that can be folded by many numbers; small ones, and those at the policy's end, as they are.
+/// The next larger shape that can be folded by many numbers; the smallest, and those at the policy's end, as they are.
 fn foldable(shape: &Shape) -> Result<Shape, CollectError> {
     let Geometry { bits, .. } = *shape.geometry();
     let limits = shape.policy().limits();
-    let rounded = bits.next_multiple_of(limits.bits_step * FOLDABLE);
-    if bits < LARGE || rounded > limits.max_bits || rounded / 8 > MOST_BYTES {
-        return Ok(*shape);
-    }
-    Ok(Shape::new(shape.policy(), Geometry { bits: rounded, ..*shape.geometry() })?)
+    let rounded = FOLDABLE.iter().map(|steps| bits.next_multiple_of(limits.bits_step * steps));
+    let most = (bits + bits / LITTLE).min(limits.max_bits).min(MOST_BYTES * 8);
+    let bits = rounded.into_iter().find(|&bits| bits <= most).unwrap_or(bits);
+    Ok(Shape::new(shape.policy(), Geometry { bits, ..*shape.geometry() })?)
 }
 
 impl<A: Allocator> Member<A> {

@@ -168,8 +168,23 @@ fn enums(database: &Database) {
     for (label, found) in [("red", "t"), ("blue", "t"), ("green", "f")] {
         assert_eq!(session.one(&format!("SELECT '{filter}'::bloom @> '{label}'::color")), found, "{label}");
     }
-    session.run("CREATE TYPE pair AS (number int, c color)");
-    for value in ["ARRAY['red'::color]", "ROW(1, 'red')::pair", "ROW(1, 2)", "ARRAY[ROW(1, 'red')::pair]"] {
+    session.run(
+        "CREATE TYPE pair AS (number int, c color);
+         CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         CREATE TYPE pair_of_words AS (number int, word text COLLATE nocase);
+         CREATE TYPE words AS RANGE (subtype = text, collation = nocase)",
+    );
+    for value in [
+        "ARRAY['red'::color]",
+        "ROW(1, 'red')::pair",
+        "ROW(1, 2)",
+        "ARRAY[ROW(1, 'red')::pair]",
+        "ROW(1, 'a')::pair_of_words",
+        "words('a', 'b')",
+        "ARRAY[words('a', 'b')]",
+        "'a'::name COLLATE nocase",
+        "ARRAY['a'::name] COLLATE nocase",
+    ] {
         let error = session.error(&format!("SELECT bloom_agg({value})"));
         assert_eq!(error.code().code(), "0A000", "{value}: {error}");
     }
