@@ -53,27 +53,44 @@ pub fn element(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
     (element != pg_sys::InvalidOid).then_some(element)
 }
 
-/// What the values of a type consist of: elements, bounds or fields.
-pub fn parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
-    // SAFETY: catalog look-ups; a row type's descriptor is released after its fields were read.
+/// Types and collations of a row type's fields; of other types, none.
+fn fields(oid: pg_sys::Oid) -> Vec<(pg_sys::Oid, pg_sys::Oid)> {
+    // SAFETY: catalog look-ups; the descriptor is released after its fields were read.
     unsafe {
-        let mut parts = vec![
-            pg_sys::get_element_type(oid),
-            pg_sys::get_range_subtype(oid),
-            pg_sys::get_multirange_range(oid),
-        ];
-        if pg_sys::type_is_rowtype(oid) && oid != pg_sys::RECORDOID {
-            let descriptor = pg_sys::lookup_rowtype_tupdesc(oid, -1);
-            for number in 0..usize::try_from((*descriptor).natts).unwrap_or(0) {
-                parts.push((*super::compat::attribute(descriptor, number)).atttypid);
-            }
-            if (*descriptor).tdrefcount >= 0 {
-                pg_sys::DecrTupleDescRefCount(descriptor);
-            }
+        if oid == pg_sys::RECORDOID || !pg_sys::type_is_rowtype(oid) {
+            return Vec::new();
         }
-        parts.retain(|&part| part != pg_sys::InvalidOid);
-        parts
+        let descriptor = pg_sys::lookup_rowtype_tupdesc(oid, -1);
+        let field = |number| {
+            let attribute = super::compat::attribute(descriptor, number);
+            ((*attribute).atttypid, (*attribute).attcollation)
+        };
+        let fields = (0..usize::try_from((*descriptor).natts).unwrap_or(0)).map(field).collect();
+        if (*descriptor).tdrefcount >= 0 {
+            pg_sys::DecrTupleDescRefCount(descriptor);
+        }
+        fields
     }
+}
+
+/// What the values of a type consist of: elements, bounds or fields.
+fn parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    // SAFETY: catalog look-ups.
+    let inner = unsafe {
+        [pg_sys::get_element_type(oid), pg_sys::get_range_subtype(oid), pg_sys::get_multirange_range(oid)]
+    };
+    let fields = fields(oid).into_iter().map(|(field, _)| field);
+    // Fields of columns that were dropped have no type.
+    inner.into_iter().chain(fields).filter(|&part| part != pg_sys::InvalidOid).collect()
+}
+
+/// Whether values of a type contain strings, below others, under a nondeterministic collation of their own: in fields of row
+/// types and bounds of ranges.
+pub fn has_nondeterministic_part(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    let of_range = unsafe { pg_sys::get_range_collation(oid) };
+    let of_fields = fields(oid).into_iter().map(|(_, collation)| collation);
+    of_fields.chain([of_range]).any(|collation| !super::datum::is_deterministic(collation))
 }
 
 /// Family and input type of the default operator class for hashing.
@@ -86,29 +103,10 @@ pub fn hash_class(oid: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid)> {
     }
 }
 
-/// Whether a type is polymorphic (anyarray, anyenum…).
+/// Whether a type is polymorphic (anyarray, anyenum…), or stands for any row.
 pub fn is_pseudo(oid: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up.
     unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
-}
-
-/// Whether values of a type contain strings, below others, under a nondeterministic collation of their own: in fields of row
-/// types and bounds of ranges.
-pub fn has_nondeterministic_part(oid: pg_sys::Oid) -> bool {
-    // SAFETY: catalog look-ups; a row type's descriptor is released after its fields were read.
-    unsafe {
-        let mut collations = vec![pg_sys::get_range_collation(oid)];
-        if pg_sys::type_is_rowtype(oid) && oid != pg_sys::RECORDOID {
-            let descriptor = pg_sys::lookup_rowtype_tupdesc(oid, -1);
-            for number in 0..usize::try_from((*descriptor).natts).unwrap_or(0) {
-                collations.push((*super::compat::attribute(descriptor, number)).attcollation);
-            }
-            if (*descriptor).tdrefcount >= 0 {
-                pg_sys::DecrTupleDescRefCount(descriptor);
-            }
-        }
-        collations.into_iter().any(|collation| !super::datum::is_deterministic(collation))
-    }
 }
 
 /// Whether a condition holds of a type or of anything that its values consist of, however deep; domains are what they stand
