@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-bloom sweep install lint unit server-tests
+.PHONY: help demo test bench bench-bloom sweep install lint unit server-tests fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -53,3 +53,6 @@ server-tests: ## Install into both servers and test there; FILTER=… for some o
 		echo "== server tests on $$("$$pg_config" --version)"; \
 		PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests -- $(FILTER) || failed=1; \
 	done; [ -z "$$failed" ]
+
+fuzz: ## Fuzz the pure crate with RUNS=1000000 inputs for each target (some half an hour)
+	@RUNS="$(RUNS)" pgrx-config/fuzz.sh

@@ -4,6 +4,7 @@
 #   setup.sh packages               compilers, clang, libclang (Debian as root: installs them; else says what to install)
 #   setup.sh cargo-pgrx             the pinned cargo-pgrx
 #   setup.sh cargo-deny             the pinned cargo-deny
+#   setup.sh cargo-fuzz             the pinned cargo-fuzz
 #   setup.sh server debian          prints the pg_config of a private copy of Debian's PostgreSQL
 #   setup.sh hll                    adds Debian's hll to that copy: a peer of the type bloom, for its benchmark
 #   setup.sh server assert          prints the pg_config of an assert-enabled PostgreSQL, built from Debian's source package
@@ -181,9 +182,10 @@ case "$#:${1:-}:${2:-}" in
     1:cargo-pgrx:) packages; cargo_tool cargo-pgrx "$PGRX_VERSION" ;;
     1:cargo-deny:) packages; cargo_tool cargo-deny "$CARGO_DENY_VERSION" ;;
     1:hll:) hll ;;
+    1:cargo-fuzz:) packages; cargo_tool cargo-fuzz "$CARGO_FUZZ_VERSION" ;;
     2:server:debian) server_debian ;;
     2:server:assert) server_assert ;;
     2:pgrx-home:?*) pgrx_home "$2" ;;
     1:cache:) echo "$cache" ;;
-    *) sed -n '2,15p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+    *) sed -n '2,16p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac

@@ -228,6 +228,63 @@ fn different_options_do_not_mix() {
     }
 }
 
+/// A state as it is sent, of these exact hashes and so many members of 64 bits.
+fn as_sent(hashes: &[u64], members: u8) -> Vec<u8> {
+    let mut bytes = vec![1, 0];
+    bytes.extend(0.01f64.to_le_bytes());
+    bytes.extend([0, 0, 0, 0, hashes.len() as u8 * 8]);
+    bytes.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
+    bytes.push(members);
+    (0..members).for_each(|_| bytes.extend([64, 5, 60, 60, 10, 8, 1, 2, 3, 4, 5, 6, 7, 8]));
+    bytes
+}
+
+/// Found by fuzzing: hashes beside filters were lost, and a value of more than 64 members cannot be read.
+#[test]
+fn states_that_no_process_sends_are_errors() {
+    for (hashes, members, is_state) in
+        [(&[7u64, 8][..], 0, true), (&[], 1, true), (&[], 64, true), (&[7, 8], 1, false), (&[], 65, false)]
+    {
+        let mut kept = None;
+        let state = as_sent(hashes, members);
+        let state = Collector::deserialize(&state, &Global, |options| &*kept.insert(options));
+        assert_eq!(state.is_ok(), is_state, "{hashes:?} and {members} members");
+        if let Ok(mut state) = state {
+            let bytes = encode(&mut state);
+            let value = Value::decode(&bytes).unwrap();
+            assert!(hashes.iter().all(|&hash| value.may_contain_hash(hash)));
+        }
+    }
+}
+
+/// Found by fuzzing: a value of 65 members cannot be read.
+#[test]
+fn many_parts_far_beyond_the_guess_make_a_value() {
+    for policy in POLICIES {
+        let options = Options { bound: 1 << 10, ..options(policy.name(), None, 0, true) };
+        let mut all = Collector::new_in(&options, Global);
+        for part in 0..70 {
+            let mut part = collect(&options, part * 500..(part + 1) * 500);
+            all.combine(&mut sent(&mut part, &options), &Global).unwrap();
+        }
+        (35_000..40_000).for_each(|number| all.insert(hash(number), &Global).unwrap());
+        holds_all(&encode(&mut all), 0..40_000);
+    }
+}
+
+/// Found by fuzzing: RocksDB has no filters of the rates that late members should have.
+#[test]
+fn a_series_goes_on_at_the_lowest_rate_there_is() {
+    let options = Options { bound: 1 << 10, ..options("rocksdb", None, 0, true) };
+    let mut all = Collector::new_in(&options, Global);
+    for part in 0..8 {
+        let mut part = collect(&options, part * 20_000..(part + 1) * 20_000);
+        all.combine(&mut sent(&mut part, &options), &Global).unwrap();
+    }
+    (160_000..260_000).for_each(|number| all.insert(hash(number), &Global).unwrap());
+    holds_all(&encode(&mut all), 0..260_000);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 

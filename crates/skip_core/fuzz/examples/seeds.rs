@@ -1,0 +1,179 @@
+//! Writes inputs to start from into a folder of each target's under the one that is named: filters of other systems
+//! (`tests/vectors`), stored values and states of every kind. What a fuzzer can find by itself is left out.
+
+use allocator_api2::alloc::Global;
+use skip_core::collect::{Collector, Options};
+use skip_core::policy::{BloomFilter, Geometry, POLICIES, Shape, Size, by_name};
+use skip_core::value::{Collation, KeyType, Keys, Value, empty, seal};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+const LEVELDB: &str = include_str!("../../tests/vectors/leveldb.tsv");
+const CLICKHOUSE: &str = include_str!("../../tests/vectors/clickhouse_bloom.tsv");
+const ROCKSDB: &str = include_str!("../../tests/vectors/rocksdb_fast_local.tsv");
+
+/// Larger ones are no good seeds.
+const MOST_BYTES: usize = 1_400;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// The folder of one target's seeds.
+struct Seeds {
+    folder: PathBuf,
+    count: usize,
+}
+
+impl Seeds {
+    fn new(corpus: &Path, target: &str) -> Result<Self> {
+        let folder = corpus.join(target);
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self { folder, count: 0 })
+    }
+
+    fn add(&mut self, parts: &[&[u8]]) -> Result<()> {
+        let bytes = parts.concat();
+        if bytes.len() <= MOST_BYTES {
+            std::fs::write(self.folder.join(format!("seed-{:03}", self.count)), bytes)?;
+            self.count += 1;
+        }
+        Ok(())
+    }
+}
+
+fn hex(digits: &str) -> Result<Vec<u8>> {
+    let places = (0..digits.len()).step_by(2);
+    Ok(places.map(|at| u8::from_str_radix(&digits[at..at + 2], 16)).collect::<std::result::Result<_, _>>()?)
+}
+
+fn keys(policy: &str, seed: u64) -> Result<Keys> {
+    let policy = by_name(policy).ok_or("no such policy")?;
+    Ok(Keys { policy, seed, key_type: KeyType::BuiltIn(20), collation: None })
+}
+
+/// The filters of other systems: keys and numbers, bits, and what follows them.
+fn vectors() -> Result<Vec<(Keys, Geometry, Vec<u8>)>> {
+    let rows = |text: &'static str| text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let mut vectors = Vec::new();
+    for row in rows(LEVELDB).filter(|row| row[0] == "filter") {
+        let mut body = hex(row[3])?;
+        let probes = body.pop().ok_or("no probes")?;
+        vectors.push((keys("leveldb", 0)?, Geometry { bits: body.len() as u64 * 8, probes, seed: 0 }, body));
+    }
+    for row in rows(CLICKHOUSE).filter(|row| row[0] == "filter") {
+        let (bytes, seed): (u64, u64) = (row[1].parse()?, row[3].parse()?);
+        let geometry = Geometry { bits: bytes * 8, probes: row[2].parse()?, seed };
+        vectors.push((keys("clickhouse", seed)?, geometry, hex(row[5])?));
+    }
+    for row in rows(ROCKSDB).filter(|row| !row[0].starts_with('#')) {
+        let geometry = Geometry { bits: row[1].parse::<u64>()? * 8, probes: row[0].parse()?, seed: 0 };
+        vectors.push((keys("rocksdb", 0)?, geometry, hex(row[3])?));
+    }
+    Ok(vectors)
+}
+
+/// Values of every kind of header, with a few keys each.
+fn values() -> Result<Vec<Vec<u8>>> {
+    let german = Collation { name: "\"de-x-icu\"".into(), version: "153.120".into() };
+    let named = KeyType::Named { schema: "public".into(), name: "Ünder".into() };
+    let mut values = Vec::new();
+    for policy in POLICIES {
+        let plain = keys(policy.name(), 0)?;
+        let seed = if policy.limits().seeded { u64::MAX - 5 } else { 0 };
+        let full = Keys { seed, key_type: named.clone(), collation: Some(german.clone()), ..plain.clone() };
+        let step = policy.limits().bits_step.max(64);
+        for (keys, sizes) in [
+            (&plain, vec![step]),
+            (&plain, vec![step, step * 3]),
+            (&full, vec![step]),
+            (&full, vec![step; 3]),
+        ] {
+            let shape = |bits| Shape::new(keys.policy, Geometry { bits, probes: 5, seed: keys.seed });
+            let shapes = sizes.into_iter().map(shape).collect::<std::result::Result<Vec<_>, _>>()?;
+            let mut bytes = empty(keys, &shapes);
+            let mut value = Value::decode_mut(&mut bytes)?;
+            (0..8).for_each(|number| value.insert_hash(skip_core::hash_i64(3, number)));
+            values.push(bytes);
+        }
+    }
+    Ok(values)
+}
+
+/// States of every kind as they are sent: exact ones, filters, and series.
+fn states() -> Result<Vec<Vec<u8>>> {
+    let mut states = Vec::new();
+    for &policy in POLICIES {
+        let plain = Options {
+            policy,
+            size: Size::Rate(0.01),
+            seed: 0,
+            expected: None,
+            bound: 64,
+            guess: 0,
+            is_partial: false,
+        };
+        let fixed = Size::Fixed { bytes: 64, probes: 5 };
+        for (options, count) in [
+            (Options { bound: 4_096, ..plain }, 0),
+            (Options { bound: 4_096, ..plain }, 20),
+            (plain, 30),
+            (Options { size: Size::Rate(0.3), is_partial: true, ..plain }, 100),
+            (Options { size: Size::BitsPerKey(2.5), ..plain }, 400),
+            (Options { expected: Some(100), ..plain }, 50),
+            (Options { size: fixed, ..plain }, 50),
+            (Options { guess: 1_000, ..plain }, 50),
+        ] {
+            let mut state = Collector::new_in(&options, Global);
+            (0..count).try_for_each(|number| state.insert(skip_core::hash_i64(3, number), &Global))?;
+            let (bytes, used) = state.serialize(|length| vec![0; length])?;
+            states.push(bytes[..used].to_vec());
+        }
+    }
+    Ok(states)
+}
+
+/// States that no process sends: a filter of less than it claims, hashes beside a filter, more members than a value has.
+fn refused() -> [Vec<u8>; 3] {
+    // Policy, rate; seed, expected, bound and guess are 0.
+    let options = [&[1, 0][..], &0.01f64.to_le_bytes(), &[0; 4]].concat();
+    let (no_hashes, one_hash) = ([0], [8, 1, 2, 3, 4, 5, 6, 7, 8]);
+    // Bits, probes, three numbers, and the body.
+    let member = [64, 5, 60, 60, 10, 8, 1, 2, 3, 4, 5, 6, 7, 8];
+    let claims = [0x80, 0x80, 0x80, 0x80, 4, 5, 60, 60, 10, 0];
+    [
+        [&options[..], &no_hashes, &[1], &claims].concat(),
+        [&options[..], &one_hash, &[1], &member].concat(),
+        [&options[..], &no_hashes, &[65], &member.repeat(65)].concat(),
+    ]
+}
+
+fn main() -> Result<()> {
+    let corpus = std::env::args_os().nth(1).ok_or("name the folder of the corpora")?;
+    let of = |target| Seeds::new(corpus.as_ref(), target);
+    let (mut value, mut policy, mut state) = (of("value")?, of("policy")?, of("state")?);
+    for (keys, geometry, body) in vectors()? {
+        let shape = Shape::new(keys.policy, geometry)?;
+        let filter = BloomFilter::from_parts(shape, &body[..])?;
+        value.add(&[&keys.encode(&[shape]), &body])?;
+        let (bits, seed) = (geometry.bits.to_le_bytes(), geometry.seed.to_le_bytes());
+        policy.add(&[&bits, &[geometry.probes, 2], &seed, b"some key", &filter.export()])?;
+    }
+    for bytes in values()? {
+        value.add(&[&bytes])?;
+        value.add(&[&bytes, &seal(&bytes)])?;
+        if let Ok(filter) = Value::decode(&bytes)?.single() {
+            policy.add(&[&[0; 26], &filter.export()])?;
+        }
+    }
+    for bytes in states()?.into_iter().chain(refused()) {
+        state.add(&[&[0], &bytes])?;
+    }
+    // Numbers without a pattern, for what is made up of numbers.
+    for number in 0..40u64 {
+        let words = (0..20 + number as i64 * 3).flat_map(|at| skip_core::hash_i64(number, at).to_le_bytes());
+        state.add(&[&[1 + (number % 2) as u8], &words.collect::<Vec<_>>()])?;
+    }
+    for Seeds { folder, count } in [value, policy, state] {
+        println!("{count} seeds in {}", folder.display());
+    }
+    Ok(())
+}
