@@ -4,7 +4,7 @@
 //! go into the last; of a member that is not the last, no key is set later.
 
 use super::options::{CollectError, MOST_BYTES, Options};
-use crate::policy::{BloomFilter, Geometry, Shape, Size};
+use crate::policy::{BloomFilter, Geometry, PolicyError, Shape, Size};
 use crate::value::header::MOST_MEMBERS;
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
@@ -113,8 +113,9 @@ impl<A: Allocator + Clone> Members<A> {
         body: &[u8],
         (full_at, most, keys): (u64, u64, u64),
     ) -> Result<(), CollectError> {
+        let received = BloomFilter::from_parts(shape, body)?;
         let mut filter = empty(shape, self.list.allocator())?;
-        filter.union(&BloomFilter::from_parts(shape, body)?)?;
+        filter.union(&received)?;
         let ones = filter.count_ones();
         self.open(Member { filter, ones, full_at, most, keys });
         Ok(())
@@ -160,10 +161,14 @@ impl<A: Allocator + Clone> Members<A> {
     }
 
     fn open_next(&mut self, options: &Options) -> Result<(), CollectError> {
+        if self.list.len() >= MOST_MEMBERS {
+            self.list.last_mut().into_iter().for_each(|last| last.full_at = u64::MAX);
+            return Ok(());
+        }
         let Some(last) = self.list.last() else { return Ok(()) };
         let used: u64 = self.list.iter().map(|member| member.filter.shape().body_bytes()).sum();
         let share = if options.is_partial { PARTIAL_SHARE } else { 1.0 - FIRST_SHARE };
-        let rate = options.rate()? * share * NEXT_SHARE.powi(self.list.len() as i32);
+        let mut rate = options.rate()? * share * NEXT_SHARE.powi(self.list.len() as i32);
         let mut keys = last.keys.saturating_mul(GROWTH);
         let limits = options.policy.limits();
         loop {
@@ -177,6 +182,7 @@ impl<A: Allocator + Clone> Members<A> {
                     return Ok(());
                 }
                 // A rate that the policy has no filters for: the lowest it has must do.
+                Err(PolicyError::RateTooLow { lowest, .. }) if rate < lowest => rate = lowest,
                 Err(error) if limits.max_bits > used * 8 && keys < last.keys => return Err(error.into()),
                 _ if keys < last.keys.max(2) / 2 => {
                     return Err(CollectError::TooLarge { keys: last.keys * 2 });
@@ -203,6 +209,9 @@ impl<A: Allocator + Clone> Members<A> {
                 member.ones = ones;
                 return Ok(());
             }
+        }
+        if must {
+            return Err(CollectError::TooLarge { keys: other.keys });
         }
         // No more parts of it are filled elsewhere: it need not stop where parts do.
         self.open(Member {

@@ -8,6 +8,7 @@ use super::members::Members;
 use super::options::{CollectError, Options};
 use super::table::HashTable;
 use crate::policy::{Geometry, Shape, Size, by_code};
+use crate::value::header::MOST_MEMBERS;
 use allocator_api2::alloc::Allocator;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -130,6 +131,9 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
                 table.insert(u64::from_le_bytes(*hash), usize::MAX).map_err(|_| CollectError::Wire)?;
             }
             return Ok(Self { options, state: State::Exact(table) });
+        }
+        if !wire.hashes.0.is_empty() || wire.members.len() > MOST_MEMBERS {
+            return Err(CollectError::Wire);
         }
         let mut members = Members::none_in(allocator.clone());
         for member in &wire.members {
