@@ -28,7 +28,11 @@ impl Asked {
     pub fn argument(call: &Call, number: usize) -> Self {
         match call.type_of(number) {
             Some(pg_sys::UNKNOWNOID) => {
-                Self::Literal { collation: call.collation(), memory: call.site_memory(), reading: None }
+                // SQL derives no collation from what may not be a string.
+                let given = call.collation();
+                let collation =
+                    if given == pg_sys::InvalidOid { pg_sys::DEFAULT_COLLATION_OID } else { given };
+                Self::Literal { collation, memory: call.site_memory(), reading: None }
             }
             Some(input) => Self::Typed(KeyReader::new(input, call.collation())),
             None => undetermined(),
@@ -62,6 +66,7 @@ impl Asked {
             Self::Literal { collation, memory, reading } => {
                 if reading.as_ref().is_none_or(|known| known.0 != *keys) {
                     let oid = type_of_key(&keys.key_type);
+                    refuse_ambiguous(oid);
                     let (input, reader) =
                         memory.run(|| (InputFunction::of(oid), KeyReader::new(oid, *collation)));
                     reader.must_fit(keys);
@@ -72,6 +77,18 @@ impl Asked {
                 reader.hash(input.read(value, reader.repr()), keys.policy, keys.seed)
             }
         }
+    }
+}
+
+/// What '0.1' is depends on whether it stands beside a float4 or a float8; the filter does not know which its keys were.
+fn refuse_ambiguous(oid: Oid) {
+    if oid == pg_sys::FLOAT8OID {
+        fail(
+            PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
+            "a literal to look up in a bloom filter of floats needs a type".into(),
+            Some("As real and as double precision, the same digits are different keys.".into()),
+            Some("Write 0.1::real or 0.1::double precision, as the keys were.".into()),
+        );
     }
 }
 

@@ -9,10 +9,14 @@
 //! | oid and its aliases, xid8 | 8, little-endian |
 //! | date, time, timestamp, timestamptz | 8, little-endian: days or microseconds, as the server has them |
 //! | bool, "char", uuid, macaddr, macaddr8, bytea | as they are |
-//! | text, varchar, name | the bytes of the string, in the database's encoding |
-//! | char(n) | those of the string without trailing blanks: as when it is compared with a text |
+//! | text, varchar; name | the bytes of the string, in the database's encoding |
+//! | char(n) | those of the string without trailing blanks |
 //! | enums | the label: the numbers behind it differ between databases |
 //! | everything else that can be hashed | 8, little-endian: the type's extended hash function under seed 0 |
+//!
+//! A filter knows the type of its keys, and is asked for values of no other: only integers of all widths are one type, floats of
+//! both, text and varchar. Strings of char(n) and of type name are types of their own, as their `=` with another one is now this, now
+//! that: `'a'::char(2)` equals `'a '::varchar`, but not `'a '::text`.
 //!
 //! Equal values must have equal key bytes, as `=` of the type's default operator class for hashing sees it; domains are
 //! their base types. The last row includes strings under a nondeterministic collation: the collation and its version are
@@ -29,15 +33,14 @@ use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 use skip_core::policy::FilterPolicy;
 use skip_core::value::{Collation, KeyType, Keys};
-use std::collections::HashMap;
 
 /// How values become key bytes.
 enum Form {
     Canonical(Canon),
     /// Without trailing blanks.
     Trimmed,
-    /// Labels of an enum, by its values' OIDs.
-    Labels(HashMap<u32, Vec<u8>>),
+    /// The label of an enum's value. Not kept from one to the next: it may be renamed.
+    Label,
     Hashed(HashFunction),
 }
 
@@ -56,15 +59,16 @@ impl KeyReader {
         let key_type = key_type_of(input);
         let repr = Repr::of_type(input);
         if types::is_enum(input) {
-            return Self { form: Form::Labels(HashMap::new()), repr, key_type, collation: None };
+            return Self { form: Form::Label, repr, key_type, collation: None };
         }
         refuse_unsafe(input, collation);
         let function = types::hash_class(input).and_then(|(family, class_input)| {
-            let function = datum::hash_function_of(family, class_input)?;
+            let function = datum::extended_hash_of(family, class_input)?;
             // A type that is hashed as another (varchar as text, regclass as oid) is that other one.
             let same = if types::is_pseudo(class_input) { input } else { class_input };
             Some((function, same))
         });
+        let function = function.filter(|_| !types::is_pseudo(input));
         let Some((function, hashed_as)) = function else { unsupported(input) };
         let deterministic = datum::is_deterministic(collation);
         let form = match Canon::choose(hashed_as, collation, function) {
@@ -106,12 +110,10 @@ impl KeyReader {
                 value.with_bytes(|bytes| canon.with_key_bytes(bytes, |key| policy.hash(seed, key)))
             }
             Form::Trimmed => value.with_bytes(|bytes| policy.hash(seed, bytes.trim_suffix_blanks())),
-            Form::Labels(labels) => {
+            Form::Label => {
                 let oid =
                     value.with_bytes(|bytes| bytes.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b)));
-                let label =
-                    labels.entry(oid).or_insert_with(|| types::enum_label(oid.into()).unwrap_or_default());
-                policy.hash(seed, label)
+                policy.hash(seed, &types::enum_label(oid.into()).unwrap_or_default())
             }
             Form::Hashed(function) => policy.hash(seed, &function.hash(value, 0).to_le_bytes()),
         }
@@ -134,7 +136,6 @@ fn key_type_of(input: Oid) -> KeyType {
     let input = match input {
         pg_sys::INT2OID | pg_sys::INT4OID => pg_sys::INT8OID,
         pg_sys::FLOAT4OID => pg_sys::FLOAT8OID,
-        pg_sys::BPCHAROID | pg_sys::NAMEOID => pg_sys::TEXTOID,
         other => match types::hash_class(other) {
             Some((_, hashed_as)) if !types::is_pseudo(hashed_as) => hashed_as,
             _ => other,
@@ -196,7 +197,7 @@ fn unsupported(input: Oid) -> ! {
     fail(
         PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
         format!("values of type {} cannot be keys of a bloom filter", types::display_name(input)),
-        Some("The type has no default operator class for hashing.".into()),
+        Some("The type has no default operator class with an extended hash function.".into()),
         Some("Cast the value to a type that has one, such as text.".into()),
     )
 }

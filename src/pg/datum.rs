@@ -169,7 +169,18 @@ pub fn is_deterministic(collation: Oid) -> bool {
     collation == pg_sys::InvalidOid || unsafe { pg_sys::get_collation_isdeterministic(collation) }
 }
 
-/// Support function 1 of an operator family for a type, if it has one.
+/// HASHEXTENDED_PROC of hash.h: the number of the extended function in a family for hash indexes, whose first is the one of 32
+/// bits. (In families of this extension, the extended one is the first.)
+const EXTENDED: i16 = 2;
+
+/// The extended hash function that an operator family for hash indexes has for a type.
+pub fn extended_hash_of(family: Oid, input: Oid) -> Option<Oid> {
+    // SAFETY: a catalog look-up.
+    let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, EXTENDED) };
+    (function != pg_sys::InvalidOid).then_some(function)
+}
+
+/// The hash function that an operator family of the access method has for a type.
 pub fn hash_function_of(family: Oid, input: Oid) -> Option<Oid> {
     // SAFETY: a catalog look-up.
     let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, 1) };
