@@ -9,10 +9,10 @@ use super::problem;
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::function::{Aggregate, Call, StatePointer};
 use crate::pg::memory::work_mem;
-use crate::pg::varlena::Made;
+use crate::pg::varlena::{Growing, Made};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
-use skip_core::collect::{CollectError, Collector, Options};
+use skip_core::collect::{CollectError, Collector, Options, Sink};
 use skip_core::policy::{Size, spec};
 use skip_core::value::Keys;
 
@@ -105,19 +105,29 @@ fn first_options(call: &Call, group: &Aggregate, kept: &mut Vec<&'static Options
     options
 }
 
-/// Adds the keys of another state.
+/// Adds the keys of another state, which comes as it was sent.
 #[pg_extern(sql = false)]
 fn bloom_agg_combine(call: Call) -> StatePointer {
-    let Some(theirs) = call.state::<State>(1) else { return call.same(0) };
+    let Some(sent) = call.state::<Sent>(1) else { return call.same(0) };
+    let (oids, rest) = or_raise(sent.bytes.split_first_chunk::<OIDS>().ok_or(CollectError::Wire));
     if let Some(state) = call.state::<State>(0) {
-        or_raise(state.collector.combine(&mut theirs.collector, &state.memory));
+        or_raise(state.collector.combine_sent(rest, &state.memory));
         return call.same(0);
     }
     let group = call.aggregate();
     let memory = group.memory();
-    let mut collector = Collector::new_in(theirs.collector.options(), memory);
-    or_raise(collector.combine(&mut theirs.collector, &memory));
-    group.place(State { collector, memory, key_type: theirs.key_type, collation: theirs.collation })
+    let kept = call.site(Vec::<&'static Options>::new);
+    let collector = or_raise(Collector::deserialize(rest, &memory, |sent| {
+        let known = kept.iter().find(|known| ***known == sent && known.bound == sent.bound);
+        known.copied().unwrap_or_else(|| {
+            let options = call.keep(sent);
+            kept.push(options);
+            options
+        })
+    }));
+    let [a, b, c, d, e, f, g, h] = *oids;
+    let (key_type, collation) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    group.place(State { collector, memory, key_type: key_type.into(), collation: collation.into() })
 }
 
 /// Bytes of the two OIDs before the collector's own.
@@ -126,41 +136,24 @@ const OIDS: usize = 8;
 #[pg_extern(sql = false)]
 fn bloom_agg_serialize(call: Call) -> Option<Made> {
     let state = call.state::<State>(0)?;
-    /// The part of a value behind the OIDs.
-    struct Rest(Made);
-    impl AsMut<[u8]> for Rest {
-        fn as_mut(&mut self) -> &mut [u8] {
-            &mut self.0.bytes()[OIDS..]
-        }
-    }
-    let (Rest(mut made), used) =
-        or_raise(state.collector.serialize(|length| Rest(Made::zeros(length + OIDS))));
-    made.bytes()[..4].copy_from_slice(&state.key_type.to_u32().to_le_bytes());
-    made.bytes()[4..OIDS].copy_from_slice(&state.collation.to_u32().to_le_bytes());
-    Some(made.shorten(used + OIDS))
+    let sent = or_raise(state.collector.serialize(|length| {
+        let mut growing = Growing::with_capacity(length + OIDS);
+        growing.write(&state.key_type.to_u32().to_le_bytes());
+        growing.write(&state.collation.to_u32().to_le_bytes());
+        growing
+    }));
+    Some(sent.finish())
+}
+
+/// A state on its way: it is read where it lies, when it is combined, which the server does next.
+struct Sent {
+    bytes: &'static [u8],
 }
 
 #[pg_extern(sql = false)]
 fn bloom_agg_deserialize(call: Call) -> StatePointer {
-    let Some(bytes) = call.varlena(0) else { return call.none() };
     call.aggregate(); // nobody else has business here
-    let memory = call.short_memory();
-    let kept = call.site(Vec::<&'static Options>::new);
-    let state = bytes.with_bytes(|bytes| {
-        let (oids, rest) = bytes.split_first_chunk::<OIDS>().ok_or(CollectError::Wire)?;
-        let [a, b, c, d, e, f, g, h] = *oids;
-        let collector = Collector::deserialize(rest, &memory, |sent| {
-            let known = kept.iter().find(|known| ***known == sent && known.bound == sent.bound);
-            known.copied().unwrap_or_else(|| {
-                let options = call.keep(sent);
-                kept.push(options);
-                options
-            })
-        })?;
-        let (key_type, collation) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-        Ok(State { collector, memory, key_type: key_type.into(), collation: collation.into() })
-    });
-    call.pass(or_raise(state))
+    call.lent_bytes(0).map_or_else(|| call.none(), |bytes| call.pass(Sent { bytes }))
 }
 
 /// The filter of the keys so far. The state stays as it is, for frames of windows that go on.

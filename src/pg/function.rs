@@ -102,6 +102,17 @@ impl Call {
         self.datum(number).map(|datum| unsafe { Flat::new(datum) })
     }
 
+    /// The contents of a bytea argument of a deserialization function, for the combination that follows: the server evaluates
+    /// both in one step, on one row of its input, which the argument is in.
+    pub fn lent_bytes(&self, number: usize) -> Option<&'static [u8]> {
+        // SAFETY: a bytea; made flat in memory of the same row if it is not. The lifetime is the caller's promise.
+        self.datum(number).map(|datum| unsafe {
+            let flat = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+            let length = pgrx::varsize_any_exhdr(flat);
+            std::slice::from_raw_parts(pgrx::vardata_any(flat).cast::<u8>(), length)
+        })
+    }
+
     /// A float8 argument.
     pub fn float(&self, number: usize) -> Option<f64> {
         self.datum(number).map(|datum| f64::from_bits(datum.value() as u64))

@@ -5,6 +5,7 @@ use pgrx::pg_sys;
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
+use skip_core::collect::Sink;
 
 /// VARTAG_ONDISK of postgres.h.
 const ON_DISK: u8 = 18;
@@ -74,9 +75,15 @@ impl Made {
 
     /// A copy of these bytes.
     pub fn copy(bytes: &[u8]) -> Self {
-        let mut made = Self::zeros(bytes.len());
-        made.bytes().copy_from_slice(bytes);
-        made
+        let whole = bytes.len() + pg_sys::VARHDRSZ;
+        // SAFETY: as zeros(), but for the zeros: all of it is written here.
+        unsafe {
+            let memory = pg_sys::palloc(whole).cast::<u8>();
+            pgrx::set_varsize_4b(memory.cast(), whole as i32);
+            let contents = memory.add(pg_sys::VARHDRSZ);
+            contents.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            Self(memory.cast())
+        }
     }
 
     /// The contents.
@@ -87,21 +94,43 @@ impl Made {
             std::slice::from_raw_parts_mut(pgrx::vardata_any(self.0).cast_mut().cast(), length)
         }
     }
+}
 
-    /// Cuts the value to its first bytes.
-    pub fn shorten(self, length: usize) -> Self {
-        // SAFETY: a 4-byte header, and never made longer.
-        unsafe {
-            let length = length.min(pgrx::varsize_any_exhdr(self.0));
-            pgrx::set_varsize_4b(self.0, (length + pg_sys::VARHDRSZ) as i32);
-        }
-        self
+/// A value of variable length that is written piece by piece.
+pub struct Growing {
+    made: Made,
+    length: usize,
+    capacity: usize,
+}
+
+impl Growing {
+    /// With room for so many bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        // SAFETY: raises an error above 1 GB; the contents are written before they are read.
+        let memory = unsafe { pg_sys::palloc(capacity + pg_sys::VARHDRSZ) }.cast::<pg_sys::varlena>();
+        Self { made: Made(memory), length: 0, capacity }
+    }
+
+    /// What was written.
+    pub fn finish(self) -> Made {
+        // SAFETY: so many bytes were written behind the header.
+        unsafe { pgrx::set_varsize_4b(self.made.0, (self.length + pg_sys::VARHDRSZ) as i32) };
+        self.made
     }
 }
 
-impl AsMut<[u8]> for Made {
-    fn as_mut(&mut self) -> &mut [u8] {
-        self.bytes()
+impl Sink for Growing {
+    fn write(&mut self, piece: &[u8]) -> bool {
+        if piece.len() > self.capacity - self.length {
+            return false;
+        }
+        // SAFETY: there is room, as was just seen; the piece lies elsewhere.
+        unsafe {
+            let end = self.made.0.cast::<u8>().add(pg_sys::VARHDRSZ + self.length);
+            end.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
+        }
+        self.length += piece.len();
+        true
     }
 }
 

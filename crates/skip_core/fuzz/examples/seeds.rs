@@ -124,8 +124,8 @@ fn states() -> Result<Vec<Vec<u8>>> {
         ] {
             let mut state = Collector::new_in(&options, Global);
             (0..count).try_for_each(|number| state.insert(skip_core::hash_i64(3, number), &Global))?;
-            let (bytes, used) = state.serialize(|length| vec![0; length])?;
-            states.push(bytes[..used].to_vec());
+            let bytes = state.serialize(Vec::with_capacity)?;
+            states.push(bytes);
         }
     }
     Ok(states)

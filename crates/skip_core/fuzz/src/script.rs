@@ -95,8 +95,8 @@ impl<'o> Part<'o> {
 
     fn send(&mut self) -> Result<(), CollectError> {
         let options = self.state.options();
-        let (bytes, used) = self.state.serialize(|length| vec![0; length])?;
-        self.state = Collector::deserialize(&bytes[..used], &Global, |sent| {
+        let bytes = self.state.serialize(Vec::with_capacity)?;
+        self.state = Collector::deserialize(&bytes, &Global, |sent| {
             assert!(sent == *options, "{sent:?} arrived instead of {options:?}");
             options
         })

@@ -38,6 +38,7 @@ struct WireOptions {
 struct WireMember<'a> {
     bits: u64,
     probes: u8,
+    ones: u64,
     full_at: u64,
     most: u64,
     keys: u64,
@@ -107,9 +108,8 @@ pub fn check(bytes: &[u8]) {
 
 fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>) -> Result<(), CollectError> {
     let options = state.options();
-    let (sent, used) = state.serialize(|length| vec![0; length])?;
-    let mut again =
-        Collector::deserialize(&sent[..used], &Global, |_| options).expect("what was sent is no state");
+    let sent = state.serialize(Vec::with_capacity)?;
+    let mut again = Collector::deserialize(&sent, &Global, |_| options).expect("what was sent is no state");
     let first = finish(state)?;
     assert_eq!(finish(state)?, first, "finishing changes the state");
     assert_eq!(finish(&mut again)?, first, "sending changes the state");
@@ -174,6 +174,7 @@ enum MadeUpSize {
 struct MadeUpMember {
     steps: u8,
     probes: u8,
+    ones: u64,
     full_at: u64,
     most: u64,
     keys: u64,
@@ -203,6 +204,7 @@ impl MadeUp {
             WireMember {
                 bits: body.len() as u64 * 8,
                 probes: member.probes,
+                ones: of(member.ones),
                 full_at: of(member.full_at),
                 most: of(member.most),
                 keys: of(member.keys),

@@ -1,6 +1,6 @@
 //! The state: exact hashes, or filters.
 
-use super::members::Members;
+use super::members::{Member, Members};
 use super::options::{CollectError, Options};
 use super::table::{Full, HashTable};
 use crate::policy::{BloomFilter, Shape};
@@ -108,13 +108,22 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
             State::Filters(members) => members,
         };
         theirs.flush(other.options)?;
+        self.absorb(&theirs.list, allocator)
+    }
+
+    /// Adds the keys of filters.
+    pub(super) fn absorb<B: AsRef<[u8]>>(
+        &mut self,
+        theirs: &[Member<B>],
+        allocator: &A,
+    ) -> Result<(), CollectError> {
         let nothing = State::Filters(Members::none_in(allocator.clone()));
         let (mut members, exact) = match std::mem::replace(&mut self.state, nothing) {
             State::Exact(table) => (Members::none_in(allocator.clone()), Some(table)),
             State::Filters(own) => (own, None),
         };
         members.flush(self.options)?;
-        for member in &theirs.list {
+        for member in theirs {
             members.absorb(member, self.options)?;
         }
         for hash in exact.iter().flat_map(HashTable::iter) {

@@ -42,8 +42,8 @@ const FEW_PENDING: usize = 1 << 10;
 const MANY_PENDING: usize = 1 << 19;
 const LARGE_BYTES: u64 = 1 << 20;
 
-pub(super) struct Member<A: Allocator> {
-    pub filter: BloomFilter<Vec<u8, A>>,
+pub(super) struct Member<B> {
+    pub filter: BloomFilter<B>,
     pub ones: u64,
     /// Number of set bits from which on keys go to another member.
     pub full_at: u64,
@@ -54,13 +54,13 @@ pub(super) struct Member<A: Allocator> {
 }
 
 pub(super) struct Members<A: Allocator + Clone> {
-    pub list: Vec<Member<A>, A>,
+    pub list: Vec<Member<Vec<u8, A>>, A>,
     pending: Vec<u64, A>,
     most_pending: usize,
 }
 
 impl<A: Allocator + Clone> Members<A> {
-    /// No members, to [`absorb`](Self::absorb) or to [`receive`](Self::receive) some.
+    /// No members, to [`absorb`](Self::absorb) some.
     pub fn none_in(allocator: A) -> Self {
         Self {
             list: Vec::new_in(allocator.clone()),
@@ -95,7 +95,7 @@ impl<A: Allocator + Clone> Members<A> {
         Ok(members)
     }
 
-    fn open(&mut self, member: Member<A>) {
+    fn open(&mut self, member: Member<Vec<u8, A>>) {
         let is_small = member.filter.shape().body_bytes() < LARGE_BYTES;
         self.most_pending = if is_small { FEW_PENDING } else { MANY_PENDING };
         self.list.push(member);
@@ -104,21 +104,6 @@ impl<A: Allocator + Clone> Members<A> {
             pending.extend_from_slice(&self.pending);
             self.pending = pending;
         }
-    }
-
-    /// Adds a member as another process had it.
-    pub fn receive(
-        &mut self,
-        shape: Shape,
-        body: &[u8],
-        (full_at, most, keys): (u64, u64, u64),
-    ) -> Result<(), CollectError> {
-        let received = BloomFilter::from_parts(shape, body)?;
-        let mut filter = empty(shape, self.list.allocator())?;
-        filter.union(&received)?;
-        let ones = filter.count_ones();
-        self.open(Member { filter, ones, full_at, most, keys });
-        Ok(())
     }
 
     /// Adds the key of a hash.
@@ -196,7 +181,11 @@ impl<A: Allocator + Clone> Members<A> {
     ///
     /// It will if both hold no more keys than were guessed for all parts, and the rates of all members stay below the
     /// promised one. If the guess was right, all parts are ORed so. If it was too low, some are not, and have low rates.
-    pub fn absorb(&mut self, other: &Member<A>, options: &Options) -> Result<(), CollectError> {
+    pub fn absorb<B: AsRef<[u8]>>(
+        &mut self,
+        other: &Member<B>,
+        options: &Options,
+    ) -> Result<(), CollectError> {
         let shape = *other.filter.shape();
         let must = self.list.len() >= MOST_MEMBERS;
         let rate: f64 = self.list.iter().map(Member::rate).sum();
@@ -214,18 +203,11 @@ impl<A: Allocator + Clone> Members<A> {
             return Err(CollectError::TooLarge { keys: other.keys });
         }
         // No more parts of it are filled elsewhere: it need not stop where parts do.
-        self.open(Member {
-            filter: empty(shape, self.list.allocator())?,
-            ones: other.ones,
-            full_at: other.most,
-            most: other.most,
-            keys: other.keys,
-        });
-        if let Some(last) = self.list.last_mut() {
-            last.filter.union(&other.filter)?;
-        }
+        let filter = copy(shape, other.filter.body(), self.list.allocator())?;
+        let Member { ones, most, keys, .. } = *other;
+        self.open(Member { filter, ones, full_at: most, most, keys });
         // The emptiest is last, for keys to come.
-        let fill = |member: &Member<A>| member.ones as f64 / member.most.max(1) as f64;
+        let fill = |member: &Member<Vec<u8, A>>| member.ones as f64 / member.most.max(1) as f64;
         self.list.sort_by(|one, other| fill(other).total_cmp(&fill(one)));
         Ok(())
     }
@@ -246,6 +228,17 @@ impl<A: Allocator + Clone> Members<A> {
     }
 }
 
+fn copy<A: Allocator + Clone>(
+    shape: Shape,
+    body: &[u8],
+    allocator: &A,
+) -> Result<BloomFilter<Vec<u8, A>>, CollectError> {
+    let mut copy = Vec::with_capacity_in(body.len(), allocator.clone());
+    copy.resize(body.len(), 0);
+    copy.copy_from_slice(body); // extend_from_slice goes byte by byte here
+    Ok(BloomFilter::from_parts(shape, copy)?)
+}
+
 fn empty<A: Allocator + Clone>(shape: Shape, allocator: &A) -> Result<BloomFilter<Vec<u8, A>>, CollectError> {
     let bytes = shape.body_bytes() as usize;
     let mut body = Vec::with_capacity_in(bytes, allocator.clone());
@@ -263,7 +256,7 @@ fn foldable(shape: &Shape) -> Result<Shape, CollectError> {
     Ok(Shape::new(shape.policy(), Geometry { bits, ..*shape.geometry() })?)
 }
 
-impl<A: Allocator> Member<A> {
+impl<B: AsRef<[u8]>> Member<B> {
     /// Keys that can be added before it is time to look if the member is full: as many as cannot fill it, however few they
     /// are; but not so few that looking takes longer than adding.
     fn step(&self) -> usize {

@@ -24,3 +24,4 @@ mod wire;
 
 pub use collector::{Collector, Finished};
 pub use options::{CollectError, Options};
+pub use wire::Sink;

@@ -4,13 +4,45 @@
 //! Both processes are of the same server, so this is no format that lasts; yet nothing is believed that could do harm.
 
 use super::collector::{Collector, State};
-use super::members::Members;
+use super::members::Member;
 use super::options::{CollectError, Options};
-use super::table::HashTable;
-use crate::policy::{Geometry, Shape, Size, by_code};
+use crate::policy::{BloomFilter, Geometry, Shape, Size, by_code};
 use crate::value::header::MOST_MEMBERS;
 use allocator_api2::alloc::Allocator;
+use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Takes bytes, one piece after the other.
+pub trait Sink {
+    /// Adds a piece; false if there is no room for it.
+    fn write(&mut self, piece: &[u8]) -> bool;
+}
+
+impl Sink for Vec<u8> {
+    fn write(&mut self, piece: &[u8]) -> bool {
+        self.extend_from_slice(piece);
+        true
+    }
+}
+
+/// A sink as postcard wants it.
+struct Into<S>(S);
+
+impl<S: Sink> Flavor for Into<S> {
+    type Output = S;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.try_extend(&[byte])
+    }
+
+    fn try_extend(&mut self, piece: &[u8]) -> postcard::Result<()> {
+        if self.0.write(piece) { Ok(()) } else { Err(postcard::Error::SerializeBufferFull) }
+    }
+
+    fn finalize(self) -> postcard::Result<S> {
+        Ok(self.0)
+    }
+}
 
 /// Bytes that are copied as a whole.
 struct Raw<'a>(&'a [u8]);
@@ -41,6 +73,7 @@ struct WireOptions {
 struct WireMember<'a> {
     bits: u64,
     probes: u8,
+    ones: u64,
     full_at: u64,
     most: u64,
     keys: u64,
@@ -61,14 +94,11 @@ struct Wire<'a> {
 const OVERHEAD: usize = 128;
 
 impl<'o, A: Allocator + Clone> Collector<'o, A> {
-    /// The state as bytes, in the buffer that `allocate` gives for a number of bytes, and how many were needed of it.
+    /// The state as bytes, in the sink that `allocate` gives for so many bytes or a few less.
     ///
     /// # Errors
-    /// That keys which waited could not become bits, or that the slice was shorter than asked for.
-    pub fn serialize<B: AsMut<[u8]>>(
-        &mut self,
-        allocate: impl FnOnce(usize) -> B,
-    ) -> Result<(B, usize), CollectError> {
+    /// That keys which waited could not become bits, or that the sink did not take what was asked for.
+    pub fn serialize<S: Sink>(&mut self, allocate: impl FnOnce(usize) -> S) -> Result<S, CollectError> {
         let options = self.options;
         let mut hashes = Vec::new();
         let mut members = Vec::new();
@@ -81,8 +111,9 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
                 filters.flush(options)?;
                 members.extend(filters.list.iter().map(|member| {
                     let Geometry { bits, probes, .. } = *member.filter.shape().geometry();
-                    let (full_at, most, keys) = (member.full_at, member.most, member.keys);
-                    WireMember { bits, probes, full_at, most, keys, body: Raw(member.filter.body()) }
+                    let (ones, full_at) = (member.ones, member.full_at);
+                    let (most, keys) = (member.most, member.keys);
+                    WireMember { bits, probes, ones, full_at, most, keys, body: Raw(member.filter.body()) }
                 }));
             }
         }
@@ -95,10 +126,9 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
             bound: options.bound as u64,
             guess: options.guess,
         };
-        let mut out = allocate(OVERHEAD + hashes.len() + bodies);
+        let out = Into(allocate(OVERHEAD + hashes.len() + bodies));
         let wire = Wire { options, hashes: Raw(&hashes), members };
-        let used = postcard::to_slice(&wire, out.as_mut()).map_err(|_| CollectError::Wire)?.len();
-        Ok((out, used))
+        postcard::serialize_with_flavor(&wire, out).map_err(|_| CollectError::Wire)
     }
 
     /// The state that another process sent. `keep` gives its options a place to stay.
@@ -110,37 +140,64 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
         allocator: &A,
         keep: impl FnOnce(Options) -> &'o Options,
     ) -> Result<Self, CollectError> {
-        let wire: Wire<'_> = postcard::from_bytes(bytes).map_err(|_| CollectError::Wire)?;
-        let policy = by_code(wire.options.policy).ok_or(CollectError::Wire)?;
-        let options = keep(Options {
-            policy,
-            size: wire.options.size,
-            seed: wire.options.seed,
-            expected: wire.options.expected,
-            bound: usize::try_from(wire.options.bound).unwrap_or(usize::MAX),
-            guess: wire.options.guess,
-            is_partial: false,
-        });
-        if wire.members.is_empty() {
-            let (hashes, rest) = wire.hashes.0.as_chunks::<8>();
-            if !rest.is_empty() {
-                return Err(CollectError::Wire);
-            }
-            let mut table = HashTable::new_in(allocator.clone());
-            for hash in hashes {
-                table.insert(u64::from_le_bytes(*hash), usize::MAX).map_err(|_| CollectError::Wire)?;
-            }
-            return Ok(Self { options, state: State::Exact(table) });
+        let wire = Wire::read(bytes)?;
+        let mut state = Self::new_in(keep(wire.options()?), allocator.clone());
+        state.add(&wire, allocator)?;
+        Ok(state)
+    }
+
+    /// Adds the keys of a state that another process sent, from where its bytes lie.
+    ///
+    /// # Errors
+    /// Bytes that are no state; different options; no filter for so many keys.
+    pub fn combine_sent(&mut self, bytes: &[u8], allocator: &A) -> Result<(), CollectError> {
+        let wire = Wire::read(bytes)?;
+        if *self.options != wire.options()? {
+            return Err(CollectError::Options);
         }
-        if !wire.hashes.0.is_empty() || wire.members.len() > MOST_MEMBERS {
+        self.add(&wire, allocator)
+    }
+
+    fn add(&mut self, wire: &Wire<'_>, allocator: &A) -> Result<(), CollectError> {
+        if wire.members.is_empty() {
+            let (hashes, _) = wire.hashes.0.as_chunks::<8>();
+            return hashes.iter().try_for_each(|hash| self.insert(u64::from_le_bytes(*hash), allocator));
+        }
+        let members: Result<Vec<Member<&[u8]>>, CollectError> =
+            wire.members.iter().map(|member| member.read(self.options)).collect();
+        self.absorb(&members?, allocator)
+    }
+}
+
+impl<'a> Wire<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, CollectError> {
+        let wire: Self = postcard::from_bytes(bytes).map_err(|_| CollectError::Wire)?;
+        let both = !wire.hashes.0.is_empty() && !wire.members.is_empty();
+        if both || !wire.hashes.0.len().is_multiple_of(size_of::<u64>()) || wire.members.len() > MOST_MEMBERS
+        {
             return Err(CollectError::Wire);
         }
-        let mut members = Members::none_in(allocator.clone());
-        for member in &wire.members {
-            let geometry = Geometry { bits: member.bits, probes: member.probes, seed: options.seed };
-            let numbers = (member.full_at, member.most, member.keys);
-            members.receive(Shape::new(policy, geometry)?, member.body.0, numbers)?;
-        }
-        Ok(Self { options, state: State::Filters(members) })
+        Ok(wire)
+    }
+
+    fn options(&self) -> Result<Options, CollectError> {
+        Ok(Options {
+            policy: by_code(self.options.policy).ok_or(CollectError::Wire)?,
+            size: self.options.size,
+            seed: self.options.seed,
+            expected: self.options.expected,
+            bound: usize::try_from(self.options.bound).unwrap_or(usize::MAX),
+            guess: self.options.guess,
+            is_partial: false,
+        })
+    }
+}
+
+impl<'a> WireMember<'a> {
+    fn read(&self, options: &Options) -> Result<Member<&'a [u8]>, CollectError> {
+        let geometry = Geometry { bits: self.bits, probes: self.probes, seed: options.seed };
+        let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, self.body.0)?;
+        let (ones, full_at) = (self.ones, self.full_at);
+        Ok(Member { filter, ones, full_at, most: self.most, keys: self.keys })
     }
 }
