@@ -46,11 +46,10 @@ fn names_under_loose_collations(database: &Database) {
     session.run("CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)");
     session.run(
         "CREATE TABLE t (id int, n name COLLATE ci, m name[] COLLATE ci, x text COLLATE ci, y text[] COLLATE ci);
-         CREATE TYPE named AS (n name COLLATE ci); ALTER TABLE t ADD r named;
-         INSERT INTO t (id, n, m, x, y) SELECT i, 'abc' || i, ARRAY['abc' || i]::name[], 'abc' || i, ARRAY['abc' || i]
+         INSERT INTO t SELECT i, 'abc' || i, ARRAY['abc' || i]::name[], 'abc' || i, ARRAY['abc' || i]
          FROM generate_series(1, 5000) i",
     );
-    for column in ["n", "m", "r"] {
+    for column in ["n", "m"] {
         let error = session.error(&format!("CREATE INDEX ON t USING skip ({column})"));
         assert_eq!(error.code().code(), "0A000", "{error:?}");
     }
