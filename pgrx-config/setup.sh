@@ -146,14 +146,21 @@ build_assert() {
     quietly ../configure.log ./configure --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-lz4 CFLAGS='-O1 -g'
     quietly ../make.log make -s -j"$(nproc)"
     quietly ../install.log make -s install
-    quietly ../contrib.log make -s -C contrib/pageinspect install
+    local module
+    for module in $PG_ASSERT_CONTRIB; do
+        quietly "../$module.log" make -s -C "contrib/$module" install
+    done
     touch "$prefix/complete"
     rm -rf "$work"
 }
 
 server_assert() {
     local prefix=$cache/assert-$PG_ASSERT
-    [ -e "$prefix/complete" ] || (build_assert "$prefix")
+    local module complete=$prefix/complete
+    for module in $PG_ASSERT_CONTRIB; do
+        [ -e "$prefix/lib/$module.so" ] || complete=
+    done
+    [ -e "$complete" ] || (build_assert "$prefix")
     check_server_user "$prefix/bin/postgres"
     echo "$prefix/bin/pg_config"
 }

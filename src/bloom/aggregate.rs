@@ -72,7 +72,8 @@ fn bloom_agg_step(call: Call) -> StatePointer {
     let options = first_options(&call, &group, &mut steps.kept);
     let memory = group.memory();
     let (key_type, collation) = (steps.key_type, call.collation());
-    let mut state = State { collector: Collector::new_in(options, memory), memory, key_type, collation };
+    let collector = Collector::new_in(options, memory);
+    let mut state = State { collector, memory, key_type, collation };
     let hash = steps.reader.hash(value, options.policy, options.seed);
     or_raise(state.collector.insert(hash, &memory));
     group.place(state)
@@ -96,6 +97,11 @@ fn first_options(call: &Call, group: &Aggregate, kept: &mut Vec<&'static Options
     // Fails for parameters that no filter has, before any row was read in vain.
     options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
     or_raise(options.shape_for(1));
+    keep(call, kept, options)
+}
+
+/// Keeps options for as long as states live, unless the same are there.
+fn keep(call: &Call, kept: &mut Vec<&'static Options>, options: Options) -> &'static Options {
     let is_same = |other: &&&Options| **other == &options && other.bound == options.bound;
     if let Some(known) = kept.iter().find(is_same) {
         return known;
@@ -105,30 +111,17 @@ fn first_options(call: &Call, group: &Aggregate, kept: &mut Vec<&'static Options
     options
 }
 
-/// Adds the keys of another state, which comes as it was sent.
-#[pg_extern(sql = false)]
-fn bloom_agg_combine(call: Call) -> StatePointer {
-    let Some(sent) = call.state::<Sent>(1) else { return call.same(0) };
-    let (oids, rest) = or_raise(sent.bytes.split_first_chunk::<OIDS>().ok_or(CollectError::Wire));
-    if let Some(state) = call.state::<State>(0) {
-        or_raise(state.collector.combine_sent(rest, &state.memory));
-        return call.same(0);
-    }
-    let group = call.aggregate();
-    let memory = group.memory();
-    let kept = call.site(Vec::<&'static Options>::new);
-    let collector = or_raise(Collector::deserialize(rest, &memory, |sent| {
-        let known = kept.iter().find(|known| ***known == sent && known.bound == sent.bound);
-        known.copied().unwrap_or_else(|| {
-            let options = call.keep(sent);
-            kept.push(options);
-            options
-        })
-    }));
-    let [a, b, c, d, e, f, g, h] = *oids;
-    let (key_type, collation) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-    group.place(State { collector, memory, key_type: key_type.into(), collation: collation.into() })
+/// A state on its way to where it is combined, which the server does next: with its first byte, it tells which.
+enum Sent {
+    /// Bytes, read where they lie: those of two OIDs and the collector's own.
+    Bytes(&'static [u8]),
+    /// A state of this same process. It need not be copied, twice, to be thrown away.
+    Here(&'static mut State),
 }
+
+/// First bytes.
+const BYTES: u8 = 0;
+const HERE: u8 = 1;
 
 /// Bytes of the two OIDs before the collector's own.
 const OIDS: usize = 8;
@@ -136,24 +129,77 @@ const OIDS: usize = 8;
 #[pg_extern(sql = false)]
 fn bloom_agg_serialize(call: Call) -> Option<Made> {
     let state = call.state::<State>(0)?;
+    if let Some(place) = call.hand_on(0) {
+        or_raise(state.collector.flush());
+        let mut here = Growing::with_capacity(1 + place.len());
+        here.write(&[HERE]).and_then(|()| here.write(&place))?;
+        return Some(here.finish());
+    }
     let sent = or_raise(state.collector.serialize(|length| {
-        let mut growing = Growing::with_capacity(length + OIDS);
-        growing.write(&state.key_type.to_u32().to_le_bytes());
-        growing.write(&state.collation.to_u32().to_le_bytes());
-        growing
+        let mut sink = Growing::with_capacity(1 + OIDS + length);
+        let oids = [state.key_type, state.collation].map(|oid| oid.to_u32().to_le_bytes());
+        sink.write(&[BYTES]).and_then(|()| sink.write(oids.as_flattened()));
+        sink
     }));
     Some(sent.finish())
-}
-
-/// A state on its way: it is read where it lies, when it is combined, which the server does next.
-struct Sent {
-    bytes: &'static [u8],
 }
 
 #[pg_extern(sql = false)]
 fn bloom_agg_deserialize(call: Call) -> StatePointer {
     call.aggregate(); // nobody else has business here
-    call.lent_bytes(0).map_or_else(|| call.none(), |bytes| call.pass(Sent { bytes }))
+    let Some(sent) = call.lent_bytes(0) else { return call.none() };
+    let sent = match sent.split_first() {
+        Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
+        Some((&HERE, place)) => place.try_into().ok().and_then(|place| call.handed_on(place)).map(Sent::Here),
+        _ => None,
+    };
+    call.pass(or_raise(sent.ok_or(CollectError::Wire)))
+}
+
+/// Adds the keys of another state, which comes as it was sent.
+#[pg_extern(sql = false)]
+fn bloom_agg_combine(call: Call) -> StatePointer {
+    let Some(sent) = call.state::<Sent>(1) else { return call.same(0) };
+    match (call.state::<State>(0), sent) {
+        (Some(state), Sent::Bytes(bytes)) => {
+            let (_, sent) = or_raise(split_oids(bytes));
+            or_raise(state.collector.combine_sent(sent, &state.memory));
+            call.same(0)
+        }
+        (Some(state), Sent::Here(theirs)) => {
+            or_raise(state.collector.combine(&mut theirs.collector, &state.memory));
+            call.same(0)
+        }
+        (None, Sent::Bytes(bytes)) => {
+            let ([key_type, collation], sent) = or_raise(split_oids(bytes));
+            let group = call.aggregate();
+            let memory = group.memory();
+            let collector = Collector::deserialize(sent, &memory, |options| kept_options(&call, options));
+            let collector = or_raise(collector);
+            group.place(State { collector, memory, key_type, collation })
+        }
+        (None, Sent::Here(theirs)) => call.aggregate().place(take(&call, theirs)),
+    }
+}
+
+/// A part's state as the beginning of the whole, in the part's memory. Nobody else gets it: aggregates that share their state
+/// share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every `aggtransno`).
+fn take(call: &Call, part: &mut State) -> State {
+    let State { memory, key_type, collation, .. } = *part;
+    let options = kept_options(call, Options { is_partial: false, ..*part.collector.options() });
+    let collector = Collector::of_part(&mut part.collector, options, &memory);
+    State { collector, memory, key_type, collation }
+}
+
+/// The options of a group that is combined. Groups mostly have the same: these are kept once.
+fn kept_options(call: &Call, options: Options) -> &'static Options {
+    keep(call, call.site(Vec::new), options)
+}
+
+fn split_oids(bytes: &[u8]) -> Result<([Oid; 2], &[u8]), CollectError> {
+    let (oids, rest) = bytes.split_first_chunk::<OIDS>().ok_or(CollectError::Wire)?;
+    let [a, b, c, d, e, f, g, h] = *oids;
+    Ok(([[a, b, c, d], [e, f, g, h]].map(|oid| u32::from_le_bytes(oid).into()), rest))
 }
 
 /// The filter of the keys so far. The state stays as it is, for frames of windows that go on.
@@ -168,8 +214,5 @@ fn bloom_agg_final(call: Call) -> Option<Made> {
         finals.keys = Some((kind, keys));
     }
     let (_, keys) = finals.keys.as_ref()?;
-    let finished = or_raise(state.collector.finish(keys));
-    let mut made = Made::zeros(finished.encoded_len());
-    or_raise(state.collector.write(&finished, made.bytes()));
-    Some(made)
+    Some(or_raise(state.collector.finish(keys, Growing::with_capacity)).finish())
 }

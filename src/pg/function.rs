@@ -17,6 +17,9 @@ use pgrx::{PgMemoryContexts, pg_sys};
 /// AGGSPLITOP_SKIPFINAL of nodes.h: the node makes partial states.
 const SKIP_FINAL: u32 = 0x02;
 
+/// Bytes of a place ([`Call::hand_on`]): an address and a process.
+pub const PLACE: usize = size_of::<u64>() + size_of::<i32>();
+
 /// A call of an SQL function.
 pub struct Call(pg_sys::FunctionCallInfo);
 
@@ -217,6 +220,29 @@ impl Call {
         self.datum(number).map(|pointer| unsafe { &mut *pointer.cast_mut_ptr::<T>() })
     }
 
+    /// The place of a state, which [`Call::handed_on`] finds it by; None unless it is certain that the same process asks,
+    /// and while the state is there.
+    pub fn hand_on(&self, number: usize) -> Option<[u8; PLACE]> {
+        let state = self.datum(number).filter(|_| self.aggregate().keeps_what_it_hands_on())?;
+        let mut place = [0; PLACE];
+        let (address, process) = place.split_at_mut(size_of::<u64>());
+        address.copy_from_slice(&(state.value() as u64).to_ne_bytes());
+        process.copy_from_slice(&my_process().to_ne_bytes());
+        Some(place)
+    }
+
+    /// The state at a place, for the combination that follows; None if it is another process's.
+    pub fn handed_on<T>(&self, place: &[u8; PLACE]) -> Option<&'static mut T> {
+        self.aggregate(); // nobody else has business here
+        let (address, process) = place.split_first_chunk()?;
+        if process != my_process().to_ne_bytes() {
+            return None;
+        }
+        // SAFETY: in an aggregate such bytes come from `hand_on` only. The node that it was called for has the state as long
+        // as the plan is run, but does nothing with it any more, and the aggregate's definition says of which type it is.
+        Some(unsafe { &mut *(u64::from_ne_bytes(*address) as usize as *mut T) })
+    }
+
     /// Returns the state of this argument again.
     pub fn same(&self, number: usize) -> StatePointer {
         StatePointer(self.datum(number))
@@ -290,6 +316,17 @@ impl Aggregate {
         !self.node.is_null() && unsafe { (*self.node).aggsplit } & SKIP_FINAL != 0
     }
 
+    /// Whether a state that this node hands on stays where it is while it is combined, by this process. A node without groups
+    /// has one state, until the plan ends or begins anew, and hands it on straight to the node that combines; in a worker,
+    /// that node is elsewhere.
+    fn keeps_what_it_hands_on(&self) -> bool {
+        // SAFETY: as above; a plain global of the server.
+        self.is_partial()
+            && unsafe {
+                (*self.node).aggstrategy == pg_sys::AggStrategy::AGG_PLAIN && pg_sys::ParallelWorkerNumber < 0
+            }
+    }
+
     /// The number of rows that the planner expects in a group, over all processes; 0 where there is no telling.
     pub fn expected_rows(&self) -> f64 {
         if self.node.is_null() {
@@ -307,6 +344,12 @@ impl Aggregate {
         let rows = if self.is_partial() { rows * parallel_divisor() } else { rows };
         rows / groups.max(1.0)
     }
+}
+
+/// The server's process that this is.
+fn my_process() -> i32 {
+    // SAFETY: a plain global of the server.
+    unsafe { pg_sys::MyProcPid }
 }
 
 /// By what core divides the rows of a parallel plan, if it has as many workers as it may: neither a worker nor the plan below

@@ -119,18 +119,34 @@ impl Growing {
     }
 }
 
+impl Growing {
+    /// Where the next bytes go, which count as written; None if there is no room for them.
+    fn next(&mut self, length: usize) -> Option<*mut u8> {
+        if length > self.capacity - self.length {
+            return None;
+        }
+        // SAFETY: within what was allocated.
+        let next = unsafe { self.made.0.cast::<u8>().add(pg_sys::VARHDRSZ + self.length) };
+        self.length += length;
+        Some(next)
+    }
+}
+
 impl Sink for Growing {
-    fn write(&mut self, piece: &[u8]) -> bool {
-        if piece.len() > self.capacity - self.length {
-            return false;
-        }
-        // SAFETY: there is room, as was just seen; the piece lies elsewhere.
+    fn write(&mut self, piece: &[u8]) -> Option<()> {
+        let next = self.next(piece.len())?;
+        // SAFETY: so many bytes are there; the piece lies elsewhere.
+        unsafe { next.copy_from_nonoverlapping(piece.as_ptr(), piece.len()) };
+        Some(())
+    }
+
+    fn zeros(&mut self, length: usize) -> Option<&mut [u8]> {
+        let next = self.next(length)?;
+        // SAFETY: so many bytes are there, and no longer without a value when they are lent.
         unsafe {
-            let end = self.made.0.cast::<u8>().add(pg_sys::VARHDRSZ + self.length);
-            end.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
+            next.write_bytes(0, length);
+            Some(std::slice::from_raw_parts_mut(next, length))
         }
-        self.length += piece.len();
-        true
     }
 }
 

@@ -31,9 +31,14 @@ fn collect<'o>(options: &'o Options, numbers: impl Iterator<Item = u64>) -> Coll
 }
 
 fn encode(collector: &mut Collector<'_, Global>) -> Vec<u8> {
-    let finished = collector.finish(&keys(collector.options())).unwrap();
-    let mut bytes = vec![0; finished.encoded_len()];
-    collector.write(&finished, &mut bytes).unwrap();
+    let mut length = 0;
+    let keys = keys(collector.options());
+    let bytes = collector.finish(&keys, |bytes| {
+        length = bytes;
+        Vec::with_capacity(bytes)
+    });
+    let bytes = bytes.unwrap();
+    assert_eq!(bytes.len(), length);
     bytes
 }
 

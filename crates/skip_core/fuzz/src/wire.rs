@@ -1,13 +1,12 @@
 //! States as another process may send them: what they claim, and what must hold of those that are taken.
 //!
 //! A state says itself how large its filters become: up to a server's 1 GB, which is right for an aggregate and too slow
-//! for a fuzzer. So targets look at its numbers first. The structures mirror the private ones of `collect::wire`;
-//! [`check`] fails when they no longer do.
+//! for a fuzzer. So targets look at its numbers first.
 
 use crate::{allocations, facts};
 use allocator_api2::alloc::Global;
 use arbitrary::Arbitrary;
-use serde::{Deserialize, Serialize};
+use skip_core::collect::wire::{Raw, Wire, WireMember, WireOptions};
 use skip_core::collect::{CollectError, Collector, Options};
 use skip_core::policy::{BloomFilter, Geometry, POLICIES, PolicyError, Shape, Size, by_code};
 use skip_core::value::{KeyType, Keys, Value};
@@ -24,63 +23,30 @@ const MANY_MEMBERS: usize = 70;
 const ALLOCATED_PER_BYTE: usize = 16;
 const ALLOCATED: usize = 2 << 20;
 
-#[derive(Serialize, Deserialize)]
-struct WireOptions {
-    policy: u8,
-    size: Size,
-    seed: u64,
-    expected: Option<u64>,
-    bound: u64,
-    guess: u64,
+/// Whether its filters stay small, also if more keys are added.
+fn is_small(wire: &Wire<'_>) -> bool {
+    let WireOptions { policy, size, seed, expected, .. } = wire.options;
+    let of = |keys| by_code(policy).map(|policy| Shape::for_keys(policy, keys, size, seed));
+    let small = |keys| matches!(of(keys), Some(Ok(shape)) if shape.body_bytes() <= LARGE_FILTER);
+    // A guess is taken for up to 256 times the keys that are there.
+    let most = (wire.hashes.0.len() as u64 / 8 + 1) * 256;
+    let is_fixed = expected.is_some() || matches!(size, Size::Fixed { .. });
+    (if is_fixed { small(expected.unwrap_or(0)) } else { small(most) })
+        && wire.members.iter().all(|member| member.keys <= MANY_KEYS)
 }
 
-#[derive(Serialize, Deserialize)]
-struct WireMember<'a> {
-    bits: u64,
-    probes: u8,
-    ones: u64,
-    full_at: u64,
-    most: u64,
-    keys: u64,
-    #[serde(borrow)]
-    body: &'a [u8],
+fn exact(wire: &Wire<'_>) -> impl Iterator<Item = u64> {
+    wire.hashes.0.as_chunks().0.iter().map(|hash| u64::from_le_bytes(*hash))
 }
 
-#[derive(Serialize, Deserialize)]
-struct Wire<'a> {
-    options: WireOptions,
-    #[serde(borrow)]
-    hashes: &'a [u8],
-    members: Vec<WireMember<'a>>,
-}
-
-impl Wire<'_> {
-    /// Whether its filters stay small, also if more keys are added.
-    fn is_small(&self) -> bool {
-        let WireOptions { policy, size, seed, expected, .. } = self.options;
-        let of = |keys| by_code(policy).map(|policy| Shape::for_keys(policy, keys, size, seed));
-        let small = |keys| matches!(of(keys), Some(Ok(shape)) if shape.body_bytes() <= LARGE_FILTER);
-        // A guess is taken for up to 256 times the keys that are there.
-        let most = (self.hashes.len() as u64 / 8 + 1) * 256;
-        let is_fixed = expected.is_some() || matches!(size, Size::Fixed { .. });
-        (if is_fixed { small(expected.unwrap_or(0)) } else { small(most) })
-            && self.members.iter().all(|member| member.keys <= MANY_KEYS)
-    }
-
-    fn exact(&self) -> impl Iterator<Item = u64> {
-        self.hashes.as_chunks().0.iter().map(|hash| u64::from_le_bytes(*hash))
-    }
-
-    /// Whether a hash is in the state, as exact one or in a filter.
-    fn holds(&self, options: &Options, hash: u64) -> bool {
-        let in_member = |member: &WireMember<'_>| {
-            let geometry = Geometry { bits: member.bits, probes: member.probes, seed: options.seed };
-            let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, member.body)?;
-            Ok::<_, PolicyError>(filter.may_contain_hash(hash))
-        };
-        self.exact().any(|exact| exact == hash)
-            || self.members.iter().any(|member| in_member(member).unwrap())
-    }
+/// Whether a hash is in the state, as exact one or in a filter.
+fn holds(wire: &Wire<'_>, options: &Options, hash: u64) -> bool {
+    let in_member = |member: &WireMember<'_>| {
+        let geometry = Geometry { bits: member.bits, probes: member.probes, seed: options.seed };
+        let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, member.body.0)?;
+        Ok::<_, PolicyError>(filter.may_contain_hash(hash))
+    };
+    exact(wire).any(|exact| exact == hash) || wire.members.iter().any(|member| in_member(member).unwrap())
 }
 
 /// Proves what holds of any bytes as a state.
@@ -97,9 +63,8 @@ pub fn check(bytes: &[u8]) {
             return;
         }
     };
-    let wire: Wire<'_> =
-        postcard::from_bytes(bytes).expect("collect::wire has changed: change this mirror of it");
-    if !wire.is_small() {
+    let wire = Wire::read(bytes).expect("it was read before");
+    if !is_small(&wire) {
         return;
     }
     // An error says that there is no filter for the keys: then nothing is promised.
@@ -127,7 +92,7 @@ fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>) -> Result<(), Colle
     assert!(added.iter().all(|&hash| last.may_contain_hash(hash)), "a key was lost");
     // What is in a filter by chance must stay in it just as well.
     let some = (0..100).map(|number| skip_core::hash_i64(2, number));
-    for hash in wire.exact().chain(some).filter(|&hash| wire.holds(options, hash)) {
+    for hash in exact(wire).chain(some).filter(|&hash| holds(wire, options, hash)) {
         assert!(first.may_contain_hash(hash) && last.may_contain_hash(hash), "a key was lost");
     }
     Ok(())
@@ -140,9 +105,12 @@ pub fn keys(options: &Options) -> Keys {
 
 /// The value of what was collected so far.
 pub fn finish(state: &mut Collector<'_, Global>) -> Result<Vec<u8>, CollectError> {
-    let finished = state.finish(&keys(state.options()))?;
-    let mut bytes = vec![0; finished.encoded_len()];
-    state.write(&finished, &mut bytes).expect("what was finished cannot be written");
+    let mut length = 0;
+    let bytes = state.finish(&keys(state.options()), |bytes| {
+        length = bytes;
+        Vec::with_capacity(bytes)
+    })?;
+    assert_eq!(bytes.len(), length);
     Ok(bytes)
 }
 
@@ -208,7 +176,7 @@ impl MadeUp {
                 full_at: of(member.full_at),
                 most: of(member.most),
                 keys: of(member.keys),
-                body,
+                body: Raw(body),
             }
         });
         let hashes: Vec<u8> = self.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
@@ -222,7 +190,6 @@ impl MadeUp {
         };
         let most = self.members.len() * (usize::from(self.times) % 24 + 1);
         let members = members.cycle().take(most.min(MANY_MEMBERS)).collect();
-        let wire = Wire { options, hashes: &hashes, members };
-        postcard::to_allocvec(&wire).expect("memory is no limit here")
+        Wire { options, hashes: Raw(&hashes), members }.write(vec![]).expect("memory is no limit here")
     }
 }

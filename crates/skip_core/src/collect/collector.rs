@@ -3,12 +3,9 @@
 use super::members::{Member, Members};
 use super::options::{CollectError, Options};
 use super::table::{Full, HashTable};
-use crate::policy::{BloomFilter, Shape};
+use crate::policy::{BATCH, BloomFilter, Shape};
 use crate::value::Keys;
 use allocator_api2::alloc::Allocator;
-
-/// Hashes set at a time when a filter is made from exact ones.
-const BATCH: usize = 1 << 19;
 
 /// A fixed shape is no reason to keep more exact hashes than its filter has bytes, but for this many.
 const SMALL_TABLE: u64 = 256;
@@ -24,17 +21,25 @@ pub(super) enum State<A: Allocator + Clone> {
     Filters(Members<A>),
 }
 
-/// What the filter will be.
-pub struct Finished {
-    header: Vec<u8>,
-    shapes: Vec<Shape>,
-    folds: u64,
+/// Takes the bytes of a value or of a state, one piece after the other.
+pub trait Sink {
+    /// Adds a piece; None if there is no room for it.
+    fn write(&mut self, piece: &[u8]) -> Option<()>;
+
+    /// Adds so many zeros and lends them; None if there is no room for them.
+    fn zeros(&mut self, length: usize) -> Option<&mut [u8]>;
 }
 
-impl Finished {
-    /// Bytes of the value.
-    pub fn encoded_len(&self) -> usize {
-        self.header.len() + self.shapes.iter().map(|shape| shape.body_bytes() as usize).sum::<usize>()
+impl Sink for Vec<u8> {
+    fn write(&mut self, piece: &[u8]) -> Option<()> {
+        self.extend_from_slice(piece);
+        Some(())
+    }
+
+    fn zeros(&mut self, length: usize) -> Option<&mut [u8]> {
+        let start = self.len();
+        self.resize(start + length, 0);
+        self.get_mut(start..)
     }
 }
 
@@ -95,6 +100,27 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
         Ok(fixed.map_or(most, |shape| most.min(shape.body_bytes().max(SMALL_TABLE) as usize)))
     }
 
+    /// Does what was put off until there is more of it: worth it before waiting for others.
+    ///
+    /// # Errors
+    /// That no filter can be made for so many keys.
+    pub fn flush(&mut self) -> Result<(), CollectError> {
+        match &mut self.state {
+            State::Exact(_) => Ok(()),
+            State::Filters(members) => members.flush(self.options),
+        }
+    }
+
+    /// Takes a part's state, which is left empty, as the beginning of the whole.
+    pub fn of_part(part: &mut Self, options: &'o Options, allocator: &A) -> Self {
+        let mut state =
+            std::mem::replace(&mut part.state, State::Exact(HashTable::new_in(allocator.clone())));
+        if let State::Filters(members) = &mut state {
+            members.list.iter_mut().for_each(Member::open_up);
+        }
+        Self { options, state }
+    }
+
     /// Adds the keys of another state, which is not needed any more.
     ///
     /// # Errors
@@ -133,61 +159,67 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
         Ok(())
     }
 
-    /// What the filter of the keys collected so far is. More can be added afterwards.
+    /// Writes the value of the keys collected so far into the sink that `allocate` gives for its bytes. More keys can be added
+    /// afterwards.
     ///
     /// # Errors
-    /// That no filter can be made for so many keys.
-    pub fn finish(&mut self, keys: &Keys) -> Result<Finished, CollectError> {
-        let (shapes, folds) = match &mut self.state {
+    /// That no filter can be made for so many keys, or that the sink did not take what was asked for.
+    pub fn finish<S: Sink>(
+        &mut self,
+        keys: &Keys,
+        allocate: impl FnOnce(usize) -> S,
+    ) -> Result<S, CollectError> {
+        let (shapes, folds) = self.shapes()?;
+        let header = keys.encode(&shapes);
+        let bodies: u64 = shapes.iter().map(Shape::body_bytes).sum();
+        let mut sink = allocate(header.len() + bodies as usize);
+        let written = sink.write(&header).and_then(|()| match &self.state {
+            State::Exact(table) => write_table(table, *shapes.first()?, &mut sink),
+            State::Filters(members) => {
+                members.list.iter().try_for_each(|member| write_member(member, folds, &mut sink))
+            }
+        });
+        written.map(|()| sink).ok_or(CollectError::Wire)
+    }
+
+    /// What the filters will be, and by what they are to be folded.
+    fn shapes(&mut self) -> Result<(Vec<Shape>, u64), CollectError> {
+        match &mut self.state {
             State::Exact(table) => {
                 let fixed = self.options.fixed_shape()?;
                 let shape = fixed.map_or_else(|| self.options.shape_for(table.len() as u64), Ok)?;
-                (vec![shape], 1)
+                Ok((vec![shape], 1))
             }
             State::Filters(members) => {
                 members.flush(self.options)?;
                 let folds = members.folds(self.options)?;
                 let shape = |shape: &Shape| shape.folded(folds).unwrap_or(*shape);
-                (members.list.iter().map(|member| shape(member.filter.shape())).collect(), folds)
-            }
-        };
-        Ok(Finished { header: keys.encode(&shapes), shapes, folds })
-    }
-
-    /// Writes the value into zeros of [`Finished::encoded_len`] bytes.
-    ///
-    /// # Errors
-    /// Only if `out` has another length.
-    pub fn write(&self, finished: &Finished, out: &mut [u8]) -> Result<(), CollectError> {
-        let (header, mut rest) = out.split_at_mut_checked(finished.header.len()).ok_or(CollectError::Wire)?;
-        header.copy_from_slice(&finished.header);
-        match &self.state {
-            State::Exact(table) => {
-                let shape = *finished.shapes.first().ok_or(CollectError::Wire)?;
-                let mut filter = BloomFilter::from_parts(shape, rest)?;
-                let mut batch = Vec::with_capacity(table.len().min(BATCH));
-                for hash in table.iter() {
-                    batch.push(hash);
-                    if batch.len() == BATCH {
-                        filter.insert_hashes(&batch);
-                        batch.clear();
-                    }
-                }
-                filter.insert_hashes(&batch);
-            }
-            State::Filters(members) => {
-                for (member, shape) in members.list.iter().zip(&finished.shapes) {
-                    let length = shape.body_bytes() as usize;
-                    let (body, after) = rest.split_at_mut_checked(length).ok_or(CollectError::Wire)?;
-                    if finished.folds == 1 {
-                        body.copy_from_slice(member.filter.body());
-                    } else {
-                        member.filter.fold(finished.folds, body).ok_or(CollectError::Wire)?;
-                    }
-                    rest = after;
-                }
+                Ok((members.list.iter().map(|member| shape(member.filter.shape())).collect(), folds))
             }
         }
-        Ok(())
     }
+}
+
+fn write_table<A: Allocator + Clone>(table: &HashTable<A>, shape: Shape, sink: &mut impl Sink) -> Option<()> {
+    let mut filter = BloomFilter::from_parts(shape, sink.zeros(shape.body_bytes() as usize)?).ok()?;
+    let most = table.len().min(BATCH);
+    let mut memory = vec![0; shape.room(most)];
+    let mut batch = Vec::with_capacity(most);
+    for hash in table.iter() {
+        batch.push(hash);
+        if batch.len() == BATCH {
+            filter.insert_hashes_in(&batch, &mut memory);
+            batch.clear();
+        }
+    }
+    filter.insert_hashes_in(&batch, &mut memory);
+    Some(())
+}
+
+fn write_member<B: AsRef<[u8]>>(member: &Member<B>, folds: u64, sink: &mut impl Sink) -> Option<()> {
+    if folds == 1 {
+        return sink.write(member.filter.body());
+    }
+    let length = member.filter.shape().folded(folds)?.body_bytes() as usize;
+    member.filter.fold(folds, sink.zeros(length)?).map(|_| ())
 }

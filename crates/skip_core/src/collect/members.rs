@@ -4,7 +4,7 @@
 //! go into the last; of a member that is not the last, no key is set later.
 
 use super::options::{CollectError, MOST_BYTES, Options};
-use crate::policy::{BloomFilter, Geometry, PolicyError, Shape, Size};
+use crate::policy::{BATCH, BloomFilter, Geometry, LARGE, PolicyError, Shape, Size};
 use crate::value::header::MOST_MEMBERS;
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
@@ -37,10 +37,8 @@ const LITTLE: u64 = 16;
 /// The most that a filter is folded by.
 const MOST_FOLDS: u64 = 256;
 
-/// Hashes that wait, for a small filter and for one that does not fit the caches.
+/// Hashes that wait for a filter that fits the caches; for a larger one it is a [`BATCH`].
 const FEW_PENDING: usize = 1 << 10;
-const MANY_PENDING: usize = 1 << 19;
-const LARGE_BYTES: u64 = 1 << 20;
 
 pub(super) struct Member<B> {
     pub filter: BloomFilter<B>,
@@ -57,6 +55,8 @@ pub(super) struct Members<A: Allocator + Clone> {
     pub list: Vec<Member<Vec<u8, A>>, A>,
     pending: Vec<u64, A>,
     most_pending: usize,
+    /// Memory to add keys to a large filter in.
+    scratch: Vec<u32, A>,
 }
 
 impl<A: Allocator + Clone> Members<A> {
@@ -64,8 +64,9 @@ impl<A: Allocator + Clone> Members<A> {
     pub fn none_in(allocator: A) -> Self {
         Self {
             list: Vec::new_in(allocator.clone()),
-            pending: Vec::new_in(allocator),
+            pending: Vec::new_in(allocator.clone()),
             most_pending: FEW_PENDING,
+            scratch: Vec::new_in(allocator),
         }
     }
 
@@ -96,8 +97,8 @@ impl<A: Allocator + Clone> Members<A> {
     }
 
     fn open(&mut self, member: Member<Vec<u8, A>>) {
-        let is_small = member.filter.shape().body_bytes() < LARGE_BYTES;
-        self.most_pending = if is_small { FEW_PENDING } else { MANY_PENDING };
+        let is_small = member.filter.shape().body_bytes() < LARGE;
+        self.most_pending = if is_small { FEW_PENDING } else { BATCH };
         self.list.push(member);
         if self.pending.capacity() < self.most_pending {
             let mut pending = Vec::with_capacity_in(self.most_pending, self.list.allocator().clone());
@@ -133,7 +134,8 @@ impl<A: Allocator + Clone> Members<A> {
         let mut rest = &pending[..];
         while let Some(last) = self.list.last_mut() {
             let (now, later) = rest.split_at(last.step().min(rest.len()));
-            last.ones += last.filter.insert_hashes(now);
+            grow(&mut self.scratch, last.filter.shape().room(now.len()));
+            last.ones += last.filter.insert_hashes_in(now, &mut self.scratch);
             if last.ones >= last.full_at {
                 self.open_next(options)?;
             }
@@ -202,10 +204,11 @@ impl<A: Allocator + Clone> Members<A> {
         if must {
             return Err(CollectError::TooLarge { keys: other.keys });
         }
-        // No more parts of it are filled elsewhere: it need not stop where parts do.
         let filter = copy(shape, other.filter.body(), self.list.allocator())?;
-        let Member { ones, most, keys, .. } = *other;
-        self.open(Member { filter, ones, full_at: most, most, keys });
+        let Member { ones, full_at, most, keys, .. } = *other;
+        let mut member = Member { filter, ones, full_at, most, keys };
+        member.open_up();
+        self.open(member);
         // The emptiest is last, for keys to come.
         let fill = |member: &Member<Vec<u8, A>>| member.ones as f64 / member.most.max(1) as f64;
         self.list.sort_by(|one, other| fill(other).total_cmp(&fill(one)));
@@ -225,6 +228,14 @@ impl<A: Allocator + Clone> Members<A> {
             shape.folded(*by).is_some_and(|folded| folded.layout().expected_rate(keys as u64) <= rate)
         };
         Ok((2..=MOST_FOLDS).rev().find(fits).unwrap_or(1))
+    }
+}
+
+/// Memory of at least so many numbers, whatever they are.
+fn grow<A: Allocator + Clone>(scratch: &mut Vec<u32, A>, length: usize) {
+    if scratch.len() < length {
+        *scratch = Vec::with_capacity_in(length, scratch.allocator().clone());
+        scratch.resize(length, 0);
     }
 }
 
@@ -257,6 +268,11 @@ fn foldable(shape: &Shape) -> Result<Shape, CollectError> {
 }
 
 impl<B: AsRef<[u8]>> Member<B> {
+    /// No more parts of it are filled elsewhere: it need not stop where parts do.
+    pub fn open_up(&mut self) {
+        self.full_at = self.most;
+    }
+
     /// Keys that can be added before it is time to look if the member is full: as many as cannot fill it, however few they
     /// are; but not so few that looking takes longer than adding.
     fn step(&self) -> usize {

@@ -20,8 +20,7 @@ mod collector;
 mod members;
 mod options;
 mod table;
-mod wire;
+pub mod wire;
 
-pub use collector::{Collector, Finished};
+pub use collector::{Collector, Sink};
 pub use options::{CollectError, Options};
-pub use wire::Sink;

@@ -3,7 +3,7 @@
 //! With serde and postcard. (bincode, which would have done as well, has been given up by its authors: RUSTSEC-2025-0141.)
 //! Both processes are of the same server, so this is no format that lasts; yet nothing is believed that could do harm.
 
-use super::collector::{Collector, State};
+use super::collector::{Collector, Sink, State};
 use super::members::Member;
 use super::options::{CollectError, Options};
 use crate::policy::{BloomFilter, Geometry, Shape, Size, by_code};
@@ -11,19 +11,6 @@ use crate::value::header::MOST_MEMBERS;
 use allocator_api2::alloc::Allocator;
 use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// Takes bytes, one piece after the other.
-pub trait Sink {
-    /// Adds a piece; false if there is no room for it.
-    fn write(&mut self, piece: &[u8]) -> bool;
-}
-
-impl Sink for Vec<u8> {
-    fn write(&mut self, piece: &[u8]) -> bool {
-        self.extend_from_slice(piece);
-        true
-    }
-}
 
 /// A sink as postcard wants it.
 struct Into<S>(S);
@@ -36,7 +23,7 @@ impl<S: Sink> Flavor for Into<S> {
     }
 
     fn try_extend(&mut self, piece: &[u8]) -> postcard::Result<()> {
-        if self.0.write(piece) { Ok(()) } else { Err(postcard::Error::SerializeBufferFull) }
+        self.0.write(piece).ok_or(postcard::Error::SerializeBufferFull)
     }
 
     fn finalize(self) -> postcard::Result<S> {
@@ -45,7 +32,8 @@ impl<S: Sink> Flavor for Into<S> {
 }
 
 /// Bytes that are copied as a whole.
-struct Raw<'a>(&'a [u8]);
+#[derive(Debug)]
+pub struct Raw<'a>(pub &'a [u8]);
 
 impl Serialize for Raw<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -59,35 +47,48 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct WireOptions {
-    policy: u8,
-    size: Size,
-    seed: u64,
-    expected: Option<u64>,
-    bound: u64,
-    guess: u64,
+/// [`Options`] as they are sent.
+#[derive(Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as there")]
+pub struct WireOptions {
+    pub policy: u8,
+    pub size: Size,
+    pub seed: u64,
+    pub expected: Option<u64>,
+    pub bound: u64,
+    pub guess: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-struct WireMember<'a> {
-    bits: u64,
-    probes: u8,
-    ones: u64,
-    full_at: u64,
-    most: u64,
-    keys: u64,
+/// One of the filters, and how full it may become.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WireMember<'a> {
+    /// Number of bits.
+    pub bits: u64,
+    /// Probes a key.
+    pub probes: u8,
+    /// Number of set bits.
+    pub ones: u64,
+    /// Number of set bits from which on keys go elsewhere.
+    pub full_at: u64,
+    /// Number of set bits up to which it may be ORed.
+    pub most: u64,
+    /// Number of keys that it was made for.
+    pub keys: u64,
+    /// The bits.
     #[serde(borrow)]
-    body: Raw<'a>,
+    pub body: Raw<'a>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Wire<'a> {
-    options: WireOptions,
+/// A state as it is sent: hashes or filters.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Wire<'a> {
+    /// How keys are collected.
+    pub options: WireOptions,
     /// Little-endian, 8 bytes each; of a state that has become filters, none.
     #[serde(borrow)]
-    hashes: Raw<'a>,
-    members: Vec<WireMember<'a>>,
+    pub hashes: Raw<'a>,
+    /// The filters; of exact hashes, none.
+    pub members: Vec<WireMember<'a>>,
 }
 
 /// Bytes for everything but hashes and bits.
@@ -126,9 +127,8 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
             bound: options.bound as u64,
             guess: options.guess,
         };
-        let out = Into(allocate(OVERHEAD + hashes.len() + bodies));
-        let wire = Wire { options, hashes: Raw(&hashes), members };
-        postcard::serialize_with_flavor(&wire, out).map_err(|_| CollectError::Wire)
+        let out = allocate(OVERHEAD + hashes.len() + bodies);
+        Wire { options, hashes: Raw(&hashes), members }.write(out).ok_or(CollectError::Wire)
     }
 
     /// The state that another process sent. `keep` gives its options a place to stay.
@@ -170,7 +170,16 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
 }
 
 impl<'a> Wire<'a> {
-    fn read(bytes: &'a [u8]) -> Result<Self, CollectError> {
+    /// Writes it into a sink; None if that has no room for it.
+    pub fn write<S: Sink>(&self, sink: S) -> Option<S> {
+        postcard::serialize_with_flavor(self, Into(sink)).ok()
+    }
+
+    /// What was written.
+    ///
+    /// # Errors
+    /// Bytes that are no state.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, CollectError> {
         let wire: Self = postcard::from_bytes(bytes).map_err(|_| CollectError::Wire)?;
         let both = !wire.hashes.0.is_empty() && !wire.members.is_empty();
         if both || !wire.hashes.0.len().is_multiple_of(size_of::<u64>()) || wire.members.len() > MOST_MEMBERS

@@ -1,4 +1,4 @@
-//! One bit of a filter's body: bit `p` is bit `p % 8` of byte `p / 8`.
+//! Bits of a filter's body: bit `p` is bit `p % 8` of byte `p / 8`.
 
 /// Sets a bit; 1 if it was not set, else 0.
 #[inline(always)]
@@ -14,4 +14,16 @@ pub(crate) fn set_bit(body: &mut [u8], position: usize) -> u64 {
 #[inline(always)]
 pub(crate) fn is_set(body: &[u8], position: usize) -> bool {
     body[position / 8] >> (position % 8) & 1 != 0
+}
+
+/// Sets the bits of a key; returns how many were not set.
+#[inline(always)]
+pub(crate) fn set_bits(body: &mut [u8], positions: impl Iterator<Item = usize>) -> u64 {
+    positions.map(|position| set_bit(body, position)).sum()
+}
+
+/// Whether all bits of a key are set.
+#[inline(always)]
+pub(crate) fn are_set(body: &[u8], mut positions: impl Iterator<Item = usize>) -> bool {
+    positions.all(|position| is_set(body, position))
 }

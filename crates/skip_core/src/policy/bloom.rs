@@ -164,7 +164,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BloomFilter<B> {
 
     /// Adds the keys of many hashes: the same as one by one, but faster. Returns the number of bits that were not set.
     pub fn insert_hashes(&mut self, keys: &[u64]) -> u64 {
-        self.shape.policy().set_all(self.body.as_mut(), self.shape.geometry(), keys)
+        self.insert_hashes_in(keys, &mut vec![0; self.shape.room(keys.len())])
+    }
+
+    /// The same with memory to do it in, for many calls: [`Shape::room`] of it, which may hold anything; with less, or
+    /// none, it is not faster.
+    pub fn insert_hashes_in(&mut self, keys: &[u64], memory: &mut [u32]) -> u64 {
+        self.shape.policy().set_all(self.body.as_mut(), self.shape.geometry(), keys, memory)
     }
 
     /// Adds all keys of another filter: the result is the filter of the keys of both.

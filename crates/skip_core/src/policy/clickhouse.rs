@@ -15,7 +15,7 @@
 //! From 1,000 keys on the rate is the expected one. In small filters pairs of hashes are alike too often (ten keys at 1 %
 //! have 1.7 times the expected rate), so nothing is [promised](FilterPolicy::promises_rate).
 
-use super::bits::{is_set, set_bit};
+use super::bits::{are_set, set_bits};
 use super::city::{city64, with_seed};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
@@ -90,11 +90,11 @@ impl FilterPolicy for ClickHouse {
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
-        positions(key, geometry).map(|position| set_bit(body, position)).sum()
+        set_bits(body, positions(key, geometry))
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        positions(key, geometry).all(|position| is_set(body, position))
+        are_set(body, positions(key, geometry))
     }
 
     fn folded(&self, position: u64, geometry: &Geometry, by: u64) -> Option<u64> {

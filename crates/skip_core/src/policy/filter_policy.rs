@@ -49,9 +49,14 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     /// Sets a key's bits; returns how many of them were not set. The body has the geometry's length.
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64;
 
-    /// Sets the bits of many keys: the same as one by one, but may be faster.
-    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64]) -> u64 {
+    /// Sets the bits of many keys: the same as one by one, but may be faster, with [`room`](Self::room) for it in `memory`.
+    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64], _memory: &mut [u32]) -> u64 {
         keys.iter().map(|&key| self.set(body, geometry, key)).sum()
+    }
+
+    /// The length of the memory that setting the bits of so many keys can make use of.
+    fn room(&self, _geometry: &Geometry, _keys: usize) -> usize {
+        0
     }
 
     /// Whether all of a key's bits are set. The body has the geometry's length.

@@ -13,7 +13,7 @@
 //! Compared with a filter made by LevelDB itself: repeated keys count once here, twice there. An encoding of less than
 //! 9 bytes is none that LevelDB makes: it matches here, where LevelDB's reader answers no below 2.
 
-use super::bits::{is_set, set_bit};
+use super::bits::{are_set, set_bits};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
@@ -109,11 +109,11 @@ impl FilterPolicy for LevelDb {
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
-        positions(key, geometry).map(|position| set_bit(body, position)).sum()
+        set_bits(body, positions(key, geometry))
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        positions(key, geometry).all(|position| is_set(body, position))
+        are_set(body, positions(key, geometry))
     }
 
     fn folded(&self, position: u64, geometry: &Geometry, by: u64) -> Option<u64> {

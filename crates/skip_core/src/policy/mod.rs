@@ -135,6 +135,7 @@ pub use filter_policy::FilterPolicy;
 pub use geometry::{Geometry, Limits, Size};
 pub use prefix::{KeyParts, Prefix};
 pub use registry::{POLICIES, by_code, by_name};
+pub(crate) use scatter::{BATCH, LARGE};
 pub use shape::Shape;
 pub use spec::Spec;
 pub use theory::{Cardinality, Layout};

@@ -3,12 +3,15 @@
 //! One key after the other, nearly every probe is a miss. So positions are first put into bins, one for each stretch of the
 //! filter, and then set bin by bin: a stretch and its part of the page tables are fetched once for many positions. For
 //! 524,288 keys at a time and 20 million in all, that took 0.43 of the time; with 65,536 at a time it was no gain.
+//!
+//! The bins are the caller's memory ([`room`]), who fills a filter with many batches: new memory from the operating system for
+//! each would cost as much as the bins gain.
 
 use super::bits::set_bit;
 use super::geometry::Geometry;
 
 /// Bytes of a filter from which on bins are worth it: about a second-level cache.
-const LARGE: usize = 1 << 20;
+pub(crate) const LARGE: u64 = 1 << 20;
 
 /// Keys at a time. For fewer than a quarter of them bins are not worth it.
 pub(crate) const BATCH: usize = 1 << 19;
@@ -19,24 +22,41 @@ const STRETCH: u32 = 20;
 /// Bins have room for a tenth more positions than they will get on average, and these; full ones are emptied early.
 const SPARE: usize = 64;
 
-/// Sets the bits of all keys; returns how many were not set. `positions` gives a key's.
+/// Number of bins for so many keys, and positions that each has room for.
+fn bins(geometry: &Geometry, keys: usize) -> (usize, usize) {
+    let count = (geometry.bits.saturating_sub(1) >> STRETCH) as usize + 1;
+    (count, keys.min(BATCH) * usize::from(geometry.probes) / count * 11 / 10 + SPARE)
+}
+
+/// The length of the memory to sort so many keys in; 0 if there is no point in it.
+pub(crate) fn room(geometry: &Geometry, keys: usize) -> usize {
+    if geometry.bits / 8 < LARGE || keys < BATCH / 4 {
+        return 0;
+    }
+    let (count, room) = bins(geometry, keys);
+    count * room
+}
+
+/// Sets the bits of all keys; returns how many were not set. `positions` gives a key's. `memory` may hold anything; if it is
+/// shorter than [`room`], keys are taken one after the other.
 #[inline(always)]
 pub(crate) fn set_all<P: Iterator<Item = u32>>(
     body: &mut [u8],
     geometry: &Geometry,
     keys: &[u64],
+    memory: &mut [u32],
     positions: impl Fn(u64, &Geometry) -> P,
 ) -> u64 {
-    if body.len() < LARGE || keys.len() < BATCH / 4 {
+    let needed = room(geometry, keys.len());
+    if needed == 0 || memory.len() < needed {
         return keys
             .iter()
             .flat_map(|&key| positions(key, geometry))
             .map(|p| set_bit(body, p as usize))
             .sum();
     }
-    let count = (geometry.bits.saturating_sub(1) >> STRETCH) as usize + 1;
-    let most = keys.len().min(BATCH) * usize::from(geometry.probes);
-    let mut bins = Bins::new(count, most / count * 11 / 10 + SPARE);
+    let (count, room) = bins(geometry, keys.len());
+    let mut bins = Bins { positions: memory, taken: vec![0; count], room };
     let mut new = 0;
     for keys in keys.chunks(BATCH) {
         for &key in keys {
@@ -50,17 +70,13 @@ pub(crate) fn set_all<P: Iterator<Item = u32>>(
 }
 
 /// Positions by stretch. Invariant: `taken[bin] < room`.
-struct Bins {
-    positions: Vec<u32>,
+struct Bins<'m> {
+    positions: &'m mut [u32],
     taken: Vec<usize>,
     room: usize,
 }
 
-impl Bins {
-    fn new(count: usize, room: usize) -> Self {
-        Self { positions: vec![0; count * room], taken: vec![0; count], room }
-    }
-
+impl Bins<'_> {
     #[inline(always)]
     fn add(&mut self, position: u32, body: &mut [u8]) -> u64 {
         let bin = (position >> STRETCH) as usize;

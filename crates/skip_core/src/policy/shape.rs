@@ -64,6 +64,11 @@ impl Shape {
         self.policy.body_bytes(self.geometry.bits)
     }
 
+    /// The length of the memory that adding so many keys at once can make use of.
+    pub fn room(&self, keys: usize) -> usize {
+        self.policy.room(&self.geometry, keys)
+    }
+
     /// How the bits are filled.
     pub fn layout(&self) -> Layout {
         let Geometry { bits, probes, .. } = self.geometry;

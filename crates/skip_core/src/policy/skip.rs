@@ -15,7 +15,7 @@
 //! | 1 | probes a key |
 //! | 1 | version of the encoding: 1 |
 
-use super::bits::{is_set, set_bit};
+use super::bits::{are_set, set_bits};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
@@ -87,15 +87,19 @@ impl FilterPolicy for Skip {
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
-        positions(key, geometry).map(|position| set_bit(body, position as usize)).sum()
+        set_bits(body, positions(key, geometry).map(|position| position as usize))
     }
 
-    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64]) -> u64 {
-        scatter::set_all(body, geometry, keys, positions)
+    fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64], memory: &mut [u32]) -> u64 {
+        scatter::set_all(body, geometry, keys, memory, positions)
+    }
+
+    fn room(&self, geometry: &Geometry, keys: usize) -> usize {
+        scatter::room(geometry, keys)
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        positions(key, geometry).all(|position| is_set(body, position as usize))
+        are_set(body, positions(key, geometry).map(|position| position as usize))
     }
 
     fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {

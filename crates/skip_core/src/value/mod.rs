@@ -4,9 +4,9 @@
 //! a filter had been made for ([`collect`](crate::collect)). A key may be in a series if it may be in one of its members.
 //!
 //! Everything that comes from outside is checked before it is believed, and nothing is allocated by what a header says:
-//! bits stay where they lie. Outside of tables a checksum goes with it ([`seal`]). The version stands for the layout, the hash scheme of every policy and the canonical form
-//! of keys. Unknown versions and policies are told apart from malformed ones ([`ValueError::is_unknown`]), because a
-//! filter that cannot be read may hold any key.
+//! bits stay where they lie. Outside of tables a checksum goes with it ([`seal`]). The version stands for the layout, the
+//! hash scheme of every policy and the canonical form of keys. Unknown versions and policies are told apart from malformed
+//! ones ([`ValueError::is_unknown`]), because a filter that cannot be read may hold any key.
 
 pub mod error;
 pub mod header;
@@ -31,18 +31,8 @@ impl<'a> Value<&'a [u8]> {
     /// # Errors
     /// What is wrong with it. Bits that no probe can reach must be zero.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, ValueError> {
-        let (keys, shapes, mut rest) = header::decode(bytes)?;
-        let mut members = Vec::with_capacity(shapes.len());
-        for shape in shapes {
-            let length = usize::try_from(shape.body_bytes()).unwrap_or(usize::MAX);
-            let (body, after) = rest.split_at_checked(length).ok_or(ValueError::Truncated)?;
-            members.push(BloomFilter::from_parts(shape, body)?);
-            rest = after;
-        }
-        if !rest.is_empty() {
-            return Err(ValueError::Malformed("it is longer than its header says"));
-        }
-        Ok(Self { keys, members })
+        let (keys, shapes, bits) = header::decode(bytes)?;
+        Ok(Self { keys, members: members(shapes, bits, <[u8]>::split_at_checked)? })
     }
 }
 
@@ -52,20 +42,9 @@ impl<'a> Value<&'a mut [u8]> {
     /// # Errors
     /// As [`Value::decode`].
     pub fn decode_mut(bytes: &'a mut [u8]) -> Result<Self, ValueError> {
-        let (keys, shapes, body) = header::decode(bytes)?;
-        let start = bytes.len() - body.len();
-        let mut rest = &mut bytes[start..];
-        let mut members = Vec::with_capacity(shapes.len());
-        for shape in shapes {
-            let length = usize::try_from(shape.body_bytes()).unwrap_or(usize::MAX);
-            let (body, after) = rest.split_at_mut_checked(length).ok_or(ValueError::Truncated)?;
-            members.push(BloomFilter::from_parts(shape, body)?);
-            rest = after;
-        }
-        if !rest.is_empty() {
-            return Err(ValueError::Malformed("it is longer than its header says"));
-        }
-        Ok(Self { keys, members })
+        let (keys, shapes, bits) = header::decode(bytes)?;
+        let start = bytes.len() - bits.len();
+        Ok(Self { keys, members: members(shapes, &mut bytes[start..], <[u8]>::split_at_mut_checked)? })
     }
 
     /// Adds the key of a hash.
@@ -171,6 +150,25 @@ impl<B: AsRef<[u8]>> Value<B> {
     fn shapes(&self) -> Vec<Shape> {
         self.members.iter().map(|member| *member.shape()).collect()
     }
+}
+
+/// The filters of these shapes, which lie one behind the other.
+fn members<B: AsRef<[u8]>>(
+    shapes: Vec<Shape>,
+    mut bits: B,
+    split: impl Fn(B, usize) -> Option<(B, B)>,
+) -> Result<Vec<BloomFilter<B>>, ValueError> {
+    let mut members = Vec::with_capacity(shapes.len());
+    for shape in shapes {
+        let length = usize::try_from(shape.body_bytes()).unwrap_or(usize::MAX);
+        let (body, rest) = split(bits, length).ok_or(ValueError::Truncated)?;
+        members.push(BloomFilter::from_parts(shape, body)?);
+        bits = rest;
+    }
+    if !bits.as_ref().is_empty() {
+        return Err(ValueError::Malformed("it is longer than its header says"));
+    }
+    Ok(members)
 }
 
 fn list(numbers: impl Iterator<Item = u64>) -> String {

@@ -5,6 +5,7 @@ mod growth;
 mod io;
 mod keys;
 mod operators;
+mod parts;
 mod planner;
 
 use libtest_mimic::Trial;
@@ -13,6 +14,7 @@ pub fn trials() -> Vec<Trial> {
     [
         growth::trials,
         aggregate::trials,
+        parts::trials,
         keys::trials,
         io::trials,
         operators::trials,

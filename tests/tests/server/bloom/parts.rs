@@ -1,0 +1,147 @@
+//! Parts of a filter on their way to where they are combined: by bytes from workers, by address within a process. Whoever
+//! takes part, the filter is that of all rows.
+use super::aggregate::make_parallel;
+use crate::shared::{Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::server::install;
+use pg_skip_tests::session::Session;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("bloom::parts_of_whoever_takes_part", whoever_takes_part),
+        on_shared("bloom::parts_of_partitions", partitions),
+        on_shared("bloom::parts_begin_anew", anew),
+        on_shared("bloom::parts_shared_by_aggregates", shared),
+    ]
+}
+
+/// With exact hashes and an expected number, bytes must be the same; of the others, every row must be found.
+const FORMS: [&str; 4] = [
+    "bloom_agg(k)",
+    "bloom_agg(k, 0.01, 30000)",
+    "bloom_agg(k, 0.02, NULL, 'rocksdb')",
+    "bloom_agg(k, 0.1, 9)",
+];
+
+fn table(session: &mut Session) {
+    session.run(
+        "CREATE TABLE t AS SELECT i, md5(i::text)::uuid AS k FROM generate_series(1, 30000) i; ANALYZE t;
+         CREATE FUNCTION lost(b bloom) RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t WHERE NOT b @> k'",
+    );
+}
+
+/// The leader alone, workers alone, and both; with exact hashes and, in little memory, filters.
+fn whoever_takes_part(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    let debug = if install().version < 16 { "force_parallel_mode" } else { "debug_parallel_query" };
+    for form in FORMS {
+        session.run("SET max_parallel_workers_per_gather = 0");
+        let query = format!("SELECT {form} FROM t");
+        let serial = session.one(&query);
+        make_parallel(&mut session);
+        for setting in [
+            "max_parallel_workers = 0",
+            "max_parallel_workers_per_gather = 1",
+            "max_parallel_workers_per_gather = 3",
+            "parallel_leader_participation = off",
+            &format!("{debug} = on"),
+        ] {
+            session.run(&format!("SET {setting}"));
+            assert!(session.plan(&query).contains("Partial"), "{setting}");
+            assert!(session.one(&query) == serial, "{form}, {setting}");
+            session.run("SET work_mem = '64kB'");
+            assert_eq!(session.one(&format!("SELECT lost(({query}))")), "0", "{form}, {setting}");
+            session.run(&format!("RESET work_mem; RESET {}", setting.split(' ').next().unwrap_or_default()));
+            make_parallel(&mut session);
+        }
+    }
+}
+
+fn partitioned(session: &mut Session) {
+    session.run(
+        "CREATE TABLE p (i int, k uuid) PARTITION BY RANGE (i);
+         CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (3000);
+         CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (3000) TO (20000);
+         CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (20000) TO (40000);
+         CREATE TABLE p4 PARTITION OF p FOR VALUES FROM (40000) TO (50000);
+         INSERT INTO p SELECT * FROM t; ANALYZE p;
+         SET enable_partitionwise_aggregate = on",
+    );
+}
+
+/// A part for each partition, all within one process, and beside workers.
+fn partitions(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    partitioned(&mut session);
+    for form in FORMS {
+        session.run("SET max_parallel_workers_per_gather = 0");
+        let serial = session.one(&format!("SELECT {form} FROM t"));
+        let query = format!("SELECT {form} FROM p");
+        for is_parallel in [false, true] {
+            if is_parallel {
+                make_parallel(&mut session);
+            }
+            assert!(session.plan(&query).matches("Partial").count() > 1, "{}", session.plan(&query));
+            assert!(session.one(&query) == serial, "{form}, {is_parallel}");
+            session.run("SET work_mem = '64kB'");
+            assert_eq!(session.one(&format!("SELECT lost(({query}))")), "0", "{form}, {is_parallel}");
+            session.run("RESET work_mem");
+        }
+    }
+}
+
+/// Plans that are run again, with other rows each time, and parts that had none.
+fn anew(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    partitioned(&mut session);
+    session.run("SET max_parallel_workers_per_gather = 0");
+    for memory in ["4MB", "64kB"] {
+        session.run(&format!("SET work_mem = '{memory}'"));
+        for form in FORMS {
+            let query = |table: &str| {
+                format!(
+                    "SELECT n, (SELECT {form} FROM {table} WHERE i % 7 < n AND i < n * 6000 OFFSET 0)::text
+                     FROM generate_series(-1, 6) n ORDER BY n"
+                )
+            };
+            let (parts, whole) = (query("p"), query("t"));
+            assert!(session.plan(&parts).contains("Partial"), "{}", session.plan(&parts));
+            // In little memory, the guess for a partition is not that for the table.
+            if memory == "4MB" || form.contains("30000") {
+                assert!(session.rows(&parts) == session.rows(&whole), "{form}");
+            }
+            let lost = format!(
+                "SELECT count(*) FROM ({parts}) f (n, b), t WHERE i % 7 < n AND i < n * 6000 AND i % 3 = 0 AND NOT b::bloom @> k"
+            );
+            assert_eq!(session.one(&lost), "0", "{form}");
+        }
+    }
+}
+
+/// Aggregates that are alike but for their last step have one state between them.
+fn shared(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    partitioned(&mut session);
+    session.run(
+        "CREATE AGGREGATE twin (anyelement) (SFUNC = bloom_agg_step, STYPE = internal, FINALFUNC = bloom_agg_final,
+             COMBINEFUNC = bloom_agg_combine, SERIALFUNC = bloom_agg_serialize, DESERIALFUNC = bloom_agg_deserialize,
+             PARALLEL = SAFE)",
+    );
+    for memory in ["4MB", "64kB"] {
+        session.run(&format!("SET work_mem = '{memory}'"));
+        for table in ["t", "p"] {
+            for workers in [0, 2] {
+                make_parallel(&mut session);
+                session.run(&format!("SET max_parallel_workers_per_gather = {workers}"));
+                let query =
+                    format!("SELECT lost(bloom_agg(k)), lost(twin(k)), lost(bloom_agg(k)) FROM {table}");
+                let lost = session.rows(&query).concat();
+                assert!(lost.iter().all(|lost| lost.as_deref() == Some("0")), "{table} {workers}: {lost:?}");
+            }
+        }
+    }
+}
