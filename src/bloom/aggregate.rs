@@ -9,7 +9,7 @@ use super::problem;
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::function::{Aggregate, Call, StatePointer};
 use crate::pg::memory::work_mem;
-use crate::pg::varlena::{Growing, Made};
+use crate::pg::varlena::{Flat, Growing, Made};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use skip_core::collect::{CollectError, Collector, Options, Sink};
@@ -32,6 +32,49 @@ struct Steps {
     reader: KeyReader,
     key_type: Oid,
     kept: Vec<&'static Options>,
+    /// What the last row asked for.
+    last: Option<(Asked, &'static Options)>,
+}
+
+/// What a row asks for beside its value.
+struct Asked {
+    rate: Option<f64>,
+    expected: Option<i64>,
+    policy: Option<String>,
+}
+
+impl Asked {
+    fn of(call: &Call) -> Self {
+        let text = |text: Flat| text.with_bytes(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        Self { rate: call.float(2), expected: call.integer(3), policy: call.varlena(4).map(text) }
+    }
+
+    fn is_asked_again(&self, call: &Call) -> bool {
+        call.float(2).map(f64::to_bits) == self.rate.map(f64::to_bits)
+            && call.integer(3) == self.expected
+            && match (call.varlena(4), &self.policy) {
+                (Some(text), Some(policy)) => text.with_bytes(|bytes| bytes == policy.as_bytes()),
+                (text, policy) => text.is_none() && policy.is_none(),
+            }
+    }
+
+    fn options(&self, group: &Aggregate) -> Options {
+        let policy = self.policy.as_deref().unwrap_or("skip");
+        let spec = spec::parse(policy).unwrap_or_else(|error| bad_policy(&error));
+        let mut options = Options {
+            policy: spec.policy,
+            size: size_of(self.rate, spec.size),
+            seed: spec.seed,
+            expected: self.expected.map(|number| u64::try_from(number).unwrap_or_else(|_| negative(number))),
+            bound: work_mem(),
+            guess: group.expected_rows() as u64,
+            is_partial: group.is_partial(),
+        };
+        // Fails for parameters that no filter has, before any row was read in vain.
+        options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
+        or_raise(options.shape_for(1));
+        options
+    }
 }
 
 /// What it keeps for the final function.
@@ -59,45 +102,39 @@ pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
 fn bloom_agg_step(call: Call) -> StatePointer {
     let steps = call.site(|| {
         let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
-        Steps { reader: KeyReader::new(key_type, call.collation()), key_type, kept: Vec::new() }
+        Steps { reader: KeyReader::new(key_type, call.collation()), key_type, kept: Vec::new(), last: None }
     });
     let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
+    let options = steps.options(&call);
+    let hash = steps.reader.hash(value, options.policy, options.seed);
     if let Some(state) = call.state::<State>(0) {
-        let options = state.collector.options();
-        let hash = steps.reader.hash(value, options.policy, options.seed);
+        let begun = state.collector.options();
+        if !std::ptr::eq(begun, options) && begun != options {
+            problem::collecting(&CollectError::Options);
+        }
         or_raise(state.collector.insert(hash, &state.memory));
         return call.same(0);
     }
     let group = call.aggregate();
-    let options = first_options(&call, &group, &mut steps.kept);
     let memory = group.memory();
     let (key_type, collation) = (steps.key_type, call.collation());
     let collector = Collector::new_in(options, memory);
     let mut state = State { collector, memory, key_type, collation };
-    let hash = steps.reader.hash(value, options.policy, options.seed);
     or_raise(state.collector.insert(hash, &memory));
     group.place(state)
 }
 
-/// The options of a group, from its first row. Groups mostly have the same: these are kept once.
-fn first_options(call: &Call, group: &Aggregate, kept: &mut Vec<&'static Options>) -> &'static Options {
-    let text =
-        call.varlena(4).map(|text| text.with_bytes(|bytes| String::from_utf8_lossy(bytes).into_owned()));
-    let spec = spec::parse(text.as_deref().unwrap_or("skip")).unwrap_or_else(|error| bad_policy(&error));
-    let expected = call.integer(3);
-    let mut options = Options {
-        policy: spec.policy,
-        size: size_of(call.float(2), spec.size),
-        seed: spec.seed,
-        expected: expected.map(|expected| u64::try_from(expected).unwrap_or_else(|_| negative(expected))),
-        bound: work_mem(),
-        guess: group.expected_rows() as u64,
-        is_partial: group.is_partial(),
-    };
-    // Fails for parameters that no filter has, before any row was read in vain.
-    options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
-    or_raise(options.shape_for(1));
-    keep(call, kept, options)
+impl Steps {
+    /// The options of a row. Rows mostly ask for the same.
+    fn options(&mut self, call: &Call) -> &'static Options {
+        if let Some((_, options)) = self.last.as_ref().filter(|(asked, _)| asked.is_asked_again(call)) {
+            return options;
+        }
+        let asked = Asked::of(call);
+        let options = keep(call, &mut self.kept, asked.options(&call.aggregate()));
+        self.last = Some((asked, options));
+        options
+    }
 }
 
 /// Keeps options for as long as states live, unless the same are there.

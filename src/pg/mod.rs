@@ -13,7 +13,6 @@ pub mod alloc;
 pub mod am;
 pub mod attempt;
 pub mod catalog;
-mod checked;
 pub mod compat;
 pub mod custom;
 pub mod datum;

@@ -1,29 +1,34 @@
 //! Buffers of an index: pins and locks as guards, new blocks.
 
-use super::checked::{self, Checked};
 use super::{Damage, Rel, compat, error::Read, lock::ExtensionLock};
 use pgrx::pg_sys;
 use skip_core::page::{PAGE, PAYLOAD_START, PageBytes, PageKind, PageView, stored_checksum};
+use skip_core::verified::{Reading, Verified};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");
 
-/// Buffer functions that cannot raise an error, called without pgrx's guard around each call: aminsert reads the
-/// meta page once a row, and a guard costs as much as the lock.
+/// Functions that cannot raise an error, called without pgrx's guard around each call: aminsert reads the meta page once a
+/// row, and a guard costs as much as the lock.
 mod unguarded {
-    use pgrx::pg_sys::Buffer;
-    // SAFETY: the signatures of bufmgr.h in every supported version. LockBuffer raises an error only for an unknown
-    // mode, the other two never.
+    use pgrx::pg_sys::{Buffer, TimestampTz};
+    // SAFETY: the signatures of bufmgr.h and xact.h in every supported version. LockBuffer raises an error only for an
+    // unknown mode, the others never.
     unsafe extern "C-unwind" {
         pub fn LockBuffer(buffer: Buffer, mode: std::ffi::c_int);
         pub fn UnlockReleaseBuffer(buffer: Buffer);
         pub fn ReleaseBuffer(buffer: Buffer);
+        pub fn GetCurrentTransactionStartTimestamp() -> TimestampTz;
     }
 }
 
 /// Where the meta page of the index used last was found: relation file number (high half) and buffer. Only a hint: the
 /// server checks that the buffer still holds that page, which spares the look-up in the buffer table.
 static RECENT_META: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static VERIFIED: Verified = const { Verified::new() };
+}
 
 /// Pages that this process has read from skip indexes.
 static PAGES_READ: AtomicU64 = AtomicU64::new(0);
@@ -137,20 +142,22 @@ impl SharedPage {
     }
 
     /// The page, checked, of whatever kind; None for a page that was never written (a crash can leave one). A checksum
-    /// that this process verified just now is not verified again ([`checked`]).
+    /// that this process verified just now is not verified again ([`Verified`]).
     ///
     /// # Errors
     /// Damage that [`PageView::check`] finds.
     pub fn any_view(&self) -> Read<Option<PageView<'_>>> {
         let bytes = self.locked.bytes();
         let (salt, block, buffer) = (self.salt, self.block, self.locked.0);
-        let page = Checked { salt, checksum: stored_checksum(bytes), block, buffer };
-        let view = if checked::recall(&page) {
+        // SAFETY: reads a variable of the server's. No two transactions of a process begin in the same microsecond.
+        let transaction = unsafe { unguarded::GetCurrentTransactionStartTimestamp() };
+        let page = Reading { salt, checksum: stored_checksum(bytes), transaction, block, buffer };
+        let view = if VERIFIED.with(|verified| verified.recall(&page)) {
             PageView::check_header(bytes)
         } else if bytes.iter().all(|&b| b == 0) {
             return Ok(None);
         } else {
-            PageView::check(bytes, block, salt).inspect(|_| checked::remember(page))
+            PageView::check(bytes, block, salt).inspect(|_| VERIFIED.with(|verified| verified.remember(page)))
         };
         view.map(Some).map_err(|what| Damage::new(block, what))
     }

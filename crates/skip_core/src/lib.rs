@@ -27,7 +27,8 @@
 //!
 //! [`filter`] is one filter by itself, row-major: what a segment of width 1 holds, and the reference the wide
 //! ones are tested against. [`policy`] holds kinds of filter, this one and those of other systems, and filters of any
-//! of them; [`collect`] gathers the keys of one, and [`value`] is how it is stored. [`mod@picture`] draws a table's ranges; [`counters`] add up what scans found, over all processes.
+//! of them; [`collect`] gathers the keys of one, and [`value`] is how it is stored. [`mod@picture`] draws a table's ranges;
+//! [`counters`] add up what scans found, over all processes; [`verified`] spares a page's second check.
 //!
 //! What reaches a disk is frozen: the hash scheme ([`HASH_SCHEME`]), the probe sequence, the order of bits in a
 //! slice, the geometry of a segment. `tests/golden.rs` holds their bytes. Everything is little-endian and gives
@@ -54,6 +55,7 @@ pub mod rangeset;
 pub mod segment;
 pub mod transpose;
 pub mod value;
+pub mod verified;
 
 pub use builder::{RangeState, SegmentBuilder};
 pub use condition::{Condition, Grouped};

@@ -17,6 +17,9 @@ const TABLE_FLOOR: f64 = 1.09e-4;
 /// At and above this rate ClickHouse skips its table, and gives (2, 2).
 const TABLE_CEILING: f64 = 0.283;
 
+/// From this rate on its answers are odd ([`calculation_best_practices`]), and above [`TABLE_CEILING`] do not keep the rate.
+const ODD_RATES: f64 = 0.221;
+
 /// One more than the most bits per row its search tries.
 const MAX_BITS_PER_ROW: usize = 20;
 
@@ -97,12 +100,16 @@ pub struct Sizing {
 impl Sizing {
     /// The sizing for a wanted false-positive rate, or None unless `0 < rate < 1`.
     ///
-    /// From 1.09e-4 up it is [`calculation_best_practices`]. Below, where that stops, the optimum goes on in
-    /// closed form: `bits = ceil(-ln p / ln² 2)`, `k = round(bits · ln 2)`; from 2^-64 down it stays the same,
+    /// From 1.09e-4 up to 0.221 it is [`calculation_best_practices`]. Above, where that is odd, it is what that was meant
+    /// to be: the fewest bits, and then the fewest probes, that reach the rate. Below, where that stops, the optimum goes
+    /// on in closed form: `bits = ceil(-ln p / ln² 2)`, `k = round(bits · ln 2)`; from 2^-64 down it stays the same,
     /// since no filter over 64-bit hashes can reach a lower rate.
     pub fn for_rate(rate: f64) -> Option<Sizing> {
         if !(rate > 0.0 && rate < 1.0) {
             return None;
+        }
+        if rate >= ODD_RATES {
+            return Some(Self::fewest(rate));
         }
         if rate >= TABLE_FLOOR {
             let (bits, hashes) = calculation_best_practices(rate);
@@ -111,6 +118,14 @@ impl Sizing {
         let bits = (-rate.max(HASH_FLOOR).ln() / (LN_2 * LN_2)).ceil();
         let hashes = (bits * LN_2).round(); // at most 64 by HASH_FLOOR
         Some(Sizing { bits_per_row: bits as u32, hashes: hashes as u8 })
+    }
+
+    /// The fewest bits, and then the fewest probes, for one of the rates that few bits are enough for.
+    fn fewest(rate: f64) -> Sizing {
+        let mut few =
+            (1..4).flat_map(|bits| (1..=2).map(move |hashes| Sizing { bits_per_row: bits, hashes }));
+        let reaches = |sizing: &Sizing| theoretical_rate(sizing.bits_per_row.into(), sizing.hashes) <= rate;
+        few.find(reaches).unwrap_or(Sizing { bits_per_row: 4, hashes: 2 })
     }
 
     /// Bits of a filter for `distinct` keys: `bits_per_row * distinct`, at least [`MIN_FILTER_BITS`], rounded up

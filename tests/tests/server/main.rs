@@ -15,6 +15,7 @@ mod errors;
 mod format;
 mod history;
 mod oracle;
+mod page_rot;
 mod plans;
 mod range_map;
 mod real_data;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         standby::trials,
         statistics::trials,
         damage::trials,
+        page_rot::trials,
         errors::trials,
         format::trials,
         core_bugs::trials,

@@ -9,7 +9,7 @@
 //! [`BloomFilter`](super::BloomFilter). Its encoding is the words alone: `filter_size`, `filter_hashes` and `seed` stand
 //! in the table's definition, and must come from elsewhere ([`Size::Fixed`](super::Size::Fixed)).
 //!
-//! For a rate, bits and probes are those of ClickHouse's `calculationBestPractices`, bytes in whole words. (The index
+//! For a rate, bits and probes are those of [`Sizing::for_rate`], after ClickHouse's `calculationBestPractices`, in whole words. (The index
 //! type `bloom_filter` takes these, too, but hashes in another way, over hashes of ClickHouse's types.)
 //!
 //! From 1,000 keys on the rate is the expected one. In small filters pairs of hashes are alike too often (ten keys at 1 %

@@ -207,10 +207,22 @@ fn parameters(database: &Database) {
             error.code().code()
         );
     }
-    // Parameters are those of a group's first row.
-    let mixed = session
-        .one("SELECT bloom_agg(i, 0.01, CASE i WHEN 1 THEN 100 ELSE 5 END) FROM generate_series(1, 3) i");
-    assert_eq!(mixed, session.one("SELECT bloom_agg(i, 0.01, 100) FROM generate_series(1, 3) i"));
+    // A group has one filter: its rows must agree about it. Rows without a value have no say, and other groups another filter.
+    for mixed in
+        ["i / 4.0", "0.1, i", "0.1, NULLIF(i, 2)", "0.1, 5, CASE i WHEN 2 THEN 'rocksdb' ELSE 'skip' END"]
+    {
+        let error = session.error(&format!("SELECT bloom_agg(i, {mixed}) FROM generate_series(1, 3) i"));
+        assert!(error.message().contains("the same for all rows"), "{mixed}: {error:?}");
+        let by_group = format!("SELECT bloom_agg(i, {mixed}) FROM generate_series(1, 3) i GROUP BY i");
+        assert_eq!(session.rows(&by_group).len(), 3, "{mixed}");
+        let no_say =
+            format!("SELECT bloom_agg(CASE i WHEN 1 THEN i END, {mixed}) FROM generate_series(1, 3) i");
+        let alone = format!("SELECT bloom_agg(i, {mixed}) FROM generate_series(1, 1) i");
+        assert_eq!(session.one(&no_say), session.one(&alone), "{mixed}");
+    }
+    let agreed =
+        "SELECT bloom_agg(i, 0.01, n, p) FROM generate_series(1, 3) i, (VALUES (3, lower('SKIP'))) v (n, p)";
+    assert_eq!(session.one(agreed), session.one("SELECT bloom_agg(i, 0.01, 3) FROM generate_series(1, 3) i"));
 }
 
 fn union(database: &Database) {

@@ -1,0 +1,86 @@
+//! Pages that lose bits on disk while the server runs, between the planning of a query and its execution.
+//!
+//! What planning verified of a page, execution takes on trust, within a transaction. Here the plan is older: the page has left
+//! the cache meanwhile, and comes back damaged, into the very buffer that it was in. Where the server can be told to evict a page (from 17 on, with
+//! pg_buffercache).
+use crate::shared::{self, alone};
+use libtest_mimic::Trial;
+use pg_skip_tests::server::{Server, install};
+use pg_skip_tests::session::Session;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    vec![alone("page_rot::between_planning_and_execution", between_planning_and_execution)]
+}
+
+const PAGE: u64 = 8192;
+
+/// A byte of a page's payload.
+const DAMAGED: u64 = 4000;
+
+const QUERY: &str = "SELECT count(*) FROM t WHERE k = md5('1234')::uuid";
+
+fn between_planning_and_execution() {
+    let server = Server::start(&["shared_buffers=2MB"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    let extensions = "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_buffercache'";
+    if install().version < 17 || session.one(extensions) != "1" {
+        return println!("this server cannot be told to evict a page");
+    }
+    session.run(
+        "CREATE EXTENSION pg_buffercache;
+         CREATE TABLE t AS SELECT md5(i::text)::uuid AS k, i FROM generate_series(1, 40000) i;
+         CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 2)",
+    );
+    session.run("VACUUM ANALYZE t");
+    // Small enough to stay in the cache that it fills: the buffer of an evicted page is then the only free one.
+    session.run("CREATE TABLE filler AS SELECT repeat('x', 800) FROM generate_series(1, 500)");
+    session.run("CHECKPOINT");
+    let file = server.data().join(session.one("SELECT pg_relation_filepath('t_skip')"));
+    let blocks = session.number("SELECT pg_relation_size('t_skip') / 8192") as u64;
+    let mut helper = server.connect("skip_template");
+    let mut refused = 0;
+    for block in 0..blocks {
+        let mut planner = server.connect("skip_template");
+        planner.run("SET enable_seqscan = off; SET enable_bitmapscan = off");
+        planner.run(&format!("PREPARE q AS {QUERY}"));
+        assert!(planner.plan("EXECUTE q").contains("Skip Scan"), "{}", planner.plan("EXECUTE q"));
+        (0..3).for_each(|_| helper.run("SELECT count(*) FROM filler"));
+        rot(&mut helper, &file, block);
+        let is_refused = planner.try_rows("EXECUTE q").is_err();
+        assert_eq!(
+            is_refused,
+            is_refused_anew(&server),
+            "block {block}: refused, where nothing was planned before"
+        );
+        refused += u32::from(is_refused);
+        rot(&mut helper, &file, block); // the same bits again: it is sound
+        assert_eq!(planner.one("EXECUTE q"), "1");
+    }
+    assert!(refused > 4, "{refused} of {blocks} pages were missed");
+    drop((session, helper));
+    server.finish();
+}
+
+/// Flips bits of a page on disk, and evicts it.
+fn rot(helper: &mut Session, file: &Path, block: u64) {
+    let buffers = "pg_buffercache WHERE relfilenode = pg_relation_filenode('t_skip') AND relforknumber = 0";
+    let evicted = helper.one(&format!(
+        "SELECT count(pg_buffercache_evict(bufferid)) FROM {buffers} AND relblocknumber = {block}"
+    ));
+    assert!(["0", "1"].contains(&evicted.as_str()));
+    let file = OpenOptions::new().read(true).write(true).open(file).expect("the index's file");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, block * PAGE + DAMAGED).expect("a block");
+    file.write_all_at(&[!byte[0]], block * PAGE + DAMAGED).expect("a block");
+}
+
+/// Whether a session that knows nothing refuses to answer.
+fn is_refused_anew(server: &Server) -> bool {
+    let mut session = server.connect("skip_template");
+    session.run("SET enable_seqscan = off; SET enable_bitmapscan = off");
+    session.try_rows(QUERY).is_err()
+}
