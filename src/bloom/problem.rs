@@ -83,6 +83,12 @@ pub fn collecting(error: &CollectError) -> ! {
             Some(sentence(&error.to_string())),
             Some("Take a higher false-positive rate, or one filter for each part of the keys.".into()),
         ),
+        CollectError::TooManySizes => fail(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            "the parts of the bloom filter cannot be put together".into(),
+            Some(sentence(&error.to_string())),
+            Some("Give the expected number of keys: then all parts have one size.".into()),
+        ),
         CollectError::Options => fail(
             PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
             "the rate, expected number and policy of an aggregate must be the same for all rows of a group"

@@ -4,7 +4,7 @@
 
 use allocator_api2::alloc::Global;
 use proptest::prelude::*;
-use skip_core::collect::{Collector, Options};
+use skip_core::collect::{CollectError, Collector, Options};
 use skip_core::policy::{BloomFilter, POLICIES, Shape, Size, by_name};
 use skip_core::value::{KeyType, Keys, Value};
 
@@ -208,6 +208,27 @@ fn folded_filters_are_those_of_their_size() {
         assert!(filter.fold(7, vec![0; 10]).is_none() && shape.folded(0).is_none());
         assert!(filter.fold(2, vec![0; 10]).is_none(), "a body of the wrong length");
     }
+}
+
+/// Of parts whose filters cannot be ORed a value has room for 64; more are an error, and no key is dropped without one.
+#[test]
+fn parts_of_too_many_sizes_are_an_error() {
+    let all_options: Vec<Options> = (0..200)
+        .map(|i| Options { bound: 1 << 10, ..options("skip", None, 2_000 + i * 110, true) })
+        .collect();
+    let mut all = Collector::new_in(&all_options[0], Global);
+    let mut refused = None;
+    for (number, options) in (0..).zip(&all_options) {
+        let mut part = collect(options, number * 100..(number + 1) * 100);
+        assert!(!part.is_exact());
+        if let Err(error) = all.combine(&mut part, &Global) {
+            refused = refused.or(Some((number, error)));
+        } else {
+            holds_all(&encode(&mut all), number * 100..(number + 1) * 100);
+        }
+    }
+    let (first, error) = refused.unwrap();
+    assert!(first >= 64 && error == CollectError::TooManySizes, "part {first}: {error}");
 }
 
 /// Many keys at once are set in bins: the same bits.

@@ -132,7 +132,7 @@ impl Script {
         let options = self.parts.each_ref().map(|part| self.options(part));
         // Parts can be too many, and too different, for the members of a value; all else there are filters for.
         match self.steps(&options) {
-            Ok(()) | Err(CollectError::TooLarge { .. }) => {}
+            Ok(()) | Err(CollectError::TooLarge { .. } | CollectError::TooManySizes) => {}
             Err(error) => panic!("{error}"),
         }
     }

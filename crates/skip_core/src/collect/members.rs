@@ -202,7 +202,7 @@ impl<A: Allocator + Clone> Members<A> {
             }
         }
         if must {
-            return Err(CollectError::TooLarge { keys: other.keys });
+            return Err(CollectError::TooManySizes);
         }
         let filter = copy(shape, other.filter.body(), self.list.allocator())?;
         let Member { ones, full_at, most, keys, .. } = *other;

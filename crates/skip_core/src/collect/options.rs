@@ -1,6 +1,7 @@
 //! What is collected, and within which bounds.
 
 use crate::policy::{FilterPolicy, PolicyError, Shape, Size};
+use crate::value::header::MOST_MEMBERS;
 use std::fmt;
 
 /// The most bytes of all filters of a value: a server's values end at 1 GB, and the header must fit, too.
@@ -69,6 +70,8 @@ pub enum CollectError {
         /// The number of keys it would be for.
         keys: u64,
     },
+    /// Parts have become filters of more sizes than a value can have members.
+    TooManySizes,
     /// States of different options cannot be combined.
     Options,
     /// Bytes that are no state.
@@ -86,6 +89,9 @@ impl fmt::Display for CollectError {
         match self {
             Self::Policy(error) => error.fmt(f),
             Self::TooLarge { keys } => write!(f, "a filter for {keys} keys would be larger than 1 GB"),
+            Self::TooManySizes => {
+                write!(f, "parts of one filter have become filters of more than {MOST_MEMBERS} sizes")
+            }
             Self::Options => f.write_str("parts of one filter were collected with different parameters"),
             Self::Wire => f.write_str("bytes that are no state of this aggregate"),
         }
