@@ -1,5 +1,6 @@
 //! Catalog look-ups: access methods, permissions, operator classes.
 
+use super::list::{list, oids};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{CStr, CString};
@@ -194,15 +195,12 @@ pub(super) unsafe extern "C-unwind" fn adjust_members(
 ) {
     // SAFETY: lists of OpFamilyMember, which this callback is meant to change.
     unsafe {
-        for list in [operators, functions] {
-            let count = if list.is_null() { 0 } else { (*list).length };
-            for i in 0..count {
-                let member = (*(*list).elements.add(i as usize)).ptr_value.cast::<pg_sys::OpFamilyMember>();
-                let of_class = class != pg_sys::InvalidOid && (*member).is_func && (*member).number == 1;
-                (*member).ref_is_hard = of_class;
-                (*member).ref_is_family = !of_class;
-                (*member).refobjid = if of_class { class } else { family };
-            }
+        for member in [operators, functions].into_iter().flat_map(|members| list(members)) {
+            let member: *mut pg_sys::OpFamilyMember = member;
+            let of_class = class != pg_sys::InvalidOid && (*member).is_func && (*member).number == 1;
+            (*member).ref_is_hard = of_class;
+            (*member).ref_is_family = !of_class;
+            (*member).refobjid = if of_class { class } else { family };
         }
     }
 }
@@ -285,9 +283,7 @@ pub fn partition_ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
         if !pg_sys::get_rel_relispartition(relation) {
             return Vec::new();
         }
-        let list = pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(relation));
-        let count = if list.is_null() { 0 } else { (*list).length };
-        (0..count).map(|i| (*(*list).elements.add(i as usize)).oid_value).collect()
+        oids(pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(relation)))
     }
 }
 

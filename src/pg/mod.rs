@@ -20,6 +20,7 @@ pub mod error;
 pub mod evaluate;
 pub mod function;
 pub mod heap;
+mod list;
 pub mod lock;
 pub mod memory;
 pub mod options;

@@ -1,7 +1,7 @@
 //! What the planner knows of an index path, in safe terms.
 
-use super::custom::expr::list;
 use super::datum::{self, Repr, Value};
+use super::list::list;
 use super::scankey::{Key, KeyTest};
 use super::{OpenRel, lock};
 use pgrx::{is_a, pg_sys};

@@ -86,11 +86,6 @@ impl Filter {
         &self.words
     }
 
-    /// The bits, to be set from elsewhere. Bits past `filter_bits` must stay zero.
-    pub fn words_mut(&mut self) -> &mut [u64] {
-        &mut self.words
-    }
-
     /// Number of bits that are set.
     pub fn ones(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()

@@ -12,7 +12,7 @@
 
 pub(super) mod parallel;
 
-use super::expr::list;
+use super::super::list::list;
 use super::pages::Pages;
 use super::{KeySource, Private, SkipScan};
 use crate::pg::memory::Scratch;

@@ -1,8 +1,8 @@
 //! What EXPLAIN shows of a Skip Scan, beside what the server shows of every node.
 
+use super::super::list::list;
 use super::Private;
 use super::exec::run_of;
-use super::expr::list;
 use super::table::Table;
 use pgrx::pg_sys;
 use skip_core::blocks::ScanCounters;

@@ -1,6 +1,7 @@
 //! Expressions of a query, as far as an index may be asked about them.
 
 use super::super::datum::{self, Repr, Value};
+use super::super::list::list;
 use super::super::scankey::{Key, KeyTest};
 use pgrx::{is_a, pg_sys};
 use std::marker::PhantomData;
@@ -143,19 +144,6 @@ unsafe fn comparison<'a>(
     let args: Vec<_> = unsafe { list(args).map(|arg| Expr::new(arg)).collect() };
     let &[left, right] = args.as_slice() else { return None };
     Some(Comparison { operator, collation, left, right })
-}
-
-/// The elements of a list of pointers.
-///
-/// # Safety
-/// `list` is NULL or a pointer list of `T` that outlives the iterator.
-pub(in crate::pg) unsafe fn list<T>(list: *mut pg_sys::List) -> impl Iterator<Item = *mut T> {
-    // SAFETY: by the caller's promise.
-    let count = if list.is_null() { 0 } else { unsafe { (*list).length } };
-    (0..count).map(move |i| {
-        // SAFETY: i is below the list's length.
-        unsafe { (*(*list).elements.add(i as usize)).ptr_value.cast::<T>() }
-    })
 }
 
 /// How a key is compared with a column.

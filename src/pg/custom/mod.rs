@@ -18,7 +18,8 @@ pub mod plan;
 pub mod table;
 
 use super::Rel;
-use expr::{Expr, list};
+use super::list::{integers, list};
+use expr::Expr;
 use pgrx::pg_sys;
 use plan::Expected;
 use skip_core::blocks::{ScanCounters, Survivors};
@@ -181,26 +182,17 @@ impl Private {
     /// # Safety
     /// A plan made by [`plan::plan`].
     unsafe fn of(scan: *mut pg_sys::CustomScan) -> Self {
-        // SAFETY: three lists: of integers, OIDs, integers.
+        // SAFETY: three lists of integers; the second's are OIDs.
         unsafe {
             let parts: Vec<*mut pg_sys::List> = list((*scan).custom_private).collect();
-            let numbers = |list: *mut pg_sys::List| -> Vec<i32> {
-                let count = if list.is_null() { 0 } else { (*list).length };
-                (0..count).map(|i| (*(*list).elements.add(i as usize)).int_value).collect()
-            };
-            let head = parts.first().map(|&list| numbers(list)).unwrap_or_default();
+            let numbers = |part: usize| parts.get(part).map(|&list| integers(list)).unwrap_or_default();
+            let head = numbers(0);
             let at = |i: usize| head.get(i).copied().unwrap_or(0);
             Self {
                 expected: Expected { ranges: at(0) as u32, of: at(1) as u32, is_exact: at(2) != 0 },
                 served: at(3).max(0) as usize,
-                indexes: parts
-                    .get(1)
-                    .map(|&list| numbers(list))
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(|oid| pg_sys::Oid::from(oid as u32))
-                    .collect(),
-                code: parts.get(2).map(|&list| numbers(list)).unwrap_or_default(),
+                indexes: numbers(1).into_iter().map(|oid| pg_sys::Oid::from(oid as u32)).collect(),
+                code: numbers(2),
             }
         }
     }

@@ -8,7 +8,8 @@
 //! custom_exprs of the plan: first the conditions that the index serves (Index Cond), then the key expressions. The
 //! server adjusts both as it does those of its own nodes. custom_private: see [`super::Planned`].
 
-use super::expr::{Expr, list};
+use super::super::list::list;
+use super::expr::Expr;
 use super::table::{Outer, Qual, Table};
 use super::{Planned, SkipScan, encode_private};
 use crate::pg::planner::Prices;

@@ -1,7 +1,8 @@
 //! A table as the planner sees it, for adding Skip Scan paths to it.
 
+use super::super::list::{list, oids};
 use super::super::{OpenRel, catalog, lock, planner, scankey::Key};
-use super::expr::{Expr, Match, list};
+use super::expr::{Expr, Match};
 use pgrx::{is_a, pg_sys};
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -178,11 +179,7 @@ impl<'a> Table<'a> {
     pub fn all_indexes(&self) -> Vec<pg_sys::Oid> {
         let table = OpenRel::table(self.oid, lock::Mode::None);
         // SAFETY: an open table; a list of OIDs.
-        unsafe {
-            let list = pg_sys::RelationGetIndexList(table.raw());
-            let count = if list.is_null() { 0 } else { (*list).length };
-            (0..count).map(|i| (*(*list).elements.add(i as usize)).oid_value).collect()
-        }
+        unsafe { oids(pg_sys::RelationGetIndexList(table.raw())) }
     }
 
     /// The index's name, for messages.

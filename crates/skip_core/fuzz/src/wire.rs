@@ -76,8 +76,11 @@ fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>) -> Result<(), Colle
     let sent = state.serialize(Vec::with_capacity)?;
     let mut again = Collector::deserialize(&sent, &Global, |_| options).expect("what was sent is no state");
     let first = finish(state)?;
-    assert_eq!(finish(state)?, first, "finishing changes the state");
-    assert_eq!(finish(&mut again)?, first, "sending changes the state");
+    assert!(finish(state)? == first, "finishing changes the state");
+    let arrived = finish(&mut again)?;
+    // Several filters arrive one by one, and which of them can be ORed depends on those that are there.
+    let several = Wire::read(&sent).expect("it was read before").members.len() > 1;
+    assert!(several || arrived == first, "sending changes the state");
     let mut all = Collector::new_in(options, Global);
     let added = [0, 1, 2].map(|number| skip_core::hash_i64(1, number));
     all.insert(added[0], &Global)?;
@@ -86,14 +89,15 @@ fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>) -> Result<(), Colle
     all.combine(state, &Global)?;
     all.insert(added[2], &Global)?;
     let last = finish(&mut all)?;
-    let [first, last] =
-        [&first, &last].map(|bytes| Value::decode(bytes).expect("what was written cannot be read"));
+    let [first, arrived, last] =
+        [&first, &arrived, &last].map(|bytes| Value::decode(bytes).expect("what was written cannot be read"));
     facts::hold(last.cardinality(), last.false_positive_rate());
     assert!(added.iter().all(|&hash| last.may_contain_hash(hash)), "a key was lost");
     // What is in a filter by chance must stay in it just as well.
     let some = (0..100).map(|number| skip_core::hash_i64(2, number));
     for hash in exact(wire).chain(some).filter(|&hash| holds(wire, options, hash)) {
-        assert!(first.may_contain_hash(hash) && last.may_contain_hash(hash), "a key was lost");
+        let holding = [&first, &arrived, &last].map(|value| value.may_contain_hash(hash));
+        assert_eq!(holding, [true; 3], "a key was lost");
     }
     Ok(())
 }
