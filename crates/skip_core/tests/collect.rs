@@ -4,6 +4,7 @@
 
 use allocator_api2::alloc::Global;
 use proptest::prelude::*;
+use skip_core::collect::wire::{Raw, Wire};
 use skip_core::collect::{CollectError, Collector, Options};
 use skip_core::policy::{BloomFilter, POLICIES, Shape, Size, by_name};
 use skip_core::value::{KeyType, Keys, Value};
@@ -207,6 +208,26 @@ fn folded_filters_are_those_of_their_size() {
         }
         assert!(filter.fold(7, vec![0; 10]).is_none() && shape.folded(0).is_none());
         assert!(filter.fold(2, vec![0; 10]).is_none(), "a body of the wrong length");
+    }
+}
+
+/// A state of more exact hashes than its own bound allows is none: reading it would make a filter of any size it claims.
+#[test]
+fn states_do_not_claim_memory() {
+    for (count, bound) in [(3, 0), (6, 64), (12, 128), (12_288, BOUND)] {
+        for is_one_more in [false, true] {
+            let options = Options { bound, ..options("skip", Some(100_000_000), 0, false) };
+            let numbers: Vec<u64> = (1..=count + u64::from(is_one_more)).collect();
+            let hashes: Vec<u8> = numbers.iter().flat_map(|&number| hash(number).to_le_bytes()).collect();
+            let part = collect(&options, numbers.iter().copied());
+            assert_eq!(part.is_exact(), !is_one_more, "{count} {bound}");
+            let empty = Collector::new_in(&options, Global).serialize(Vec::with_capacity).unwrap();
+            let mut wire = Wire::read(&empty).unwrap();
+            wire.hashes = Raw(&hashes);
+            let sent = wire.write(vec![]).unwrap();
+            let read = Collector::deserialize(&sent, &Global, |_| &options);
+            assert_eq!(read.is_err(), is_one_more, "{count} {bound}");
+        }
     }
 }
 

@@ -35,10 +35,6 @@ fn is_small(wire: &Wire<'_>) -> bool {
         && wire.members.iter().all(|member| member.keys <= MANY_KEYS)
 }
 
-fn exact(wire: &Wire<'_>) -> impl Iterator<Item = u64> {
-    wire.hashes.0.as_chunks().0.iter().map(|hash| u64::from_le_bytes(*hash))
-}
-
 /// Whether a hash is in the state, as exact one or in a filter.
 fn holds(wire: &Wire<'_>, options: &Options, hash: u64) -> bool {
     let in_member = |member: &WireMember<'_>| {
@@ -46,7 +42,7 @@ fn holds(wire: &Wire<'_>, options: &Options, hash: u64) -> bool {
         let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, member.body.0)?;
         Ok::<_, PolicyError>(filter.may_contain_hash(hash))
     };
-    exact(wire).any(|exact| exact == hash) || wire.members.iter().any(|member| in_member(member).unwrap())
+    wire.hashes().any(|exact| exact == hash) || wire.members.iter().any(|member| in_member(member).unwrap())
 }
 
 /// Proves what holds of any bytes as a state.
@@ -95,7 +91,7 @@ fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>) -> Result<(), Colle
     assert!(added.iter().all(|&hash| last.may_contain_hash(hash)), "a key was lost");
     // What is in a filter by chance must stay in it just as well.
     let some = (0..100).map(|number| skip_core::hash_i64(2, number));
-    for hash in exact(wire).chain(some).filter(|&hash| holds(wire, options, hash)) {
+    for hash in wire.hashes().chain(some).filter(|&hash| holds(wire, options, hash)) {
         let holding = [&first, &arrived, &last].map(|value| value.may_contain_hash(hash));
         assert_eq!(holding, [true; 3], "a key was lost");
     }

@@ -23,6 +23,24 @@ pub(super) struct HashTable<A: Allocator + Clone> {
     has_zero: bool,
 }
 
+/// Whether so many hashes, none of them 0, may be in so many slots.
+fn holds(slots: usize, hashes: usize) -> bool {
+    hashes * 4 <= slots * 3
+}
+
+fn is_within(slots: usize, bound: usize) -> bool {
+    slots <= MIN_SLOTS || slots * size_of::<u64>() <= bound
+}
+
+/// Whether a table within `bound` bytes can have so many hashes, none of them 0.
+pub(super) fn can_hold(hashes: usize, bound: usize) -> bool {
+    let mut slots = MIN_SLOTS;
+    while !holds(slots, hashes) {
+        slots *= 2;
+    }
+    is_within(slots, bound)
+}
+
 /// There was no room for one more hash within the bound.
 pub(super) struct Full;
 
@@ -43,7 +61,7 @@ impl<A: Allocator + Clone> HashTable<A> {
             if self.slots[slot] == hash {
                 return Ok(());
             }
-            if (self.len + 1) * 4 <= self.slots.len() * 3 {
+            if holds(self.slots.len(), self.len + 1) {
                 self.slots[slot] = hash;
                 self.len += 1;
                 return Ok(());
@@ -70,7 +88,7 @@ impl<A: Allocator + Clone> HashTable<A> {
     #[cold]
     fn grow(&mut self, bound: usize) -> Result<(), Full> {
         let count = (self.slots.len() * 2).max(MIN_SLOTS);
-        if count > MIN_SLOTS && count * size_of::<u64>() > bound {
+        if !is_within(count, bound) {
             return Err(Full);
         }
         let mut slots = Vec::with_capacity_in(count, self.slots.allocator().clone());

@@ -6,6 +6,7 @@
 use super::collector::{Collector, Sink, State};
 use super::members::Member;
 use super::options::{CollectError, Options};
+use super::table::can_hold;
 use crate::policy::{BloomFilter, Geometry, Shape, Size, by_code};
 use crate::value::header::MOST_MEMBERS;
 use allocator_api2::alloc::Allocator;
@@ -141,7 +142,12 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
         keep: impl FnOnce(Options) -> &'o Options,
     ) -> Result<Self, CollectError> {
         let wire = Wire::read(bytes)?;
-        let mut state = Self::new_in(keep(wire.options()?), allocator.clone());
+        let options = wire.options()?;
+        // Else reading it would make a filter of whatever size its options claim.
+        if !can_hold(wire.hashes().filter(|&hash| hash != 0).count(), options.bound) {
+            return Err(CollectError::Wire);
+        }
+        let mut state = Self::new_in(keep(options), allocator.clone());
         state.add(&wire, allocator)?;
         Ok(state)
     }
@@ -160,8 +166,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
 
     fn add(&mut self, wire: &Wire<'_>, allocator: &A) -> Result<(), CollectError> {
         if wire.members.is_empty() {
-            let (hashes, _) = wire.hashes.0.as_chunks::<8>();
-            return hashes.iter().try_for_each(|hash| self.insert(u64::from_le_bytes(*hash), allocator));
+            return wire.hashes().try_for_each(|hash| self.insert(hash, allocator));
         }
         let members: Result<Vec<Member<&[u8]>>, CollectError> =
             wire.members.iter().map(|member| member.read(self.options)).collect();
@@ -187,6 +192,11 @@ impl<'a> Wire<'a> {
             return Err(CollectError::Wire);
         }
         Ok(wire)
+    }
+
+    /// The exact hashes.
+    pub fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.hashes.0.as_chunks().0.iter().map(|hash| u64::from_le_bytes(*hash))
     }
 
     fn options(&self) -> Result<Options, CollectError> {
