@@ -9,6 +9,7 @@ mod cursors;
 mod failures;
 mod formats;
 mod generated;
+mod hooks;
 mod isolation;
 mod prepared;
 mod queries;
@@ -26,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
     // The long ones first.
     [
         generated::trials,
+        hooks::trials,
         prepared::trials,
         cursors::trials,
         snapshots::trials,
