@@ -1,6 +1,7 @@
 //! The Skip Scan: whatever it is part of gives what a plan without it gives, it says of itself what is true, and the
 //! planner takes it where it helps.
 mod blocked;
+mod buffers;
 mod changes;
 mod choice;
 mod conditions;
@@ -28,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
     [
         generated::trials,
         hooks::trials,
+        buffers::trials,
         prepared::trials,
         cursors::trials,
         snapshots::trials,
