@@ -12,9 +12,10 @@ use crate::pg::memory::work_mem;
 use crate::pg::varlena::{Flat, Growing, Made};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
-use skip_core::collect::{CollectError, Collector, Options, Sink};
+use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
 use skip_core::policy::{Size, spec};
 use skip_core::value::Keys;
+use std::collections::HashMap;
 
 /// The false-positive rate unless another is asked for: some ten bits a key.
 pub const DEFAULT_RATE: f64 = 0.01;
@@ -27,11 +28,14 @@ struct State {
     collation: Oid,
 }
 
+/// Exact hashes that are sent must fit into a value of the server's, of 1 GB.
+const MOST_SENT: usize = 1 << 30;
+
 /// What the place in the query keeps for the step function.
 struct Steps {
     reader: KeyReader,
     key_type: Oid,
-    kept: Vec<&'static Options>,
+    kept: Kept,
     /// What the last row asked for.
     last: Option<(Asked, &'static Options)>,
 }
@@ -61,14 +65,15 @@ impl Asked {
     fn options(&self, group: &Aggregate) -> Options {
         let policy = self.policy.as_deref().unwrap_or("skip");
         let spec = spec::parse(policy).unwrap_or_else(|error| bad_policy(&error));
+        let is_partial = group.is_partial();
         let mut options = Options {
             policy: spec.policy,
             size: size_of(self.rate, spec.size),
             seed: spec.seed,
             expected: self.expected.map(|number| u64::try_from(number).unwrap_or_else(|_| negative(number))),
-            bound: work_mem(),
+            bound: if is_partial { work_mem().min(MOST_SENT) } else { work_mem() },
             guess: group.expected_rows() as u64,
-            is_partial: group.is_partial(),
+            is_partial,
         };
         // Fails for parameters that no filter has, before any row was read in vain.
         options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
@@ -102,7 +107,12 @@ pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
 fn bloom_agg_step(call: Call) -> StatePointer {
     let steps = call.site(|| {
         let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
-        Steps { reader: KeyReader::new(key_type, call.collation()), key_type, kept: Vec::new(), last: None }
+        Steps {
+            reader: KeyReader::new(key_type, call.collation()),
+            key_type,
+            kept: Kept::default(),
+            last: None,
+        }
     });
     let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
     let options = steps.options(&call);
@@ -131,28 +141,28 @@ impl Steps {
             return options;
         }
         let asked = Asked::of(call);
-        let options = keep(call, &mut self.kept, asked.options(&call.aggregate()));
+        let options = self.kept.keep(call, asked.options(&call.aggregate()));
         self.last = Some((asked, options));
         options
     }
 }
 
-/// Keeps options for as long as states live, unless the same are there.
-fn keep(call: &Call, kept: &mut Vec<&'static Options>, options: Options) -> &'static Options {
-    let is_same = |other: &&&Options| **other == &options && other.bound == options.bound;
-    if let Some(known) = kept.iter().find(is_same) {
-        return known;
+/// Options that are kept for as long as states live, each once: groups mostly have the same.
+#[derive(Default)]
+struct Kept(HashMap<OptionsKey, &'static Options>);
+
+impl Kept {
+    fn keep(&mut self, call: &Call, options: Options) -> &'static Options {
+        self.0.entry(options.key()).or_insert_with(|| call.keep(options))
     }
-    let options = call.keep(options);
-    kept.push(options);
-    options
 }
 
 /// A state on its way to where it is combined, which the server does next: with its first byte, it tells which.
 enum Sent {
     /// Bytes, read where they lie: those of two OIDs and the collector's own.
     Bytes(&'static [u8]),
-    /// A state of this same process. It need not be copied, twice, to be thrown away.
+    /// A state of this same process. It need not be copied, twice, to be thrown away. Nobody else gets it: aggregates that
+    /// share a state share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every `aggtransno`).
     Here(&'static mut State),
 }
 
@@ -166,10 +176,10 @@ const OIDS: usize = 8;
 #[pg_extern(sql = false)]
 fn bloom_agg_serialize(call: Call) -> Option<Made> {
     let state = call.state::<State>(0)?;
-    if let Some(place) = call.hand_on(0) {
+    if let Some(token) = call.hand_on(0) {
         or_raise(state.collector.flush());
-        let mut here = Growing::with_capacity(1 + place.len());
-        here.write(&[HERE]).and_then(|()| here.write(&place))?;
+        let mut here = Growing::with_capacity(1 + token.len());
+        here.write(&[HERE]).and_then(|()| here.write(&token))?;
         return Some(here.finish());
     }
     let sent = or_raise(state.collector.serialize(|length| {
@@ -178,6 +188,10 @@ fn bloom_agg_serialize(call: Call) -> Option<Made> {
         sink.write(&[BYTES]).and_then(|()| sink.write(oids.as_flattened()));
         sink
     }));
+    if call.aggregate().sends_once() {
+        // There may be as many partitions as you like, each with a part of its own.
+        drop(state.collector.take(&state.memory));
+    }
     Some(sent.finish())
 }
 
@@ -187,7 +201,7 @@ fn bloom_agg_deserialize(call: Call) -> StatePointer {
     let Some(sent) = call.lent_bytes(0) else { return call.none() };
     let sent = match sent.split_first() {
         Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
-        Some((&HERE, place)) => place.try_into().ok().and_then(|place| call.handed_on(place)).map(Sent::Here),
+        Some((&HERE, token)) => token.try_into().ok().and_then(|token| call.handed_on(token)).map(Sent::Here),
         _ => None,
     };
     call.pass(or_raise(sent.ok_or(CollectError::Wire)))
@@ -204,33 +218,29 @@ fn bloom_agg_combine(call: Call) -> StatePointer {
             call.same(0)
         }
         (Some(state), Sent::Here(theirs)) => {
-            or_raise(state.collector.combine(&mut theirs.collector, &state.memory));
+            or_raise(state.collector.combine(&mut theirs.collector.take(&theirs.memory), &state.memory));
             call.same(0)
         }
         (None, Sent::Bytes(bytes)) => {
             let ([key_type, collation], sent) = or_raise(split_oids(bytes));
             let group = call.aggregate();
             let memory = group.memory();
-            let collector = Collector::deserialize(sent, &memory, |options| kept_options(&call, options));
+            let collector = Collector::deserialize(sent, &memory, |options| kept(&call).keep(&call, options));
             let collector = or_raise(collector);
             group.place(State { collector, memory, key_type, collation })
         }
-        (None, Sent::Here(theirs)) => call.aggregate().place(take(&call, theirs)),
+        (None, Sent::Here(part)) => {
+            let &mut &mut State { memory, key_type, collation, .. } = part;
+            let collector = part.collector.take(&memory);
+            let whole = Options { is_partial: false, ..*collector.options() };
+            let collector = collector.into_whole(kept(&call).keep(&call, whole));
+            call.aggregate().place(State { collector, memory, key_type, collation })
+        }
     }
 }
 
-/// A part's state as the beginning of the whole, in the part's memory. Nobody else gets it: aggregates that share their state
-/// share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every `aggtransno`).
-fn take(call: &Call, part: &mut State) -> State {
-    let State { memory, key_type, collation, .. } = *part;
-    let options = kept_options(call, Options { is_partial: false, ..*part.collector.options() });
-    let collector = Collector::of_part(&mut part.collector, options, &memory);
-    State { collector, memory, key_type, collation }
-}
-
-/// The options of a group that is combined. Groups mostly have the same: these are kept once.
-fn kept_options(call: &Call, options: Options) -> &'static Options {
-    keep(call, call.site(Vec::new), options)
+fn kept(call: &Call) -> &mut Kept {
+    call.site(Kept::default)
 }
 
 fn split_oids(bytes: &[u8]) -> Result<([Oid; 2], &[u8]), CollectError> {

@@ -8,17 +8,15 @@
 use super::alloc::ContextAllocator;
 use super::datum::{self, Repr, Value};
 use super::varlena::Flat;
+use super::{handover, plan_tree};
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::{PgMemoryContexts, pg_sys};
 
-/// AGGSPLITOP_SKIPFINAL of nodes.h: the node makes partial states.
-const SKIP_FINAL: u32 = 0x02;
-
-/// Bytes of a place ([`Call::hand_on`]): an address and a process.
-pub const PLACE: usize = size_of::<u64>() + size_of::<i32>();
+/// What stands for a state ([`Call::hand_on`]).
+pub type Token = [u8; size_of::<u64>()];
 
 /// A call of an SQL function.
 pub struct Call(pg_sys::FunctionCallInfo);
@@ -220,27 +218,21 @@ impl Call {
         self.datum(number).map(|pointer| unsafe { &mut *pointer.cast_mut_ptr::<T>() })
     }
 
-    /// The place of a state, which [`Call::handed_on`] finds it by; None unless it is certain that the same process asks,
-    /// and while the state is there.
-    pub fn hand_on(&self, number: usize) -> Option<[u8; PLACE]> {
-        let state = self.datum(number).filter(|_| self.aggregate().keeps_what_it_hands_on())?;
-        let mut place = [0; PLACE];
-        let (address, process) = place.split_at_mut(size_of::<u64>());
-        address.copy_from_slice(&(state.value() as u64).to_ne_bytes());
-        process.copy_from_slice(&my_process().to_ne_bytes());
-        Some(place)
+    /// A token for a state of a partial aggregate, by which [`Call::handed_on`] finds it; None unless it is certain that the same
+    /// process asks, and before the state's memory is reset.
+    pub fn hand_on(&self, number: usize) -> Option<Token> {
+        let aggregate = self.aggregate();
+        let state = self.pointer(number).filter(|_| aggregate.keeps_what_it_hands_on())?;
+        // SAFETY: a node without groups has its state in this context.
+        Some(unsafe { handover::offer(aggregate.context, state) }.to_ne_bytes())
     }
 
-    /// The state at a place, for the combination that follows; None if it is another process's.
-    pub fn handed_on<T>(&self, place: &[u8; PLACE]) -> Option<&'static mut T> {
+    /// The state of a token, for the combination that follows; None if it is gone, or another process's.
+    pub fn handed_on<T>(&self, token: Token) -> Option<&'static mut T> {
         self.aggregate(); // nobody else has business here
-        let (address, process) = place.split_first_chunk()?;
-        if process != my_process().to_ne_bytes() {
-            return None;
-        }
-        // SAFETY: in an aggregate such bytes come from `hand_on` only. The node that it was called for has the state as long
-        // as the plan is run, but does nothing with it any more, and the aggregate's definition says of which type it is.
-        Some(unsafe { &mut *(u64::from_ne_bytes(*address) as usize as *mut T) })
+        // SAFETY: the state is there, as its offer is; it is combined before its memory is reset (`keeps_what_it_hands_on`), and
+        // its own node does nothing with it any more. The aggregate's definition says of which type it is.
+        handover::take(u64::from_ne_bytes(token)).map(|state| unsafe { &mut *state.cast::<T>() })
     }
 
     /// Returns the state of this argument again.
@@ -313,7 +305,7 @@ impl Aggregate {
     /// Whether other processes compute other parts.
     pub fn is_partial(&self) -> bool {
         // SAFETY: set for aggregates; lives as long as the call.
-        !self.node.is_null() && unsafe { (*self.node).aggsplit } & SKIP_FINAL != 0
+        !self.node.is_null() && unsafe { (*self.node).aggsplit } & plan_tree::SKIP_FINAL != 0
     }
 
     /// Whether a state that this node hands on stays where it is while it is combined, by this process. A node without groups
@@ -327,38 +319,38 @@ impl Aggregate {
             }
     }
 
-    /// The number of rows that the planner expects in a group, over all processes; 0 where there is no telling.
+    /// Whether nothing is done with a state once it was sent: a node without groups sends each once, for each aggregate that has
+    /// it.
+    pub fn sends_once(&self) -> bool {
+        // SAFETY: as above.
+        self.is_partial()
+            && unsafe {
+                (*self.node).aggstrategy == pg_sys::AggStrategy::AGG_PLAIN
+                    && (*self.node).numaggs == (*self.node).numtrans
+            }
+    }
+
+    /// The number of rows that the planner expects in a group, over all partitions and processes; 0 where there is no telling.
     pub fn expected_rows(&self) -> f64 {
         if self.node.is_null() {
             return 0.0;
         }
         // SAFETY: plan nodes of a running query.
-        let (rows, groups) = unsafe {
-            let plan = (*self.node).ss.ps.plan.cast::<pg_sys::Agg>();
-            let input = (*plan).plan.lefttree;
-            if input.is_null() {
-                return 0.0;
+        unsafe {
+            let plan = (*self.node).ss.ps.plan;
+            if self.is_partial() {
+                // Groups are those of this part. There may be as many in the others, or as many others.
+                let statement = (*(*self.node).ss.ps.state).es_plannedstmt;
+                return plan_tree::rows_of_whole(statement, plan) / self.groups();
             }
-            ((*input).plan_rows, (*plan).numGroups as f64)
-        };
-        let rows = if self.is_partial() { rows * parallel_divisor() } else { rows };
-        rows / groups.max(1.0)
+            let input = (*plan).lefttree;
+            if input.is_null() { 0.0 } else { (*input).plan_rows / self.groups() }
+        }
     }
-}
 
-/// The server's process that this is.
-fn my_process() -> i32 {
-    // SAFETY: a plain global of the server.
-    unsafe { pg_sys::MyProcPid }
-}
-
-/// By what core divides the rows of a parallel plan, if it has as many workers as it may: neither a worker nor the plan below
-/// a Gather knows how many there are (get_parallel_divisor of costsize.c).
-fn parallel_divisor() -> f64 {
-    // SAFETY: plain globals of the server.
-    let (workers, leader) = unsafe {
-        (f64::from(pg_sys::max_parallel_workers_per_gather), pg_sys::parallel_leader_participation)
-    };
-    let of_leader = if leader { (1.0 - 0.3 * workers).max(0.0) } else { 0.0 };
-    (workers + of_leader).max(1.0)
+    fn groups(&self) -> f64 {
+        // SAFETY: as above.
+        let groups = unsafe { (*(*self.node).ss.ps.plan.cast::<pg_sys::Agg>()).numGroups };
+        (groups as f64).max(1.0)
+    }
 }

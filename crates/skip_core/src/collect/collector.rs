@@ -111,14 +111,19 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
         }
     }
 
-    /// Takes a part's state, which is left empty, as the beginning of the whole.
-    pub fn of_part(part: &mut Self, options: &'o Options, allocator: &A) -> Self {
-        let mut state =
-            std::mem::replace(&mut part.state, State::Exact(HashTable::new_in(allocator.clone())));
-        if let State::Filters(members) = &mut state {
+    /// What is collected; nothing is left.
+    pub fn take(&mut self, allocator: &A) -> Self {
+        let nothing = State::Exact(HashTable::new_in(allocator.clone()));
+        Self { options: self.options, state: std::mem::replace(&mut self.state, nothing) }
+    }
+
+    /// A part as the beginning of the whole.
+    pub fn into_whole(mut self, options: &'o Options) -> Self {
+        if let State::Filters(members) = &mut self.state {
             members.list.iter_mut().for_each(Member::open_up);
         }
-        Self { options, state }
+        self.options = options;
+        self
     }
 
     /// Adds the keys of another state, which is not needed any more.

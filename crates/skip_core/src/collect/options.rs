@@ -34,7 +34,30 @@ impl PartialEq for Options {
     }
 }
 
+/// All that tells options from others, for maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OptionsKey {
+    policy: u8,
+    size: (u8, u64, u8),
+    seed: u64,
+    expected: Option<u64>,
+    bound: usize,
+    guess: u64,
+    is_partial: bool,
+}
+
 impl Options {
+    /// The same for the same options only.
+    pub fn key(&self) -> OptionsKey {
+        let size = match self.size {
+            Size::Rate(rate) => (0, rate.to_bits(), 0),
+            Size::BitsPerKey(bits) => (1, bits.to_bits(), 0),
+            Size::Fixed { bytes, probes } => (2, bytes, probes),
+        };
+        let &Self { seed, expected, bound, guess, is_partial, .. } = self;
+        OptionsKey { policy: self.policy.code(), size, seed, expected, bound, guess, is_partial }
+    }
+
     /// The filter's shape where it does not depend on the keys.
     pub fn fixed_shape(&self) -> Result<Option<Shape>, CollectError> {
         match (self.size, self.expected) {

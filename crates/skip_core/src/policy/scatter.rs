@@ -16,6 +16,9 @@ pub(crate) const LARGE: u64 = 1 << 20;
 /// Keys at a time. For fewer than a quarter of them bins are not worth it.
 pub(crate) const BATCH: usize = 1 << 19;
 
+/// Positions at a time, for those with many probes: they take four bytes each.
+const MOST_POSITIONS: usize = BATCH * 8;
+
 /// Bits of a stretch, as a power of two: 128 kB, which a second-level cache holds beside the bins.
 const STRETCH: u32 = 20;
 
@@ -25,12 +28,17 @@ const SPARE: usize = 64;
 /// Number of bins for so many keys, and positions that each has room for.
 fn bins(geometry: &Geometry, keys: usize) -> (usize, usize) {
     let count = (geometry.bits.saturating_sub(1) >> STRETCH) as usize + 1;
-    (count, keys.min(BATCH) * usize::from(geometry.probes) / count * 11 / 10 + SPARE)
+    (count, keys.min(batch(geometry)) * usize::from(geometry.probes) / count * 11 / 10 + SPARE)
+}
+
+/// Keys at a time.
+fn batch(geometry: &Geometry) -> usize {
+    BATCH.min(MOST_POSITIONS / usize::from(geometry.probes.max(1)))
 }
 
 /// The length of the memory to sort so many keys in; 0 if there is no point in it.
 pub(crate) fn room(geometry: &Geometry, keys: usize) -> usize {
-    if geometry.bits / 8 < LARGE || keys < BATCH / 4 {
+    if geometry.bits / 8 < LARGE || keys < batch(geometry) / 4 {
         return 0;
     }
     let (count, room) = bins(geometry, keys);
@@ -58,7 +66,7 @@ pub(crate) fn set_all<P: Iterator<Item = u32>>(
     let (count, room) = bins(geometry, keys.len());
     let mut bins = Bins { positions: memory, taken: vec![0; count], room };
     let mut new = 0;
-    for keys in keys.chunks(BATCH) {
+    for keys in keys.chunks(batch(geometry)) {
         for &key in keys {
             for position in positions(key, geometry) {
                 new += bins.add(position, body);

@@ -10,6 +10,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         on_shared("bloom::parts_of_whoever_takes_part", whoever_takes_part),
         on_shared("bloom::parts_of_partitions", partitions),
+        on_shared("bloom::parts_of_many_partitions_keep_the_rate", many_partitions),
         on_shared("bloom::parts_begin_anew", anew),
         on_shared("bloom::parts_shared_by_aggregates", shared),
     ]
@@ -89,6 +90,35 @@ fn partitions(database: &Database) {
             assert_eq!(session.one(&format!("SELECT lost(({query}))")), "0", "{form}, {is_parallel}");
             session.run("RESET work_mem");
         }
+    }
+}
+
+/// Far more parts than there are processes, of all sizes, each beyond its memory: their filters have one size, that of the whole.
+fn many_partitions(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE m (part int, k bigint) PARTITION BY LIST (part);
+         DO $$BEGIN FOR i IN 1..90 LOOP
+             EXECUTE format('CREATE TABLE m%s PARTITION OF m FOR VALUES IN (%s)', i, i);
+         END LOOP; END$$;
+         INSERT INTO m SELECT i, i * 1000000::bigint + j
+             FROM generate_series(1, 90) i, generate_series(1, CASE WHEN i < 12 THEN 12000 + 2000 * i ELSE 6500 + 9 * i END) j;
+         ANALYZE m;
+         SET work_mem = '64kB'; SET enable_partitionwise_aggregate = on",
+    );
+    for (name, workers) in [("serial", 0), ("parallel", 2)] {
+        make_parallel(&mut session);
+        session.run(&format!("SET max_parallel_workers_per_gather = {workers}"));
+        let query = "SELECT bloom_agg(k) FROM m";
+        assert!(session.plan(query).matches("Partial").count() >= 90, "{}", session.plan(query));
+        session.run(&format!("CREATE TABLE {name} AS SELECT ({query}) AS b"));
+        assert_eq!(session.one(&format!("SELECT count(*) FROM m, {name} WHERE NOT b @> k")), "0", "{name}");
+        let found =
+            format!("SELECT count(*) FROM generate_series(1, 200000) i, {name} WHERE b @> -i::bigint");
+        let found = session.number(&found);
+        assert!(found < 200_000.0 * 0.0105 + 150.0, "{name}: {found} of 200000, 1 % promised");
+        let filters = session.one(&format!("SELECT filters FROM {name}, bloom_info(b)"));
+        assert_eq!(filters, "1", "{name}");
     }
 }
 

@@ -1,0 +1,103 @@
+//! What a running aggregate can learn from the plan that it is part of.
+
+use super::list::list;
+use pgrx::pg_sys::{self, Agg, Append, MergeAppend, NodeTag, Plan, SubqueryScan};
+
+/// AGGSPLITOP_COMBINE and AGGSPLITOP_SKIPFINAL of nodes.h: the node combines partial states; the node makes some.
+const COMBINE: u32 = 0x01;
+pub(super) const SKIP_FINAL: u32 = 0x02;
+
+/// The plan nodes directly below one, as far as there can be aggregates in them.
+///
+/// # Safety
+/// A plan.
+unsafe fn children(plan: *mut Plan) -> Vec<*mut Plan> {
+    // SAFETY: a node's tag says what it is.
+    unsafe {
+        let mut children = vec![(*plan).lefttree, (*plan).righttree];
+        match (*plan).type_ {
+            NodeTag::T_Append => children.extend(list::<Plan>((*plan.cast::<Append>()).appendplans)),
+            NodeTag::T_MergeAppend => children.extend(list::<Plan>((*plan.cast::<MergeAppend>()).mergeplans)),
+            NodeTag::T_SubqueryScan => children.push((*plan.cast::<SubqueryScan>()).subplan),
+            _ => {}
+        }
+        children.retain(|child| !child.is_null());
+        children
+    }
+}
+
+/// The aggregate of this split, if a plan is one.
+///
+/// # Safety
+/// A plan.
+unsafe fn as_aggregate(plan: *mut Plan, split: u32) -> Option<*mut Agg> {
+    // SAFETY: as its tag says.
+    unsafe {
+        let agg = plan.cast::<Agg>();
+        ((*plan).type_ == NodeTag::T_Agg && (*agg).aggsplit & split != 0).then_some(agg)
+    }
+}
+
+/// The node that combines what `part` makes, or the top of the tree where it is not to be seen; None if `part` is not below.
+///
+/// # Safety
+/// A plan tree.
+unsafe fn whole_of(tree: *mut Plan, part: *mut Plan, above: *mut Plan) -> Option<*mut Plan> {
+    if tree == part {
+        return Some(above);
+    }
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let above = as_aggregate(tree, COMBINE).map_or(above, |agg| agg.cast());
+        children(tree).into_iter().find_map(|child| whole_of(child, part, above))
+    }
+}
+
+/// # Safety
+/// A plan tree.
+unsafe fn any(tree: *mut Plan, test: fn(&Plan) -> bool) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { test(&*tree) || children(tree).into_iter().any(|child| any(child, test)) }
+}
+
+/// The rows that come to the partial aggregates of a tree, over all processes.
+///
+/// # Safety
+/// A plan tree.
+unsafe fn rows_of_parts(tree: *mut Plan) -> f64 {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        if as_aggregate(tree, SKIP_FINAL).is_none() {
+            return children(tree).into_iter().map(|child| rows_of_parts(child)).sum();
+        }
+        let rows = children(tree).first().map_or(0.0, |input| (**input).plan_rows);
+        let is_shared = any(tree, |plan| plan.parallel_aware);
+        rows * if is_shared { parallel_divisor() } else { 1.0 }
+    }
+}
+
+/// The rows that the planner expects for a partial aggregate and all others that are combined with it: those of partitions, and
+/// of other processes. A worker sees what is below its Gather.
+///
+/// # Safety
+/// `part` is an aggregate of the statement that is being run.
+pub(super) unsafe fn rows_of_whole(statement: *mut pg_sys::PlannedStmt, part: *mut Plan) -> f64 {
+    // SAFETY: by the caller's promise; the trees of subqueries are beside that of the statement.
+    unsafe {
+        let trees = std::iter::once((*statement).planTree).chain(list::<Plan>((*statement).subplans));
+        let mut trees = trees.filter(|tree| !tree.is_null());
+        let whole = trees.find_map(|tree| whole_of(tree, part, tree));
+        rows_of_parts(whole.unwrap_or(part))
+    }
+}
+
+/// By what core divides the rows of a parallel plan, if it has as many workers as it may: neither a worker nor the plan below
+/// a Gather knows how many there are (get_parallel_divisor of costsize.c).
+fn parallel_divisor() -> f64 {
+    // SAFETY: plain globals of the server.
+    let (workers, leader) = unsafe {
+        (f64::from(pg_sys::max_parallel_workers_per_gather), pg_sys::parallel_leader_participation)
+    };
+    let of_leader = if leader { (1.0 - 0.3 * workers).max(0.0) } else { 0.0 };
+    (workers + of_leader).max(1.0)
+}
