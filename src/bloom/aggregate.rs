@@ -188,8 +188,7 @@ fn bloom_agg_serialize(call: Call) -> Option<Made> {
         sink.write(&[BYTES]).and_then(|()| sink.write(oids.as_flattened()));
         sink
     }));
-    if call.aggregate().sends_once() {
-        // There may be as many partitions as you like, each with a part of its own.
+    if call.aggregate().makes_room_for_others() {
         drop(state.collector.take(&state.memory));
     }
     Some(sent.finish())

@@ -319,14 +319,16 @@ impl Aggregate {
             }
     }
 
-    /// Whether nothing is done with a state once it was sent: a node without groups sends each once, for each aggregate that has
-    /// it.
-    pub fn sends_once(&self) -> bool {
-        // SAFETY: as above.
+    /// Whether states should be freed when they were sent, because others like them come: where there are partitions, each has
+    /// a node of its own, without groups. Such a node sends a state once, for each aggregate that has it.
+    pub fn makes_room_for_others(&self) -> bool {
+        // SAFETY: as above; the plan of the statement that is being run.
         self.is_partial()
             && unsafe {
-                (*self.node).aggstrategy == pg_sys::AggStrategy::AGG_PLAIN
-                    && (*self.node).numaggs == (*self.node).numtrans
+                let node = &*self.node;
+                node.aggstrategy == pg_sys::AggStrategy::AGG_PLAIN
+                    && node.numaggs == node.numtrans
+                    && (*(*node.ss.ps.state).es_plannedstmt).planTree != node.ss.ps.plan
             }
     }
 
