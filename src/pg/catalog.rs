@@ -13,7 +13,7 @@ pub fn access_method_oid(name: &str) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
-/// The database that this session is in.
+/// The database that this backend is connected to.
 pub fn current_database() -> pg_sys::Oid {
     // SAFETY: a plain global of the server.
     unsafe { pg_sys::MyDatabaseId }
