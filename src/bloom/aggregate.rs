@@ -9,7 +9,8 @@ use super::problem;
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::function::{Aggregate, Call, StatePointer};
 use crate::pg::memory::work_mem;
-use crate::pg::varlena::{Flat, Growing, Made};
+use crate::pg::parallel_memory::{Found, Place, Shared};
+use crate::pg::varlena::{Flat, Growing, Made, Room};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
@@ -161,6 +162,8 @@ impl Kept {
 enum Sent {
     /// Bytes, read where they lie: those of two OIDs and the collector's own.
     Bytes(&'static [u8]),
+    /// The same, in memory that the processes of the query share.
+    Shared(Found),
     /// A state of this same process. It need not be copied, twice, to be thrown away. Nobody else gets it: aggregates that
     /// share a state share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every `aggtransno`).
     Here(&'static mut State),
@@ -168,38 +171,85 @@ enum Sent {
 
 /// First bytes.
 const BYTES: u8 = 0;
-const HERE: u8 = 1;
+const SHARED: u8 = 1;
+const HERE: u8 = 2;
 
 /// Bytes of the two OIDs before the collector's own.
 const OIDS: usize = 8;
+
+/// What a state is written into.
+enum Out {
+    Value(Growing),
+    Shared(Shared),
+}
+
+impl Out {
+    fn room(&mut self) -> &mut Room {
+        match self {
+            Self::Value(value) => &mut value.room,
+            Self::Shared(shared) => &mut shared.room,
+        }
+    }
+}
+
+impl Sink for Out {
+    fn write(&mut self, piece: &[u8]) -> Option<()> {
+        self.room().write(piece)
+    }
+
+    fn zeros(&mut self, length: usize) -> Option<&mut [u8]> {
+        self.room().zeros(length)
+    }
+}
 
 #[pg_extern(sql = false)]
 fn bloom_agg_serialize(call: Call) -> Option<Made> {
     let state = call.state::<State>(0)?;
     if let Some(token) = call.hand_on(0) {
         or_raise(state.collector.flush());
-        let mut here = Growing::with_capacity(1 + token.len());
-        here.write(&[HERE]).and_then(|()| here.write(&token))?;
-        return Some(here.finish());
+        return short(HERE, &token);
     }
-    let sent = or_raise(state.collector.serialize(|length| {
-        let mut sink = Growing::with_capacity(1 + OIDS + length);
-        let oids = [state.key_type, state.collation].map(|oid| oid.to_u32().to_le_bytes());
-        sink.write(&[BYTES]).and_then(|()| sink.write(oids.as_flattened()));
-        sink
+    let group = call.aggregate();
+    let oids = [state.key_type, state.collation].map(|oid| oid.to_u32().to_le_bytes());
+    let out = or_raise(state.collector.serialize(|length| {
+        let mut out = match group.share(OIDS + length) {
+            Some(shared) => Out::Shared(shared),
+            None => Out::Value(value(BYTES, OIDS + length)),
+        };
+        out.write(oids.as_flattened());
+        out
     }));
-    if call.aggregate().makes_room_for_others() {
+    if group.makes_room_for_others() {
         drop(state.collector.take(&state.memory));
     }
-    Some(sent.finish())
+    match out {
+        Out::Value(value) => Some(value.finish()),
+        Out::Shared(shared) => short(SHARED, shared.place().to_bytes().as_flattened()),
+    }
+}
+
+/// A value in the making, with its first byte.
+fn value(first: u8, capacity: usize) -> Growing {
+    let mut value = Growing::with_capacity(1 + capacity);
+    value.write(&[first]);
+    value
+}
+
+fn short(first: u8, rest: &[u8]) -> Option<Made> {
+    let mut value = value(first, rest.len());
+    value.write(rest)?;
+    Some(value.finish())
 }
 
 #[pg_extern(sql = false)]
 fn bloom_agg_deserialize(call: Call) -> StatePointer {
-    call.aggregate(); // nobody else has business here
+    let node = call.aggregate(); // nobody else has business here
     let Some(sent) = call.lent_bytes(0) else { return call.none() };
     let sent = match sent.split_first() {
         Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
+        Some((&SHARED, place)) => {
+            Place::from_bytes(place).and_then(|place| node.shared(place)).map(Sent::Shared)
+        }
         Some((&HERE, token)) => token.try_into().ok().and_then(|token| call.handed_on(token)).map(Sent::Here),
         _ => None,
     };
@@ -209,33 +259,40 @@ fn bloom_agg_deserialize(call: Call) -> StatePointer {
 /// Adds the keys of another state, which comes as it was sent.
 #[pg_extern(sql = false)]
 fn bloom_agg_combine(call: Call) -> StatePointer {
-    let Some(sent) = call.state::<Sent>(1) else { return call.same(0) };
-    match (call.state::<State>(0), sent) {
-        (Some(state), Sent::Bytes(bytes)) => {
-            let (_, sent) = or_raise(split_oids(bytes));
-            or_raise(state.collector.combine_sent(sent, &state.memory));
-            call.same(0)
+    match call.state::<Sent>(1) {
+        None => call.same(0),
+        Some(Sent::Bytes(bytes)) => combine_bytes(&call, bytes),
+        Some(Sent::Shared(found)) => {
+            let whole = combine_bytes(&call, found.bytes());
+            found.free();
+            whole
         }
-        (Some(state), Sent::Here(theirs)) => {
-            or_raise(state.collector.combine(&mut theirs.collector.take(&theirs.memory), &state.memory));
-            call.same(0)
-        }
-        (None, Sent::Bytes(bytes)) => {
-            let ([key_type, collation], sent) = or_raise(split_oids(bytes));
-            let group = call.aggregate();
-            let memory = group.memory();
-            let collector = Collector::deserialize(sent, &memory, |options| kept(&call).keep(&call, options));
-            let collector = or_raise(collector);
-            group.place(State { collector, memory, key_type, collation })
-        }
-        (None, Sent::Here(part)) => {
-            let &mut &mut State { memory, key_type, collation, .. } = part;
-            let collector = part.collector.take(&memory);
-            let whole = Options { is_partial: false, ..*collector.options() };
-            let collector = collector.into_whole(kept(&call).keep(&call, whole));
-            call.aggregate().place(State { collector, memory, key_type, collation })
-        }
+        Some(Sent::Here(part)) => combine_here(&call, part),
     }
+}
+
+fn combine_bytes(call: &Call, bytes: &[u8]) -> StatePointer {
+    let ([key_type, collation], sent) = or_raise(split_oids(bytes));
+    if let Some(state) = call.state::<State>(0) {
+        or_raise(state.collector.combine_sent(sent, &state.memory));
+        return call.same(0);
+    }
+    let group = call.aggregate();
+    let memory = group.memory();
+    let collector = Collector::deserialize(sent, &memory, |options| kept(call).keep(call, options));
+    group.place(State { collector: or_raise(collector), memory, key_type, collation })
+}
+
+fn combine_here(call: &Call, part: &mut State) -> StatePointer {
+    let &mut State { memory, key_type, collation, .. } = part;
+    let mut collector = part.collector.take(&memory);
+    if let Some(state) = call.state::<State>(0) {
+        or_raise(state.collector.combine(&mut collector, &state.memory));
+        return call.same(0);
+    }
+    let whole = Options { is_partial: false, ..*collector.options() };
+    let collector = collector.into_whole(kept(call).keep(call, whole));
+    call.aggregate().place(State { collector, memory, key_type, collation })
 }
 
 fn kept(call: &Call) -> &mut Kept {

@@ -7,6 +7,7 @@
 
 use super::alloc::ContextAllocator;
 use super::datum::{self, Repr, Value};
+use super::parallel_memory::{Found, Place, Shared};
 use super::varlena::Flat;
 use super::{handover, plan_tree};
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
@@ -312,24 +313,54 @@ impl Aggregate {
     /// has one state, until the plan ends or begins anew, and hands it on straight to the node that combines; in a worker,
     /// that node is elsewhere.
     fn keeps_what_it_hands_on(&self) -> bool {
-        // SAFETY: as above; a plain global of the server.
-        self.is_partial()
+        // SAFETY: a plain global of the server.
+        self.has_one_state() && unsafe { pg_sys::ParallelWorkerNumber } < 0
+    }
+
+    /// Whether it is a partial aggregate without groups.
+    fn has_one_state(&self) -> bool {
+        // SAFETY: as above.
+        self.is_partial() && unsafe { (*self.node).aggstrategy } == pg_sys::AggStrategy::AGG_PLAIN
+    }
+
+    /// Whether nothing else is above it in this process's plan; a worker has the plan below its Gather.
+    fn is_all_of_plan(&self) -> bool {
+        // SAFETY: as above; the statement that is being run.
+        !self.node.is_null()
             && unsafe {
-                (*self.node).aggstrategy == pg_sys::AggStrategy::AGG_PLAIN && pg_sys::ParallelWorkerNumber < 0
+                let node = &(*self.node).ss.ps;
+                (*(*node.state).es_plannedstmt).planTree == node.plan
             }
+    }
+
+    /// Memory to send a state of so many bytes in, from a worker; None where it had better be sent as a value. Only if the
+    /// node sends a state and is done: of many groups or partitions, states would wait there for the leader.
+    pub fn share(&self, length: usize) -> Option<Shared> {
+        // SAFETY: as above; a node that is being run.
+        unsafe {
+            if self.has_one_state() && self.is_all_of_plan() {
+                Shared::allocate(self.node.cast(), length)
+            } else {
+                None
+            }
+        }
+    }
+
+    /// What a worker shared, for the combination that follows; None if it is not of this query.
+    pub fn shared(&self, place: Place) -> Option<Found> {
+        if self.node.is_null() {
+            return None;
+        }
+        // SAFETY: the node that combines is above the Gather that the place came through, which is open while it gives tuples.
+        unsafe { Found::find(self.node.cast(), place) }
     }
 
     /// Whether states should be freed when they were sent, because others like them come: where there are partitions, each has
     /// a node of its own, without groups. Such a node sends a state once, for each aggregate that has it.
     pub fn makes_room_for_others(&self) -> bool {
-        // SAFETY: as above; the plan of the statement that is being run.
-        self.is_partial()
-            && unsafe {
-                let node = &*self.node;
-                node.aggstrategy == pg_sys::AggStrategy::AGG_PLAIN
-                    && node.numaggs == node.numtrans
-                    && (*(*node.ss.ps.state).es_plannedstmt).planTree != node.ss.ps.plan
-            }
+        // SAFETY: as above.
+        let is_shared = || unsafe { (*self.node).numaggs != (*self.node).numtrans };
+        self.has_one_state() && !self.is_all_of_plan() && !is_shared()
     }
 
     /// The number of rows that the planner expects in a group, over all partitions and processes; 0 where there is no telling.

@@ -63,6 +63,29 @@ pub fn work_mem() -> usize {
     usize::try_from(unsafe { pg_sys::work_mem }).unwrap_or(4_096) * 1024
 }
 
+/// What is shared stays below this part of the memory that is left for sharing: there may be as many workers.
+const SHARED_PART: u64 = 8;
+
+/// Whether so many bytes may be taken from the memory that processes share. The server fails a query for which there is not
+/// enough, and containers often have 64 MB of it. Only where POSIX shared memory is a file system can one ask (shm_open(3)).
+pub fn may_share(bytes: usize) -> bool {
+    // SAFETY: a plain global of the server.
+    let is_posix = unsafe { pg_sys::dynamic_shared_memory_type } == pg_sys::DSM_IMPL_POSIX as i32;
+    if !cfg!(target_os = "linux") || !is_posix {
+        return false;
+    }
+    let mut of = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: fills the struct if it returns 0.
+    let free = unsafe {
+        if libc::statvfs(c"/dev/shm".as_ptr(), of.as_mut_ptr()) != 0 {
+            return false;
+        }
+        let of = of.assume_init();
+        of.f_bavail.saturating_mul(of.f_frsize)
+    };
+    (bytes as u64).saturating_mul(SHARED_PART) <= free
+}
+
 /// A random seed for a new index, so that nobody can prepare keys that collide in it.
 pub fn random_seed() -> u64 {
     let mut seed = [0u8; 8];

@@ -26,6 +26,7 @@ pub mod lock;
 pub mod memory;
 pub mod options;
 pub mod page;
+pub mod parallel_memory;
 mod plan_tree;
 pub mod planner;
 pub mod query;

@@ -96,43 +96,40 @@ impl Made {
     }
 }
 
-/// A value of variable length that is written piece by piece.
-pub struct Growing {
-    made: Made,
-    length: usize,
+/// Memory that is written piece by piece.
+pub struct Room {
+    memory: *mut u8,
     capacity: usize,
+    length: usize,
 }
 
-impl Growing {
-    /// With room for so many bytes.
-    pub fn with_capacity(capacity: usize) -> Self {
-        // SAFETY: raises an error above 1 GB; the contents are written before they are read.
-        let memory = unsafe { pg_sys::palloc(capacity + pg_sys::VARHDRSZ) }.cast::<pg_sys::varlena>();
-        Self { made: Made(memory), length: 0, capacity }
+impl Room {
+    /// Of so many bytes, nothing written yet.
+    ///
+    /// # Safety
+    /// They are there, nobody else's, for as long as this is used.
+    pub(super) unsafe fn new(memory: *mut u8, capacity: usize) -> Self {
+        Self { memory, capacity, length: 0 }
     }
 
-    /// What was written.
-    pub fn finish(self) -> Made {
-        // SAFETY: so many bytes were written behind the header.
-        unsafe { pgrx::set_varsize_4b(self.made.0, (self.length + pg_sys::VARHDRSZ) as i32) };
-        self.made
+    /// Number of bytes that are written.
+    pub fn length(&self) -> usize {
+        self.length
     }
-}
 
-impl Growing {
     /// Where the next bytes go, which count as written; None if there is no room for them.
     fn next(&mut self, length: usize) -> Option<*mut u8> {
         if length > self.capacity - self.length {
             return None;
         }
-        // SAFETY: within what was allocated.
-        let next = unsafe { self.made.0.cast::<u8>().add(pg_sys::VARHDRSZ + self.length) };
+        // SAFETY: within what is there.
+        let next = unsafe { self.memory.add(self.length) };
         self.length += length;
         Some(next)
     }
 }
 
-impl Sink for Growing {
+impl Sink for Room {
     fn write(&mut self, piece: &[u8]) -> Option<()> {
         let next = self.next(piece.len())?;
         // SAFETY: so many bytes are there; the piece lies elsewhere.
@@ -147,6 +144,42 @@ impl Sink for Growing {
             next.write_bytes(0, length);
             Some(std::slice::from_raw_parts_mut(next, length))
         }
+    }
+}
+
+/// A value of variable length that is written piece by piece.
+pub struct Growing {
+    made: Made,
+    /// For its contents.
+    pub room: Room,
+}
+
+impl Growing {
+    /// With room for so many bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        // SAFETY: raises an error above 1 GB; the contents, behind the header, are written before they are read.
+        unsafe {
+            let memory = pg_sys::palloc(capacity + pg_sys::VARHDRSZ).cast::<u8>();
+            let room = Room::new(memory.add(pg_sys::VARHDRSZ), capacity);
+            Self { made: Made(memory.cast()), room }
+        }
+    }
+
+    /// What was written.
+    pub fn finish(self) -> Made {
+        // SAFETY: so many bytes were written behind the header.
+        unsafe { pgrx::set_varsize_4b(self.made.0, (self.room.length() + pg_sys::VARHDRSZ) as i32) };
+        self.made
+    }
+}
+
+impl Sink for Growing {
+    fn write(&mut self, piece: &[u8]) -> Option<()> {
+        self.room.write(piece)
+    }
+
+    fn zeros(&mut self, length: usize) -> Option<&mut [u8]> {
+        self.room.zeros(length)
     }
 }
 

@@ -13,6 +13,9 @@ pub fn trials() -> Vec<Trial> {
         on_shared("bloom::parts_of_many_partitions_keep_the_rate", many_partitions),
         on_shared("bloom::parts_begin_anew", anew),
         on_shared("bloom::parts_shared_by_aggregates", shared),
+        on_shared("bloom::parts_in_shared_memory", shared_memory),
+        on_shared("bloom::parts_in_shared_memory_when_queries_fail", failing),
+        on_shared("bloom::parts_combined_in_workers", within_workers),
     ]
 }
 
@@ -173,5 +176,85 @@ fn shared(database: &Database) {
                 assert!(lost.iter().all(|lost| lost.as_deref() == Some("0")), "{table} {workers}: {lost:?}");
             }
         }
+    }
+}
+
+/// Parts too long for the queue of tuples: of several aggregates, of plans that are run again, of cursors.
+fn shared_memory(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    let forms = "bloom_agg(k)::text, bloom_agg(k, 0.0001, 600000)::text, bloom_agg(i)::text,
+         bloom_agg(k, 0.01, 300000, 'rocksdb')::text, bloom_agg(k) FILTER (WHERE i % 2 = 0)::text";
+    let query = format!("SELECT {forms} FROM t");
+    let again = format!("SELECT * FROM (VALUES (1), (2), (3)) v (x) LEFT JOIN ({query}) s ON true");
+    session.run("SET max_parallel_workers_per_gather = 0");
+    let serial = session.rows(&again);
+    make_parallel(&mut session);
+    session.run("SET enable_material = off");
+    for leader in ["on", "off"] {
+        session.run(&format!("SET parallel_leader_participation = {leader}"));
+        let plan = session.column(&format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {again}")).join("\n");
+        assert!(plan.contains("Partial") && plan.contains("Gather (actual rows"), "{plan}");
+        assert!(plan.contains("loops=3"), "{plan}");
+        assert!(session.rows(&again) == serial, "leader {leader}");
+        session.run(&format!("BEGIN; DECLARE c CURSOR FOR {again}"));
+        for expected in &serial {
+            assert!(session.rows("FETCH c") == [expected.clone()], "leader {leader}");
+        }
+        session.run("COMMIT");
+    }
+}
+
+/// Queries that fail before or after parts are combined, and subtransactions that go on.
+fn failing(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    make_parallel(&mut session);
+    session.run(
+        "CREATE FUNCTION attempts(query text) RETURNS TABLE (b bloom, failed int) LANGUAGE plpgsql AS $$
+         BEGIN
+             failed := 0;
+             FOR i IN 1..6 LOOP
+                 BEGIN
+                     EXECUTE query INTO b USING i;
+                 EXCEPTION WHEN division_by_zero THEN failed := failed + 1;
+                 END;
+             END LOOP;
+             RETURN NEXT;
+         END$$",
+    );
+    for (query, failed) in [
+        ("SELECT bloom_agg(k, 0.001, 900000) FROM t HAVING 1 / ($1 % 2) > 0", "3"),
+        ("SELECT bloom_agg(k) FROM t HAVING 1 / ($1 % 2) > 0", "3"),
+        ("SELECT bloom_agg(k, 0.001, 900000) FROM t WHERE 1 / (i + $1 - 30003) IS NOT NULL", "4"),
+    ] {
+        let row = session.rows(&format!("SELECT lost(b), failed FROM attempts($q$ {query} $q$)")).concat();
+        assert_eq!(row, [Some("0".to_owned()), Some(failed.to_owned())], "{query}");
+    }
+}
+
+/// Whole aggregates within a worker, which makes their parts, too.
+fn within_workers(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    partitioned(&mut session);
+    let query = "SELECT bloom_agg(k)::text FROM p UNION ALL SELECT bloom_agg(k, 0.0001, 600000)::text FROM p
+         UNION ALL SELECT bloom_agg(i)::text FROM p";
+    session.run("SET max_parallel_workers_per_gather = 0");
+    let serial = session.rows(query);
+    make_parallel(&mut session);
+    session.run(
+        "SET parallel_setup_cost = 100; SET min_parallel_table_scan_size = '1GB'; ALTER TABLE p1 SET (parallel_workers = 0);
+         ALTER TABLE p2 SET (parallel_workers = 0); ALTER TABLE p3 SET (parallel_workers = 0);
+         ALTER TABLE p4 SET (parallel_workers = 0)",
+    );
+    for leader in ["on", "off"] {
+        session.run(&format!("SET parallel_leader_participation = {leader}"));
+        let plan = session.plan(query);
+        assert!(plan.contains("Parallel Append") && plan.contains("Partial"), "{plan}");
+        assert!(plan.find("Gather") < plan.find("Finalize"), "{plan}");
+        let mut found = session.rows(query);
+        found.sort_by_key(|row| serial.iter().position(|other| other == row));
+        assert!(found == serial, "leader {leader}");
     }
 }

@@ -1,0 +1,171 @@
+//! Memory that the processes of a parallel query share: the way for what is too long for the queue of tuples.
+//!
+//! A tuple from a worker is copied twice, and goes through a queue of 64 kB into memory that is new to the leader, in which
+//! time both wait for each other. What a worker writes into the query's own area (es_query_dsa), the leader reads where it is.
+//! The area goes with the Gather, however the query ends, and whatever is left in it: so nothing here cleans up after errors.
+//!
+//! Invariants: a [`Place`] leads into the area of the query that it names, or nowhere. What is there is read once, then freed.
+
+use super::list::list;
+use super::memory;
+use super::varlena::Room;
+use pgrx::pg_sys::{self, NodeTag, PlanState};
+use std::ffi::c_void;
+
+/// What fits into the queue is sent through it (PARALLEL_TUPLE_QUEUE_SIZE of execParallel.c).
+const QUEUE: usize = 65_536;
+
+/// Where something is: in the memory of which query, where there, and its length in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    query: pg_sys::dsm_handle,
+    pointer: pg_sys::dsa_pointer,
+    length: u64,
+}
+
+impl Place {
+    /// To be sent to another process of the query.
+    pub fn to_bytes(self) -> [[u8; 8]; 3] {
+        [u64::from(self.query), self.pointer, self.length].map(u64::to_ne_bytes)
+    }
+
+    /// What was sent; None if it cannot have been.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&[query, pointer, length], []) = bytes.as_chunks::<8>() else { return None };
+        let [query, pointer, length] = [query, pointer, length].map(u64::from_ne_bytes);
+        Some(Self { query: query.try_into().ok()?, pointer, length })
+    }
+}
+
+/// The beginning of ParallelExecutorInfo (execParallel.h), the same in versions 15 to 18; pgrx has no binding for it.
+#[repr(C)]
+struct Info {
+    below: *mut PlanState,
+    context: *mut pg_sys::ParallelContext,
+    usage_and_instrumentation: [*mut c_void; 4],
+    area: *mut pg_sys::dsa_area,
+}
+
+/// Shared memory that is being written.
+pub struct Shared {
+    query: pg_sys::dsm_handle,
+    pointer: pg_sys::dsa_pointer,
+    /// For what is shared.
+    pub room: Room,
+}
+
+impl Shared {
+    /// Room for so many bytes; None where they had better be sent: there are few, or nobody to share with, or no memory.
+    ///
+    /// # Safety
+    /// A node of a query that is being run.
+    pub(super) unsafe fn allocate(node: *mut PlanState, capacity: usize) -> Option<Self> {
+        // SAFETY: by the caller's promise. The area is in the leader's segment for this query, whose handle a worker was
+        // started with (LaunchParallelWorkers).
+        unsafe {
+            let area = (*(*node).state).es_query_dsa;
+            let is_worker = pg_sys::ParallelWorkerNumber >= 0;
+            if !is_worker || area.is_null() || capacity <= QUEUE || !memory::may_share(capacity) {
+                return None;
+            }
+            let flags = pg_sys::DSA_ALLOC_HUGE | pg_sys::DSA_ALLOC_NO_OOM;
+            let pointer = pg_sys::dsa_allocate_extended(area, capacity, flags as i32);
+            if pointer == 0 {
+                return None;
+            }
+            let query = (*pg_sys::MyBgworkerEntry).bgw_main_arg.value() as pg_sys::dsm_handle;
+            let room = Room::new(pg_sys::dsa_get_address(area, pointer).cast(), capacity);
+            Some(Self { query, pointer, room })
+        }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        Place { query: self.query, pointer: self.pointer, length: self.room.length() as u64 }
+    }
+}
+
+/// Shared memory that another process wrote.
+pub struct Found {
+    area: *mut pg_sys::dsa_area,
+    pointer: pg_sys::dsa_pointer,
+    bytes: &'static [u8],
+}
+
+impl Found {
+    /// What a worker wrote that a Gather below this node started; None if it was another's.
+    ///
+    /// # Safety
+    /// A node of a query that is being run. The bytes are used before the Gather is closed.
+    pub(super) unsafe fn find(node: *mut PlanState, place: Place) -> Option<Self> {
+        // SAFETY: by the caller's promise; a place of this query is one that `allocate` gave, once.
+        unsafe {
+            let area = area_below(node, place.query)?;
+            let memory = pg_sys::dsa_get_address(area, place.pointer).cast::<u8>();
+            let bytes = std::slice::from_raw_parts(memory, place.length as usize);
+            Some(Self { area, pointer: place.pointer, bytes })
+        }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// Frees the memory.
+    pub fn free(&mut self) {
+        self.bytes = &[];
+        // SAFETY: allocated there; nobody else knows of it.
+        unsafe { pg_sys::dsa_free(self.area, self.pointer) };
+    }
+}
+
+/// The memory of a query that runs below a Gather below a node.
+///
+/// # Safety
+/// A node of a query that is being run.
+unsafe fn area_below(node: *mut PlanState, query: pg_sys::dsm_handle) -> Option<*mut pg_sys::dsa_area> {
+    // SAFETY: a node's tag says what it is.
+    unsafe {
+        let info = match (*node).type_ {
+            NodeTag::T_GatherState => (*node.cast::<pg_sys::GatherState>()).pei,
+            NodeTag::T_GatherMergeState => (*node.cast::<pg_sys::GatherMergeState>()).pei,
+            _ => return children(node).into_iter().find_map(|child| area_below(child, query)),
+        };
+        let info = info.cast::<Info>().as_ref().filter(|info| info.below == (*node).lefttree)?;
+        let segment = (*info.context).seg;
+        (!segment.is_null() && pg_sys::dsm_segment_handle(segment) == query && !info.area.is_null())
+            .then_some(info.area)
+    }
+}
+
+/// The nodes directly below one, all but its subqueries for single values.
+///
+/// # Safety
+/// A node of a query that is being run.
+unsafe fn children(node: *mut PlanState) -> Vec<*mut PlanState> {
+    // SAFETY: a node's tag says what it is, and a count how long an array is.
+    unsafe {
+        let array = |nodes: *mut *mut PlanState, count: i32| (0..count).map(move |i| *nodes.add(i as usize));
+        let mut children = vec![(*node).lefttree, (*node).righttree];
+        match (*node).type_ {
+            NodeTag::T_AppendState => {
+                let append = &*node.cast::<pg_sys::AppendState>();
+                children.extend(array(append.appendplans, append.as_nplans));
+            }
+            NodeTag::T_MergeAppendState => {
+                let append = &*node.cast::<pg_sys::MergeAppendState>();
+                children.extend(array(append.mergeplans, append.ms_nplans));
+            }
+            NodeTag::T_SubqueryScanState => {
+                children.push((*node.cast::<pg_sys::SubqueryScanState>()).subplan);
+            }
+            NodeTag::T_CustomScanState => {
+                children.extend(list((*node.cast::<pg_sys::CustomScanState>()).custom_ps));
+            }
+            _ => {}
+        }
+        children.retain(|child| !child.is_null());
+        children
+    }
+}
