@@ -66,8 +66,8 @@ fn every_kind_comes_back() {
 }
 
 /// One key, whose bits are those of policy `skip`.
-const FROZEN: [u8; 12] = [0x21, 5, 0x86, 0x17, 0, 0, 8, 32, 64, 0, 0, 130];
-const FROZEN_SEAL: [u8; 4] = [49, 60, 163, 74];
+const FROZEN: [u8; 10] = [0x21, 0x65, 0, 0, 8, 32, 64, 0, 0, 130];
+const FROZEN_SEAL: [u8; 4] = [46, 73, 73, 190];
 
 /// Frozen.
 #[test]
@@ -86,9 +86,15 @@ fn the_layout_is_what_it_was() {
 #[test]
 fn small_values_have_small_headers() {
     let uuid = keys("skip");
-    assert_eq!(empty(&uuid, &[shape(&uuid, 64, 5)]).len(), 8 + 4);
-    let text = Keys { key_type: KeyType::BuiltIn(25), ..uuid };
-    assert_eq!(empty(&text, &[shape(&text, 64, 5)]).len(), 8 + 3);
+    assert_eq!(empty(&uuid, &[shape(&uuid, 64, 5)]).len(), 8 + 2);
+    for (oid, header) in [(20, 2), (25, 2), (17, 2), (1184, 2), (869, 2), (829, 2), (16, 3), (1082, 4)] {
+        let keys = Keys { key_type: KeyType::BuiltIn(oid), ..uuid.clone() };
+        let bytes = empty(&keys, &[shape(&keys, 64, 31)]);
+        assert_eq!(bytes.len(), 8 + header, "{oid}");
+        assert_eq!(*Value::decode(&bytes).unwrap().keys(), keys);
+    }
+    let many = empty(&uuid, &[shape(&uuid, 64, 32)]);
+    assert_eq!(Value::decode(&many).unwrap().members()[0].shape().geometry().probes, 32);
 }
 
 #[test]
@@ -103,14 +109,15 @@ fn what_is_unknown_is_told_from_what_is_malformed() {
     assert_eq!(with(0, 2 << 5 | 1), ValueError::Version(2));
     assert_eq!(with(0, 1 << 5 | 29), ValueError::Policy(29));
     assert!(with(0, 2 << 5 | 1).is_unknown() && with(0, 1 << 5 | 29).is_unknown());
-    assert!(!with(1, 200).is_unknown());
+    assert!(!with(1, 3 << 5).is_unknown());
     assert_eq!(Value::decode(&[]).map(|_| ()).unwrap_err(), ValueError::Truncated);
     for (bytes, what) in [
         (&[0x21, 0, 8, 20, 1, 5, 64][..], "unknown flags"),
         (&[0x21, 0, 0, 20, 0], "number of members"),
         (&[0x21, 0, 0, 20, 65], "number of members"),
         (&[0x21, 0, 0, 20, 1, 5, 64, 0, 0, 0, 0, 0, 0, 0, 0], "one form"),
-        (&[0x21, 5, 0x94, 0, 0, 0, 0, 0, 0, 0, 0, 0], "one form"),
+        (&[0x21, 5, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0], "one form"),
+        (&[0x21, 5, 20, 0, 0, 0, 0, 0, 0, 0, 0], "one form"),
         (&[0x21, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0], "no built-in"),
         (&[0x21, 5, 0x80, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0], "no built-in"),
         (&[0x21, 0, 4, 0xff, 0xff, 0xff, 0xff, 0xf, 1], "too long"),
@@ -123,7 +130,7 @@ fn what_is_unknown_is_told_from_what_is_malformed() {
             &[0x21, 0, 0, 20, 2, 5, 64, 5, 0xc0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1],
             "bits in steps",
         ),
-        (&[0x21, 65, 20, 0, 0, 0, 0, 0, 0, 0, 0], "probes"),
+        (&[0x21, 0x20, 0, 0, 0, 0, 0, 0, 0, 0], "probes"),
     ] {
         let error = Value::decode(bytes).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(what), "{bytes:x?}: {error}");

@@ -80,9 +80,11 @@ fn values() -> Result<Vec<Vec<u8>>> {
         let plain = keys(policy.name(), 0)?;
         let seed = if policy.limits().seeded { u64::MAX - 5 } else { 0 };
         let full = Keys { seed, key_type: named.clone(), collation: Some(german.clone()), ..plain.clone() };
+        let date = Keys { key_type: KeyType::BuiltIn(1082), ..plain.clone() };
         let step = policy.limits().bits_step.max(64);
         for (keys, sizes) in [
             (&plain, vec![step]),
+            (&date, vec![step]),
             (&plain, vec![step, step * 3]),
             (&full, vec![step]),
             (&full, vec![step; 3]),

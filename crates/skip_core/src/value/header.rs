@@ -5,11 +5,12 @@
 //! | bytes | holds |
 //! |---|---|
 //! | 1 | version in the upper 3 bits, the policy's code in the lower 5 |
-//! | 1 | probes a key, 1 to 255 |
-//! | 1 to 5 | the type of the keys: its OID as a varint |
+//! | 1 | the type of the keys in the upper 3 bits, probes a key, 1 to 31, in the lower 5 |
+//! | 0 to 5 | if those 3 bits are 0, the type's OID as a varint |
 //!
-//! and the rest is the filter's bits, whose length tells their number. Only built-in types, whose OIDs are the same in every
-//! database, are named so. Everything else takes the long form, which has a 0 in place of the probes:
+//! and the rest is the filter's bits, whose length tells their number. In the 3 bits, 1 stands for bigint, 2 text, 3 uuid,
+//! 4 bytea, 5 timestamptz, 6 inet, 7 macaddr. Only built-in types, whose OIDs are the same in every database, are named by
+//! them. Everything else takes the long form, whose second byte is 0:
 //!
 //! | bytes | holds |
 //! |---|---|
@@ -39,6 +40,13 @@ const FIRST_USER_OID: u32 = 16_384;
 const SEED: u8 = 1;
 const COLLATION: u8 = 2;
 const NAMED: u8 = 4;
+
+/// OIDs of the types that have a code in the short form, from 1 on (pg_type.dat).
+const CODED: [u32; 7] = [20, 25, 2950, 17, 1184, 869, 829];
+
+/// Bits of the probes in the short form; the code of the type is above them.
+const PROBES_BITS: u32 = 5;
+const PROBES_MASK: u8 = (1 << PROBES_BITS) - 1;
 
 /// The most members of a series.
 pub const MOST_MEMBERS: usize = 64;
@@ -101,8 +109,11 @@ impl Keys {
     pub fn encode(&self, members: &[Shape]) -> Vec<u8> {
         let first = VERSION << 5 | self.policy.code();
         if let Some((probes, oid)) = self.short_form(members) {
-            let mut bytes = vec![first, probes];
-            put_varint(&mut bytes, oid.into());
+            let code = CODED.iter().position(|&coded| coded == oid).map_or(0, |i| i as u8 + 1);
+            let mut bytes = vec![first, code << PROBES_BITS | probes];
+            if code == 0 {
+                put_varint(&mut bytes, oid.into());
+            }
             return bytes;
         }
         let is_named = matches!(self.key_type, KeyType::Named { .. });
@@ -135,7 +146,8 @@ impl Keys {
         let (&[member], KeyType::BuiltIn(oid)) = (members, &self.key_type) else { return None };
         let is_plain = self.seed == 0 && self.collation.is_none();
         let whole = member.geometry().bits == member.body_bytes() * 8;
-        (is_plain && whole).then_some((member.geometry().probes, *oid))
+        let probes = member.geometry().probes;
+        (is_plain && whole && probes <= PROBES_MASK).then_some((probes, *oid))
     }
 }
 
@@ -147,10 +159,14 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Keys, Vec<Shape>, &[u8]), ValueErr
         return Err(ValueError::Version(first >> 5));
     }
     let policy = by_code(first & 31).ok_or(ValueError::Policy(first & 31))?;
-    let probes = input.byte()?;
-    let (keys, members) = if probes != 0 {
-        let key_type = KeyType::BuiltIn(input.oid()?);
-        let geometry = Geometry { bits: input.0.len() as u64 * 8, probes, seed: 0 };
+    let second = input.byte()?;
+    let (keys, members) = if second != 0 {
+        let oid = match CODED.get(usize::from(second >> PROBES_BITS).wrapping_sub(1)) {
+            Some(&coded) => coded,
+            None => input.oid()?,
+        };
+        let key_type = KeyType::BuiltIn(oid);
+        let geometry = Geometry { bits: input.0.len() as u64 * 8, probes: second & PROBES_MASK, seed: 0 };
         (Keys { policy, seed: 0, key_type, collation: None }, vec![Shape::new(policy, geometry)?])
     } else {
         long_form(&mut input, policy)?
