@@ -6,8 +6,9 @@
 use super::keys::KeyReader;
 use super::operators::{bad_policy, negative};
 use super::problem;
+use crate::pg::aggregate::{Aggregate, StatePointer};
 use crate::pg::alloc::ContextAllocator;
-use crate::pg::function::{Aggregate, Call, StatePointer};
+use crate::pg::function::Call;
 use crate::pg::memory::work_mem;
 use crate::pg::parallel_memory::{Found, Place, Shared};
 use crate::pg::varlena::{Flat, Growing, Made, Room};

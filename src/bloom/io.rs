@@ -3,24 +3,34 @@
 //! Text is `\x` and the bytes as hexadecimal digits, like bytea's.
 
 use super::problem;
-use crate::pg::fail;
+use crate::pg::Report;
+use crate::pg::function::Call;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_core::value::seal::SEAL;
-use skip_core::value::{ValueError, seal, unseal};
-use std::ffi::{CStr, CString};
+use skip_core::value::{seal, unseal};
+use std::ffi::CString;
 
+/// Comes back without a value where the caller wants to go on after an error.
 #[pg_extern(sql = false)]
-fn bloom_in(text: &CStr) -> Made {
-    let Some(bytes) = unhex(text.to_bytes()) else {
-        fail(
-            PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION,
-            "invalid input syntax for type bloom".into(),
-            Some("It is \\x and an even number of hexadecimal digits.".into()),
-            Some("Filters are made by bloom_agg, bloom_empty and bloom_import.".into()),
-        )
+fn bloom_in(call: Call) -> Option<Made> {
+    const CODE: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION;
+    let Some(bytes) = unhex(call.text(0)?.to_bytes()) else {
+        call.reject(Report {
+            code: CODE,
+            message: "invalid input syntax for type bloom".into(),
+            detail: Some("It is \\x and an even number of hexadecimal digits.".into()),
+            hint: Some("Filters are made by bloom_agg, bloom_empty and bloom_import.".into()),
+        });
+        return None;
     };
-    unsealed(&bytes, PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION)
+    match unseal(&bytes) {
+        Ok(value) => Some(Made::copy(value)),
+        Err(error) => {
+            call.reject(problem::no_filter(CODE, &error));
+            None
+        }
+    }
 }
 
 #[pg_extern(sql = false)]
@@ -36,9 +46,9 @@ fn bloom_out(value: &[u8]) -> CString {
 
 /// Takes the rest of the message.
 #[pg_extern(sql = false)]
-fn bloom_recv(call: crate::pg::function::Call) -> Made {
+fn bloom_recv(call: Call) -> Made {
     let bytes = call.message(0);
-    unsealed(&bytes, PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION)
+    unsealed(&bytes)
 }
 
 #[pg_extern(sql = false)]
@@ -55,7 +65,7 @@ fn bloom_to_bytea(value: &[u8]) -> Made {
 /// The cast from bytea.
 #[pg_extern(sql = false)]
 fn bloom_from_bytea(bytes: &[u8]) -> Made {
-    unsealed(bytes, PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION)
+    unsealed(bytes)
 }
 
 fn sealed(value: &[u8]) -> Made {
@@ -66,14 +76,9 @@ fn sealed(value: &[u8]) -> Made {
     made
 }
 
-fn unsealed(bytes: &[u8], code: PgSqlErrorCode) -> Made {
-    match unseal(bytes) {
-        Ok(value) => Made::copy(value),
-        Err(error @ (ValueError::Version(_) | ValueError::Policy(_))) => {
-            problem::malformed(PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, &error)
-        }
-        Err(error) => problem::malformed(code, &error),
-    }
+fn unsealed(bytes: &[u8]) -> Made {
+    const CODE: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION;
+    unseal(bytes).map_or_else(|error| problem::no_filter(CODE, &error).raise(), Made::copy)
 }
 
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {

@@ -1,21 +1,24 @@
 //! Errors of the type, with SQLSTATE, detail and hint.
 
 use super::keys;
-use crate::pg::fail;
+use crate::pg::{Report, fail};
 use pgrx::prelude::*;
 use skip_core::collect::CollectError;
 use skip_core::policy::PolicyError;
 use skip_core::value::{KeyType, Keys, ValueError};
 
-/// Raises an error for bytes that are no filter.
-pub fn malformed(code: PgSqlErrorCode, error: &ValueError) -> ! {
+/// What is wrong with bytes that come from outside and are no filter; `code` if they are malformed, not unknown.
+pub fn no_filter(code: PgSqlErrorCode, error: &ValueError) -> Report {
+    let code = if error.is_unknown() { PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED } else { code };
     let hint = error.is_unknown().then(|| "It may have been made by a later version of pg_skip.".to_owned());
-    fail(code, "malformed value of type bloom".into(), Some(format!("As a filter, {error}.")), hint)
+    let detail = Some(format!("As a filter, {error}."));
+    Report { code, message: "malformed value of type bloom".into(), detail, hint }
 }
 
 /// Raises an error for a stored value that is no filter.
 pub fn damaged(error: &ValueError) -> ! {
-    malformed(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, error)
+    let report = no_filter(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, error);
+    Report { code: PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, ..report }.raise()
 }
 
 /// Raises an error for two filters that cannot be put together.

@@ -2,8 +2,9 @@
 
 use super::operators::{decode, decode_mut};
 use super::problem;
+use crate::pg::aggregate::StatePointer;
 use crate::pg::alloc::ContextAllocator;
-use crate::pg::function::{Call, StatePointer};
+use crate::pg::function::Call;
 use crate::pg::varlena::Made;
 use allocator_api2::vec::Vec;
 use pgrx::prelude::*;

@@ -1,9 +1,11 @@
 //! What differs between PostgreSQL 15, 16, 17 and 18; `cfg(feature = "pgNN")` stands nowhere else.
 
 mod feed;
+mod soft_error;
 
 pub use feed::{PageFeed, release_page};
 use pgrx::pg_sys;
+pub use soft_error::save_error;
 
 #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
 compile_error!("pg_skip supports PostgreSQL 15 to 18: choose one of the features pg15 to pg18");

@@ -41,6 +41,26 @@ pub fn or_raise<T>(index: Rel, result: Read<T>) -> T {
     }
 }
 
+/// An error before it is raised.
+#[derive(Debug)]
+pub struct Report {
+    /// Its SQLSTATE.
+    pub code: PgSqlErrorCode,
+    /// What happened.
+    pub message: String,
+    /// Facts.
+    pub detail: Option<String>,
+    /// Advice.
+    pub hint: Option<String>,
+}
+
+impl Report {
+    /// Raises it as an ERROR.
+    pub fn raise(self) -> ! {
+        fail(self.code, self.message, self.detail, self.hint)
+    }
+}
+
 /// Raises an ERROR.
 pub fn fail(code: PgSqlErrorCode, message: String, detail: Option<String>, hint: Option<String>) -> ! {
     report(PgLogLevel::ERROR, code, message, detail, hint);

@@ -5,16 +5,17 @@
 //! the function's look-up there, which is the query's. An aggregate's state ([`Aggregate::place`]) lives in the memory of its
 //! group, which is reset before the query's is.
 
+use super::aggregate::{Aggregate, StatePointer, put};
 use super::alloc::ContextAllocator;
 use super::datum::{self, Repr, Value};
-use super::parallel_memory::{Found, Place, Shared};
 use super::varlena::Flat;
-use super::{handover, plan_tree};
-use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use super::{Report, compat, handover};
+use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::{PgMemoryContexts, pg_sys};
+use std::ffi::CStr;
 
 /// What stands for a state ([`Call::hand_on`]).
 pub type Token = [u8; size_of::<u64>()];
@@ -40,29 +41,6 @@ unsafe impl SqlTranslatable for Call {
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
     const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::Skip);
     const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::Skip));
-}
-
-/// A state of an aggregate on its way back to the server; None is NULL.
-pub struct StatePointer(Option<pg_sys::Datum>);
-
-// SAFETY: a pointer, or NULL, of SQL type internal.
-unsafe impl BoxRet for StatePointer {
-    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
-        match self.0 {
-            // SAFETY: the function is declared to return internal.
-            Some(pointer) => unsafe { fcinfo.return_raw_datum(pointer) },
-            None => fcinfo.return_null(),
-        }
-    }
-}
-
-// SAFETY: SQL is written by hand.
-unsafe impl SqlTranslatable for StatePointer {
-    const TYPE_IDENT: &'static str = "pg_skip::pg::function::StatePointer";
-    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("internal"));
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> =
-        Ok(ReturnsRef::One(SqlMappingRef::literal("internal")));
 }
 
 impl Call {
@@ -236,6 +214,20 @@ impl Call {
         handover::take(u64::from_ne_bytes(token)).map(|state| unsafe { &mut *state.cast::<T>() })
     }
 
+    /// A string that an input function is called with.
+    pub fn text(&self, number: usize) -> Option<&CStr> {
+        // SAFETY: the argument is declared as cstring.
+        self.datum(number).map(|datum| unsafe { CStr::from_ptr(datum.cast_mut_ptr()) })
+    }
+
+    /// Fails an input function: leaves the error with the caller and comes back, if the caller wants that; else raises it.
+    pub fn reject(&self, report: Report) {
+        // SAFETY: the context of this call.
+        if !unsafe { compat::save_error(self.info().context, &report) } {
+            report.raise();
+        }
+    }
+
     /// Returns the state of this argument again.
     pub fn same(&self, number: usize) -> StatePointer {
         StatePointer(self.datum(number))
@@ -267,123 +259,5 @@ impl SiteMemory {
             pg_sys::MemoryContextSwitchTo(before);
             made
         }
-    }
-}
-
-/// Puts a value into a memory context, where it is never dropped.
-///
-/// # Safety
-/// The context lives as long as the value is used.
-unsafe fn put<T>(context: pg_sys::MemoryContext, value: T) -> pg_sys::Datum {
-    const { assert!(align_of::<T>() <= 8) };
-    // SAFETY: by the caller's promise; freshly allocated, large enough and aligned.
-    unsafe {
-        let place = pg_sys::MemoryContextAlloc(context, size_of::<T>()).cast::<T>();
-        place.write(value);
-        pg_sys::Datum::from(place)
-    }
-}
-
-/// An aggregate, or a window function, that is being computed.
-pub struct Aggregate {
-    context: pg_sys::MemoryContext,
-    node: *mut pg_sys::AggState,
-}
-
-impl Aggregate {
-    /// The memory of the group.
-    pub fn memory(&self) -> ContextAllocator {
-        // SAFETY: states live there, and nothing else refers to what is in it.
-        unsafe { ContextAllocator::new(self.context) }
-    }
-
-    /// Puts a state into the memory of the group. It is never dropped: what it owns must be in the same memory.
-    pub fn place<T>(&self, state: T) -> StatePointer {
-        // SAFETY: the server keeps the context as long as the state.
-        StatePointer(Some(unsafe { put(self.context, state) }))
-    }
-
-    /// Whether other processes compute other parts.
-    pub fn is_partial(&self) -> bool {
-        // SAFETY: set for aggregates; lives as long as the call.
-        !self.node.is_null() && unsafe { (*self.node).aggsplit } & plan_tree::SKIP_FINAL != 0
-    }
-
-    /// Whether a state that this node hands on stays where it is while it is combined, by this process. A node without groups
-    /// has one state, until the plan ends or begins anew, and hands it on straight to the node that combines; in a worker,
-    /// that node is elsewhere.
-    fn keeps_what_it_hands_on(&self) -> bool {
-        // SAFETY: a plain global of the server.
-        self.has_one_state() && unsafe { pg_sys::ParallelWorkerNumber } < 0
-    }
-
-    /// Whether it is a partial aggregate without groups.
-    fn has_one_state(&self) -> bool {
-        // SAFETY: as above.
-        self.is_partial() && unsafe { (*self.node).aggstrategy } == pg_sys::AggStrategy::AGG_PLAIN
-    }
-
-    /// Whether nothing else is above it in this process's plan; a worker has the plan below its Gather.
-    fn is_all_of_plan(&self) -> bool {
-        // SAFETY: as above; the statement that is being run.
-        !self.node.is_null()
-            && unsafe {
-                let node = &(*self.node).ss.ps;
-                (*(*node.state).es_plannedstmt).planTree == node.plan
-            }
-    }
-
-    /// Memory to send a state of so many bytes in, from a worker; None where it had better be sent as a value. Only if the
-    /// node sends a state and is done: of many groups or partitions, states would wait there for the leader.
-    pub fn share(&self, length: usize) -> Option<Shared> {
-        // SAFETY: as above; a node that is being run.
-        unsafe {
-            if self.has_one_state() && self.is_all_of_plan() {
-                Shared::allocate(self.node.cast(), length)
-            } else {
-                None
-            }
-        }
-    }
-
-    /// What a worker shared, for the combination that follows; None if it is not of this query.
-    pub fn shared(&self, place: Place) -> Option<Found> {
-        if self.node.is_null() {
-            return None;
-        }
-        // SAFETY: the node that combines is above the Gather that the place came through, which is open while it gives tuples.
-        unsafe { Found::find(self.node.cast(), place) }
-    }
-
-    /// Whether states should be freed when they were sent, because others like them come: where there are partitions, each has
-    /// a node of its own, without groups. Such a node sends a state once, for each aggregate that has it.
-    pub fn makes_room_for_others(&self) -> bool {
-        // SAFETY: as above.
-        let is_shared = || unsafe { (*self.node).numaggs != (*self.node).numtrans };
-        self.has_one_state() && !self.is_all_of_plan() && !is_shared()
-    }
-
-    /// The number of rows that the planner expects in a group, over all partitions and processes; 0 where there is no telling.
-    pub fn expected_rows(&self) -> f64 {
-        if self.node.is_null() {
-            return 0.0;
-        }
-        // SAFETY: plan nodes of a running query.
-        unsafe {
-            let plan = (*self.node).ss.ps.plan;
-            if self.is_partial() {
-                // Groups are those of this part. There may be as many in the others, or as many others.
-                let statement = (*(*self.node).ss.ps.state).es_plannedstmt;
-                return plan_tree::rows_of_whole(statement, plan) / self.groups();
-            }
-            let input = (*plan).lefttree;
-            if input.is_null() { 0.0 } else { (*input).plan_rows / self.groups() }
-        }
-    }
-
-    fn groups(&self) -> f64 {
-        // SAFETY: as above.
-        let groups = unsafe { (*(*self.node).ss.ps.plan.cast::<pg_sys::Agg>()).numGroups };
-        (groups as f64).max(1.0)
     }
 }

@@ -9,6 +9,7 @@
 //! - No Rust value with a destructor that matters lives across a call that PostgreSQL may leave by longjmp:
 //!   pgrx turns such an ERROR into a panic at every call, so destructors do run.
 
+pub mod aggregate;
 pub mod alloc;
 pub mod am;
 pub mod attempt;
@@ -40,5 +41,5 @@ pub mod types;
 pub mod varlena;
 pub mod wal;
 
-pub use error::{Damage, fail};
+pub use error::{Damage, Report, fail};
 pub use relation::{OpenRel, Rel};

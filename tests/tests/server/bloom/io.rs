@@ -1,7 +1,7 @@
 //! A filter on its way: text, binary, bytea, COPY, dumps, replication; and bytes that are none.
 use crate::shared::{Database, alone, on_shared, server};
 use libtest_mimic::Trial;
-use pg_skip_tests::server::Server;
+use pg_skip_tests::server::{Server, install};
 use std::time::{Duration, Instant};
 
 pub fn trials() -> Vec<Trial> {
@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
         alone("bloom::io_replication", replication),
         on_shared("bloom::io_malformed", malformed),
         on_shared("bloom::io_damaged_in_a_table", damaged),
+        on_shared("bloom::io_soft_errors", soft),
     ]
 }
 
@@ -160,6 +161,48 @@ fn malformed(database: &Database) {
     })();
     let error = result.expect_err("three bytes are no filter");
     assert_eq!(error.code().map(|code| code.code().to_owned()).as_deref(), Some("22P03"), "{error}");
+}
+
+/// From 16 on, callers of input functions may want to go on after an error.
+fn soft(database: &Database) {
+    let version = install().version;
+    if version < 16 {
+        println!("this server raises all errors of input functions");
+        return;
+    }
+    let mut session = database.session();
+    let good = session.one("SELECT bloom_agg(i) FROM generate_series(1, 9) i");
+    let flipped = good.replacen("00", "01", 1);
+    for (text, is_valid, code) in [
+        (good.as_str(), "t", ""),
+        (&flipped, "f", "22P02"),
+        ("\\x2", "f", "22P02"),
+        ("", "f", "22P02"),
+        ("\\x41", "f", "0A000"),
+    ] {
+        assert_eq!(session.one(&format!("SELECT pg_input_is_valid('{text}', 'bloom')")), is_valid, "{text}");
+        let info = session.rows(&format!(
+            "SELECT sql_error_code, message, detail, hint FROM pg_input_error_info('{text}', 'bloom')"
+        ));
+        let [own, message, detail, hint] = &info.concat()[..] else { panic!("{info:?}") };
+        assert_eq!(own.as_deref().unwrap_or_default(), code, "{text}");
+        let error = (!code.is_empty()).then(|| session.error(&format!("SELECT '{text}'::bloom")));
+        let raised = error.as_ref();
+        assert_eq!(message.as_deref(), raised.map(|raised| raised.message()), "{text}");
+        assert_eq!(detail.as_deref(), raised.and_then(|raised| raised.detail()), "{text}");
+        assert_eq!(hint.as_deref(), raised.and_then(|raised| raised.hint()), "{text}");
+    }
+    if version >= 17 {
+        session.run("CREATE TABLE t (i int, b bloom)");
+        let rows = format!("1\t{}\n2\t{}\n3\t{}\n", escape(&good), escape(&flipped), escape(&good));
+        session.copy("COPY t FROM STDIN (ON_ERROR ignore)", &mut rows.as_bytes());
+        assert_eq!(session.column("SELECT i FROM t WHERE b @> 9 ORDER BY i"), ["1", "3"]);
+    }
+}
+
+/// As COPY wants it.
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\")
 }
 
 /// A value that went bad in its table is an error when it is asked, never an answer; one of a later version may hold all.

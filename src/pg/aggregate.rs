@@ -1,0 +1,157 @@
+//! The aggregate that a function is called for: its memory, its place in the plan, and what its states go through.
+//!
+//! States are values on their way to the node that combines them, but for two short cuts, which a node takes that has one
+//! state and no more: within a process a token stands for it ([`handover`](super::handover)), from a worker the place in
+//! memory that the query's processes share ([`parallel_memory`](super::parallel_memory)).
+
+use super::alloc::ContextAllocator;
+use super::parallel_memory::{Found, Place, Shared};
+use super::plan_tree;
+use pgrx::callconv::{BoxRet, FcInfo};
+use pgrx::pg_sys;
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+
+/// A state of an aggregate on its way back to the server; None is NULL.
+pub struct StatePointer(pub(super) Option<pg_sys::Datum>);
+
+// SAFETY: a pointer, or NULL, of SQL type internal.
+unsafe impl BoxRet for StatePointer {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        match self.0 {
+            // SAFETY: the function is declared to return internal.
+            Some(pointer) => unsafe { fcinfo.return_raw_datum(pointer) },
+            None => fcinfo.return_null(),
+        }
+    }
+}
+
+// SAFETY: SQL is written by hand.
+unsafe impl SqlTranslatable for StatePointer {
+    const TYPE_IDENT: &'static str = "pg_skip::pg::aggregate::StatePointer";
+    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("internal"));
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> =
+        Ok(ReturnsRef::One(SqlMappingRef::literal("internal")));
+}
+
+/// An aggregate, or a window function, that is being computed.
+pub struct Aggregate {
+    pub(super) context: pg_sys::MemoryContext,
+    pub(super) node: *mut pg_sys::AggState,
+}
+
+impl Aggregate {
+    /// The memory of the group.
+    pub fn memory(&self) -> ContextAllocator {
+        // SAFETY: states live there, and nothing else refers to what is in it.
+        unsafe { ContextAllocator::new(self.context) }
+    }
+
+    /// Puts a state into the memory of the group. It is never dropped: what it owns must be in the same memory.
+    pub fn place<T>(&self, state: T) -> StatePointer {
+        // SAFETY: the server keeps the context as long as the state.
+        StatePointer(Some(unsafe { put(self.context, state) }))
+    }
+
+    /// Whether other processes compute other parts.
+    pub fn is_partial(&self) -> bool {
+        // SAFETY: set for aggregates; lives as long as the call.
+        !self.node.is_null() && unsafe { (*self.node).aggsplit } & plan_tree::SKIP_FINAL != 0
+    }
+
+    /// Whether a state that this node hands on stays where it is while it is combined, by this process. A node without groups
+    /// has one state, until the plan ends or begins anew, and hands it on straight to the node that combines; in a worker,
+    /// that node is elsewhere.
+    pub(super) fn keeps_what_it_hands_on(&self) -> bool {
+        // SAFETY: a plain global of the server.
+        self.has_one_state() && unsafe { pg_sys::ParallelWorkerNumber } < 0
+    }
+
+    /// Whether it is a partial aggregate without groups.
+    fn has_one_state(&self) -> bool {
+        // SAFETY: as above.
+        self.is_partial() && unsafe { (*self.node).aggstrategy } == pg_sys::AggStrategy::AGG_PLAIN
+    }
+
+    /// Whether nothing else is above it in this process's plan; a worker has the plan below its Gather.
+    fn is_all_of_plan(&self) -> bool {
+        // SAFETY: as above; the statement that is being run.
+        !self.node.is_null()
+            && unsafe {
+                let node = &(*self.node).ss.ps;
+                (*(*node.state).es_plannedstmt).planTree == node.plan
+            }
+    }
+
+    /// Memory to send a state of so many bytes in, from a worker; None where it had better be sent as a value. Only if the
+    /// node sends a state and is done: of many groups or partitions, states would wait there for the leader. And only if it
+    /// sends each state once: nobody would free the others.
+    pub fn share(&self, length: usize) -> Option<Shared> {
+        if !self.has_one_state() || !self.is_all_of_plan() || self.sends_twice() {
+            return None;
+        }
+        // SAFETY: as above; a node that is being run.
+        unsafe { Shared::allocate(self.node.cast(), length) }
+    }
+
+    /// Whether aggregates share a state, which is sent for each of them.
+    fn sends_twice(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { (*self.node).numaggs != (*self.node).numtrans }
+    }
+
+    /// What a worker shared, for the combination that follows; None if it is not of this query.
+    pub fn shared(&self, place: Place) -> Option<Found> {
+        if self.node.is_null() {
+            return None;
+        }
+        // SAFETY: the node that combines is above the Gather that the place came through, which is open while it gives tuples.
+        unsafe { Found::find(self.node.cast(), place) }
+    }
+
+    /// Whether states should be freed when they were sent, because others like them come: where there are partitions, each has
+    /// a node of its own, without groups.
+    pub fn makes_room_for_others(&self) -> bool {
+        self.has_one_state() && !self.is_all_of_plan() && !self.sends_twice()
+    }
+
+    /// The number of rows that the planner expects in a group, over all partitions and processes; 0 where there is no telling.
+    pub fn expected_rows(&self) -> f64 {
+        if self.node.is_null() {
+            return 0.0;
+        }
+        // SAFETY: plan nodes of a running query.
+        unsafe {
+            let plan = (*self.node).ss.ps.plan;
+            if self.is_partial() {
+                // Groups are those of this part. There may be as many in the others, or as many others.
+                let statement = (*(*self.node).ss.ps.state).es_plannedstmt;
+                return plan_tree::rows_of_whole(statement, plan) / self.groups();
+            }
+            let input = (*plan).lefttree;
+            if input.is_null() { 0.0 } else { (*input).plan_rows / self.groups() }
+        }
+    }
+
+    fn groups(&self) -> f64 {
+        // SAFETY: as above.
+        let groups = unsafe { (*(*self.node).ss.ps.plan.cast::<pg_sys::Agg>()).numGroups };
+        (groups as f64).max(1.0)
+    }
+}
+
+/// Puts a value into a memory context, where it is never dropped.
+///
+/// # Safety
+/// The context lives as long as the value is used.
+pub(super) unsafe fn put<T>(context: pg_sys::MemoryContext, value: T) -> pg_sys::Datum {
+    const { assert!(align_of::<T>() <= 8) };
+    // SAFETY: by the caller's promise; freshly allocated, large enough and aligned.
+    unsafe {
+        let place = pg_sys::MemoryContextAlloc(context, size_of::<T>()).cast::<T>();
+        place.write(value);
+        pg_sys::Datum::from(place)
+    }
+}

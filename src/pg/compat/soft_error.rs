@@ -1,0 +1,59 @@
+//! Errors that an input function's caller gets instead of having them raised (16 and later): pg_input_is_valid, COPY … ON_ERROR.
+
+use crate::pg::Report;
+use pgrx::pg_sys;
+
+/// Gives an error to the caller of an input function, if that wants it so; false if not.
+///
+/// # Safety
+/// `context` is that of a function call.
+#[cfg(feature = "pg15")]
+pub unsafe fn save_error(context: *mut pg_sys::Node, report: &Report) -> bool {
+    let _ = (context, report);
+    false
+}
+
+#[cfg(not(feature = "pg15"))]
+pub use since_16::save_error;
+
+#[cfg(not(feature = "pg15"))]
+mod since_16 {
+    use super::{Report, pg_sys};
+    use std::ffi::{CString, c_char, c_int};
+
+    // SAFETY: the signatures of elog.h. They raise an error only if there is no memory for a string; that jump leaks the
+    // strings here, no more.
+    unsafe extern "C-unwind" {
+        fn errcode(code: c_int) -> c_int;
+        fn errmsg_internal(format: *const c_char, ...) -> c_int;
+        fn errdetail_internal(format: *const c_char, ...) -> c_int;
+        fn errhint(format: *const c_char, ...) -> c_int;
+    }
+
+    /// Gives an error to the caller of an input function, if that wants it so; false if not.
+    ///
+    /// # Safety
+    /// `context` is that of a function call.
+    pub unsafe fn save_error(context: *mut pg_sys::Node, report: &Report) -> bool {
+        // SAFETY: by the caller's promise; a node's tag says what it is. The server copies the strings.
+        unsafe {
+            if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_ErrorSaveContext {
+                return false;
+            }
+            // Returns false if it is enough that there was an error.
+            if pg_sys::errsave_start(context, std::ptr::null()) {
+                let text = |text: &str| CString::new(text).unwrap_or_default();
+                errcode(report.code as c_int);
+                errmsg_internal(c"%s".as_ptr(), text(&report.message).as_ptr());
+                if let Some(detail) = &report.detail {
+                    errdetail_internal(c"%s".as_ptr(), text(detail).as_ptr());
+                }
+                if let Some(hint) = &report.hint {
+                    errhint(c"%s".as_ptr(), text(hint).as_ptr());
+                }
+                pg_sys::errsave_finish(context, c"pg_skip".as_ptr(), 0, c"".as_ptr());
+            }
+            true
+        }
+    }
+}
