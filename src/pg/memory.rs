@@ -1,6 +1,7 @@
 //! Memory contexts for work that repeats, and the state of a scan.
 
 use pgrx::pg_sys;
+use skip_core::sharable;
 
 /// A memory context of its own, deleted when dropped.
 pub struct Scratch(pg_sys::MemoryContext);
@@ -63,27 +64,24 @@ pub fn work_mem() -> usize {
     usize::try_from(unsafe { pg_sys::work_mem }).unwrap_or(4_096) * 1024
 }
 
-/// What is shared stays below this part of the memory that is left for sharing: there may be as many workers.
-const SHARED_PART: u64 = 8;
-
 /// Whether so many bytes may be taken from the memory that processes share. The server fails a query for which there is not
 /// enough, and containers often have 64 MB of it. Only where POSIX shared memory is a file system can one ask (shm_open(3)).
 pub fn may_share(bytes: usize) -> bool {
-    // SAFETY: a plain global of the server.
-    let is_posix = unsafe { pg_sys::dynamic_shared_memory_type } == pg_sys::DSM_IMPL_POSIX as i32;
-    if !cfg!(target_os = "linux") || !is_posix {
+    // SAFETY: plain globals of the server.
+    let (kind, workers) = unsafe { (pg_sys::dynamic_shared_memory_type, pg_sys::max_worker_processes) };
+    if !cfg!(target_os = "linux") || kind != pg_sys::DSM_IMPL_POSIX as i32 {
         return false;
     }
     let mut of = std::mem::MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: fills the struct if it returns 0.
-    let free = unsafe {
+    let (total, free) = unsafe {
         if libc::statvfs(c"/dev/shm".as_ptr(), of.as_mut_ptr()) != 0 {
             return false;
         }
         let of = of.assume_init();
-        of.f_bavail.saturating_mul(of.f_frsize)
+        (of.f_blocks.saturating_mul(of.f_frsize), of.f_bavail.saturating_mul(of.f_frsize))
     };
-    (bytes as u64).saturating_mul(SHARED_PART) <= free
+    bytes as u64 <= sharable(total, free, u64::try_from(workers).unwrap_or(0))
 }
 
 /// A random seed for a new index, so that nobody can prepare keys that collide in it.

@@ -28,7 +28,8 @@
 //! [`filter`] is one filter by itself, row-major: what a segment of width 1 holds, and the reference the wide
 //! ones are tested against. [`policy`] holds kinds of filter, this one and those of other systems, and filters of any
 //! of them; [`collect`] gathers the keys of one, and [`value`] is how it is stored. [`mod@picture`] draws a table's ranges;
-//! [`counters`] add up what scans found, over all processes; [`verified`] spares a page's second check.
+//! [`counters`] add up what scans found, over all processes; [`verified`] spares a page's second check; [`sharing`] bounds what
+//! is taken of the memory that processes share.
 //!
 //! What reaches a disk is frozen: the hash scheme ([`HASH_SCHEME`]), the probe sequence, the order of bits in a
 //! slice, the geometry of a segment. `tests/golden.rs` holds their bytes. Everything is little-endian and gives
@@ -53,6 +54,7 @@ pub mod picture;
 pub mod policy;
 pub mod rangeset;
 pub mod segment;
+pub mod sharing;
 pub mod transpose;
 pub mod value;
 pub mod verified;
@@ -68,4 +70,5 @@ pub use params::{MIN_FILTER_BITS, Sizing, calculation_best_practices, rate_at_fi
 pub use picture::picture;
 pub use rangeset::RangeSet;
 pub use segment::{FIRST_PROBE_SLICE, NULLS_SLICE, OPEN_SLICE, SegmentShape, VALUES_SLICE};
+pub use sharing::sharable;
 pub use transpose::transpose64;

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 1 | version in the upper 3 bits, the policy's code in the lower 5 |
 //! | 1 | the type of the keys in the upper 3 bits, probes a key, 1 to 31, in the lower 5 |
-//! | 0 to 5 | if those 3 bits are 0, the type's OID as a varint |
+//! | 0 to 2 | if those 3 bits are 0, the type's OID as a varint |
 //!
 //! and the rest is the filter's bits, whose length tells their number. In the 3 bits, 1 stands for bigint, 2 text, 3 uuid,
 //! 4 bytea, 5 timestamptz, 6 inet, 7 macaddr. Only built-in types, whose OIDs are the same in every database, are named by
@@ -17,7 +17,7 @@
 //! | 1 | as above |
 //! | 1 | 0 |
 //! | 1 | flags: 1 for a seed, 2 for a collation, 4 for a type by name |
-//! | 1 to 5, or two strings | the type: its OID, or schema and name |
+//! | 1 or 2, or two strings | the type: its OID, or schema and name |
 //! | 8, if flagged | the seed |
 //! | two strings, if flagged | the collation's name, and the version of it that keys were hashed under |
 //! | 1 | number of members, 1 to 64 |
