@@ -1,7 +1,8 @@
 //! The documentation's examples run: each file's SQL blocks, in order, in one session of a fresh database.
 //!
 //! A block is left out by writing `sql ignore` at its head. psql runs the blocks, with all other lines blank, so that
-//! it names the documentation's own lines when it fails.
+//! it names the documentation's own lines when it fails. A result that the documentation shows as a table must be among
+//! those that psql prints, to the letter.
 use crate::shared::{Database, on_shared, server};
 use libtest_mimic::Trial;
 use std::fs;
@@ -12,7 +13,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 fn examples_run(database: &Database) {
-    let mut problems = Vec::new();
+    let (mut problems, mut tables_shown) = (Vec::new(), 0);
     for (number, file) in files().into_iter().enumerate() {
         let text = fs::read_to_string(&file).expect("a documentation file");
         let Some(script) = script(&text) else { continue };
@@ -25,12 +26,18 @@ fn examples_run(database: &Database) {
         let path = server().data().join(file.file_name().expect("a name")).with_extension("md.sql");
         fs::write(&path, script).expect("a script");
         let mut psql = server().client("psql");
-        psql.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f"]).arg(&path).arg(&name);
+        psql.args(["-X", "-q", "-P", "footer=off", "-v", "ON_ERROR_STOP=1", "-f"]).arg(&path).arg(&name);
         let output = psql.output().expect("psql");
         if !output.status.success() {
             problems.push(format!("{}:\n{}", file.display(), String::from_utf8_lossy(&output.stderr)));
         }
+        let printed = trimmed(&String::from_utf8_lossy(&output.stdout));
+        let shown = tables(&text);
+        let others = shown.iter().filter(|table| !printed.contains(*table));
+        problems.extend(others.map(|table| format!("{}: no longer so:\n{table}", file.display())));
+        tables_shown += shown.len();
     }
+    assert!(tables_shown > 5, "only {tables_shown} tables are shown");
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
@@ -62,4 +69,32 @@ fn script(text: &str) -> Option<String> {
         script.push('\n');
     }
     any.then_some(script)
+}
+
+/// Without blanks at the ends of lines.
+fn trimmed(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The results that are shown as psql's tables: blocks without a language, in paragraphs whose second line is dashes.
+fn tables(text: &str) -> Vec<String> {
+    let mut tables = Vec::new();
+    let (mut inside, mut plain) = (None, String::new());
+    for line in text.lines() {
+        match line.trim_start().strip_prefix("```") {
+            Some(language) => {
+                inside = if inside.is_some() { None } else { Some(language) };
+                plain.push('\n');
+            }
+            None if inside == Some("") => plain.push_str(&format!("{}\n", line.trim_end())),
+            None => {}
+        }
+    }
+    for paragraph in plain.split("\n\n") {
+        let dashes = paragraph.trim_start_matches('\n').lines().nth(1).unwrap_or_default();
+        if dashes.contains("---") && dashes.chars().all(|c| "-+".contains(c)) {
+            tables.push(format!("{}\n", paragraph.trim_matches('\n')));
+        }
+    }
+    tables
 }
