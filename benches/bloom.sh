@@ -61,14 +61,16 @@ FROM (SELECT trace_id FROM events LIMIT 5000000) e, unnest(ARRAY['skip', 'rocksd
 CALL bloom_bench.keep('scan', 'SELECT count(*) FROM events WHERE device_id >= 0');
 CALL bloom_bench.keep('ask_skip', 'SELECT count(*) FROM events WHERE (SELECT b FROM filters WHERE policy = ''skip'') @> trace_id');
 CALL bloom_bench.keep('ask_rocksdb', 'SELECT count(*) FROM events WHERE (SELECT b FROM filters WHERE policy = ''rocksdb'') @> trace_id');
-INSERT INTO bloom_bench.rate SELECT policy, 5000000, bloom_bench.absent(b, 0, 2000000), bloom_false_positive_rate(b) FROM filters;
+INSERT INTO bloom_bench.rate SELECT policy, 0.01, 5000000, bloom_bench.absent(b, 0, 2000000), bloom_false_positive_rate(b) FROM filters;
 INSERT INTO bloom_bench.rate
-SELECT policy, n, avg(bloom_bench.absent(b, f, asked)), avg(bloom_false_positive_rate(b))
-FROM (SELECT policy, n, asked, f, bloom_agg(md5(f || ' ' || i)::uuid, 0.01, NULL, policy) AS b
-      FROM (VALUES (10, 20000, 100), (1000, 1000, 2000), (100000, 10, 200000)) v (n, count, asked),
-          unnest(ARRAY['skip', 'rocksdb']) policy, generate_series(1, count) f, generate_series(1, n) i
-      GROUP BY policy, n, asked, f) s
-GROUP BY policy, n;
+SELECT policy, built_at, n, avg(bloom_bench.absent(b, f, asked)), avg(bloom_false_positive_rate(b))
+FROM (SELECT policy, built_at, n, asked, f, bloom_agg(md5(f || ' ' || i)::uuid, built_at, NULL, policy) AS b
+      FROM (VALUES ('skip', 0.01, 10, 20000, 100), ('skip', 0.01, 1000, 1000, 2000), ('skip', 0.01, 100000, 10, 200000),
+                   ('rocksdb', 0.3, 10, 20000, 100), ('rocksdb', 0.01, 1000, 1000, 2000), ('rocksdb', 0.01, 100000, 10, 200000))
+               v (policy, built_at, n, count, asked),
+          generate_series(1, count) f, generate_series(1, n) i
+      GROUP BY policy, built_at, n, asked, f) s
+GROUP BY policy, built_at, n;
 END
 done_step
 

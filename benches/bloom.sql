@@ -5,7 +5,7 @@ CREATE SCHEMA bloom_bench;
 CREATE TABLE bloom_bench.result (name text, ms float8);
 
 -- Measured over SQL: false positives among values that were never added, and the rate that is expected.
-CREATE TABLE bloom_bench.rate (policy text, keys bigint, measured float8, expected float8);
+CREATE TABLE bloom_bench.rate (policy text, built_at float8, keys bigint, measured float8, expected float8);
 
 -- Runs a query to its end and keeps the milliseconds it took.
 CREATE PROCEDURE bloom_bench.keep(name text, query text)
