@@ -113,6 +113,14 @@ fn check_hashable(index: Rel, column: usize) {
             Some("Index the column cast to text.".into()),
         );
     }
+    if types::is_pseudo(class.input) && types::any_part(own, &types::is_row) {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("access method \"skip\" does not support type {}, which contains rows", types::display_name(own)),
+            Some("Rows have another hash when a column is added to their type: the index would not find what was there before.".into()),
+            Some("Index an expression of the rows' columns, or use an operator class with a hash function of your own.".into()),
+        );
+    }
     if !hashable {
         let type_name = types::display_name(index.column_type(column));
         fail(

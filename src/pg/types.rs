@@ -17,6 +17,42 @@ pub fn is_enum(oid: pg_sys::Oid) -> bool {
     unsafe { pg_sys::type_is_enum(oid) }
 }
 
+/// Whether there is such a type.
+pub fn exists(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::get_typtype(oid) != 0 }
+}
+
+/// Whether values of a type are rows.
+pub fn is_row(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::type_is_rowtype(oid) }
+}
+
+/// Whether reading a literal of a type runs no code that its owner may change, and gives the same value under all settings:
+/// so is what only a superuser can make, base types, if they say so; enums; and arrays and built-in ranges of such types. Not
+/// domains, which have CHECKs.
+pub fn is_read_alike(oid: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups; raises an error for a type that is not there.
+    unsafe {
+        match pg_sys::get_typtype(oid) as u8 {
+            pg_sys::TYPTYPE_ENUM => true,
+            pg_sys::TYPTYPE_BASE => element(oid).map_or_else(
+                || {
+                    let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+                    pg_sys::getTypeInputInfo(oid, &mut function, &mut parameter);
+                    pg_sys::func_volatile(function) as u8 == pg_sys::PROVOLATILE_IMMUTABLE
+                },
+                is_read_alike,
+            ),
+            pg_sys::TYPTYPE_RANGE | pg_sys::TYPTYPE_MULTIRANGE => {
+                oid.to_u32() < pg_sys::FirstNormalObjectId && parts(oid).into_iter().all(is_read_alike)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Reads literals of a type.
 pub struct InputFunction {
     info: Box<pg_sys::FmgrInfo>,
