@@ -324,6 +324,28 @@ fn many_parts_far_beyond_the_guess_make_a_value() {
     }
 }
 
+/// What a full member seemed to hold already was missing in the count, and the bounds were always too low.
+#[test]
+fn the_bounds_of_a_series_hold_the_true_number() {
+    for (policy, count) in
+        [("skip", 200_000u64), ("skip", 400_000), ("rocksdb", 200_000), ("rocksdb", 400_000)]
+    {
+        let options = Options { bound: 64 << 10, ..options(policy, None, 1, false) };
+        let mut inside = 0;
+        for run in 0..20 {
+            let mut collector = Collector::new_in(&options, Global);
+            (0..count).for_each(|i| collector.insert(hash(run * count + i), &Global).unwrap());
+            let bytes = encode(&mut collector);
+            let value = Value::decode(&bytes).unwrap();
+            assert!(value.members().len() > 1);
+            let found = value.cardinality();
+            inside += u32::from((found.low..=found.high).contains(&(count as f64)));
+            assert!((found.estimate / count as f64 - 1.0).abs() < 0.002, "{policy} {count}: {found:?}");
+        }
+        assert!(inside >= 18, "{policy} {count}: {inside} of 20");
+    }
+}
+
 /// Found by fuzzing: RocksDB has no filters of the rates that late members should have.
 #[test]
 fn a_series_goes_on_at_the_lowest_rate_there_is() {

@@ -34,6 +34,9 @@ const TRAILER: usize = 12;
 /// Positions are 32 bits wide.
 const MAX_BITS: u64 = u32::MAX as u64 & !63;
 
+/// 2^-64: two keys may always have one hash.
+const LOWEST_RATE: f64 = 1.0 / (1u128 << 64) as f64;
+
 /// More probes than a rate of 2^-64 wants, which is what 64-bit hashes can do.
 const MAX_PROBES: u8 = 64;
 
@@ -77,6 +80,9 @@ impl FilterPolicy for Skip {
 
     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {
         let sizing = Sizing::for_rate(rate).ok_or(PolicyError::Rate(rate))?;
+        if rate < LOWEST_RATE {
+            return Err(PolicyError::RateTooLow { policy: "skip", rate, lowest: LOWEST_RATE });
+        }
         Ok(Geometry { bits: sizing.filter_bits(keys), probes: sizing.hashes, seed: 0 })
     }
 

@@ -113,15 +113,21 @@ impl<B: AsRef<[u8]>> Value<B> {
         self.members.iter().map(BloomFilter::count_ones).sum()
     }
 
-    /// The number of distinct keys, as the set bits tell it. Keys that are in several members of a series count several
-    /// times.
+    /// The number of distinct keys, as the set bits tell it.
+    ///
+    /// Of a series: keys that a full member seemed to hold already were not added to the next one, a share as large as its rate;
+    /// they count here. Keys that are in several members, because these came from several parts, count several times.
     pub fn cardinality(&self) -> Cardinality {
-        let nothing = Cardinality { estimate: 0.0, low: 0.0, high: 0.0 };
-        self.members.iter().map(BloomFilter::cardinality).fold(nothing, |sum, one| Cardinality {
-            estimate: sum.estimate + one.estimate,
-            low: if self.members.len() == 1 { one.low } else { f64::max(sum.low, one.low) },
-            high: sum.high + one.high,
-        })
+        let mut sum = Cardinality { estimate: 0.0, low: 0.0, high: 0.0 };
+        let mut added = 1.0;
+        for member in &self.members {
+            let one = member.cardinality();
+            sum.estimate += one.estimate / added;
+            sum.low = sum.low.max(one.low);
+            sum.high += one.high / added;
+            added *= (1.0 - member.false_positive_rate()).max(f64::MIN_POSITIVE);
+        }
+        sum
     }
 
     /// The rate at which keys match that were never added, as the set bits are now.
