@@ -1,7 +1,8 @@
 //! A value that is to be looked up in a filter, or added to one.
 //!
 //! It has a type, which must be that of the filter's keys. Only a literal that SQL knows no type of (`filter @> 'abc'`) is
-//! read as the filter's type, as it would be beside a column.
+//! read as the filter's type, as it would be beside a column. Not of any type: a column's type is its table's, but a filter's
+//! is that of whoever made the filter; and the functions are immutable, whatever time zone is set.
 
 use super::keys::{KeyReader, type_of_key};
 use crate::pg::datum::{Repr, Value};
@@ -67,6 +68,7 @@ impl Asked {
                 if reading.as_ref().is_none_or(|known| known.0 != *keys) {
                     let oid = type_of_key(&keys.key_type);
                     refuse_ambiguous(oid);
+                    refuse_unsafe(oid);
                     let (input, reader) =
                         memory.run(|| (InputFunction::of(oid), KeyReader::new(oid, *collation)));
                     reader.must_fit(keys);
@@ -88,6 +90,21 @@ fn refuse_ambiguous(oid: Oid) {
             "a literal to look up in a bloom filter of floats needs a type".into(),
             Some("As real and as double precision, the same digits are different keys.".into()),
             Some("Write 0.1::real or 0.1::double precision, as the keys were.".into()),
+        );
+    }
+}
+
+/// Literals that are one value now and another one then, or run code of a user's when they are read.
+fn refuse_unsafe(oid: Oid) {
+    if !types::is_read_alike(oid) {
+        let name = types::display_name(oid);
+        fail(
+            PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
+            format!("a literal to look up in a bloom filter of type {name} needs a type"),
+            Some(
+                "How such a literal is read depends on settings, or on functions of the type's owner.".into(),
+            ),
+            Some(format!("Write '...'::{name}.")),
         );
     }
 }

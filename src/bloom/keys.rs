@@ -23,8 +23,9 @@
 //! kept in the filter then, because another one's equal strings are others. What such functions give is the same wherever the
 //! server has the same major version and byte order; core relies on the same for partitions by hash.
 //!
-//! Types that contain enums inside of others are refused: their hash functions hash the numbers. So are row types and ranges of
-//! strings with nondeterministic collations of their own, and names under one, which core hashes without regard to it.
+//! Types that contain enums inside of others are refused: their hash functions hash the numbers. So are rows, whose hash changes
+//! when a column is added to their type, ranges of strings with nondeterministic collations of their own, and names under
+//! one, which core hashes without regard to it.
 
 use crate::hash::Canon;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
@@ -55,6 +56,9 @@ pub struct KeyReader {
 impl KeyReader {
     /// The reader for values of a type under a collation; an error for types that cannot be hashed.
     pub fn new(input: Oid, collation: Oid) -> Self {
+        if !types::exists(input) {
+            no_type(&format!("with OID {}", input.to_u32()));
+        }
         let input = types::base_type(input);
         let key_type = key_type_of(input);
         let repr = Repr::of_type(input);
@@ -154,14 +158,11 @@ pub fn type_of_key(key_type: &KeyType) -> Oid {
         KeyType::BuiltIn(oid) => Some(Oid::from(*oid)),
         KeyType::Named { schema, name } => types::by_qualified_name(schema, name),
     };
-    oid.unwrap_or_else(|| {
-        fail(
-            PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
-            format!("there is no type {key_type}, of which the bloom filter's keys are"),
-            None,
-            None,
-        )
-    })
+    oid.unwrap_or_else(|| no_type(&format!("{key_type}, of which the bloom filter's keys are")))
+}
+
+fn no_type(what: &str) -> ! {
+    fail(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, format!("there is no type {what}"), None, None)
 }
 
 /// A type's name for messages.
@@ -176,8 +177,10 @@ pub fn display_name(key_type: &KeyType) -> String {
 
 /// Raises an error for types whose filters would lose keys sooner or later.
 fn refuse_unsafe(input: Oid, collation: Oid) {
-    let detail = if input == pg_sys::RECORDOID || types::any_part(input, &types::is_enum) {
-        "It contains an enum, or may: an enum's numbers differ between databases, and a filter would not survive a dump."
+    let detail = if types::any_part(input, &types::is_row) {
+        "Rows have another hash when a column is added to their type: what was added before would not be found."
+    } else if types::any_part(input, &types::is_enum) {
+        "It contains an enum: an enum's numbers differ between databases, and a filter would not survive a dump."
     } else if types::any_part(input, &types::has_nondeterministic_part) {
         "It contains strings under a nondeterministic collation of their own, whose version a filter does not keep."
     } else if types::hashes_against_collation(input, collation) {
@@ -189,7 +192,7 @@ fn refuse_unsafe(input: Oid, collation: Oid) {
         PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
         format!("values of type {} cannot be keys of a bloom filter", types::display_name(input)),
         Some(detail.into()),
-        Some("Cast the value to text, or to a type without such parts.".into()),
+        Some("Make the key of its parts: a text, an array or a jsonb.".into()),
     )
 }
 

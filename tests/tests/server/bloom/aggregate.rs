@@ -193,6 +193,7 @@ fn parameters(database: &Database) {
         ("i, NULL, 5, 'leveldb(bits_per_key=0.1)'", "22023", "too few"),
         ("i, NULL, 5, 'leveldb(seed=3)'", "22023", "seed"),
         ("i, 1e-300, 5, 'rocksdb'", "22023", "lowest"),
+        ("i, 5e-20", "22023", "lowest"),
         ("i, 0.01, 9000000000", "22023", "bits"),
         ("i, 0.01, 9000000000, 'leveldb'", "22023", "bits"),
         ("i, 0.01, 900000000, 'rocksdb'", "54000", "1 GB"),
