@@ -97,6 +97,18 @@ fn small_values_have_small_headers() {
     assert_eq!(Value::decode(&many).unwrap().members()[0].shape().geometry().probes, 32);
 }
 
+/// Found by fuzzing: of full members nothing is left that could be counted, and 0 / 0 is no number.
+#[test]
+fn full_members_are_counted() {
+    let plain = keys("skip");
+    let mut bytes = empty(&plain, &[shape(&plain, 64, 5); 3]);
+    let bits = bytes.len() - 24;
+    bytes[bits..bits + 16].fill(0xff);
+    let found = Value::decode(&bytes).unwrap().cardinality();
+    assert!(found.low <= found.estimate && found.estimate <= found.high, "{found:?}");
+    assert!(found.estimate > 64.0 / 5.0);
+}
+
 #[test]
 fn what_is_unknown_is_told_from_what_is_malformed() {
     let plain = keys("skip");

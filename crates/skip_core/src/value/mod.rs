@@ -125,7 +125,7 @@ impl<B: AsRef<[u8]>> Value<B> {
             sum.estimate += one.estimate / added;
             sum.low = sum.low.max(one.low);
             sum.high += one.high / added;
-            added *= (1.0 - member.false_positive_rate()).max(f64::MIN_POSITIVE);
+            added = (added * (1.0 - member.false_positive_rate())).max(f64::MIN_POSITIVE);
         }
         sum
     }
