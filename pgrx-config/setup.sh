@@ -165,17 +165,21 @@ server_assert() {
 }
 
 # cargo-pgrx looks servers up in $PGRX_HOME/config.toml, which `cargo pgrx init` would write after building servers of
-# its own. We have servers: write the file ourselves, one line a major version, the last server asked for winning.
+# its own. We have servers: write the file ourselves, one line a major version, the last server asked for winning. pgrx asks
+# all of them, also those it does not build for: a server that was removed since must go.
 pgrx_home() {
     local pg_config=$1 home=$cache/pgrx version
     version=$("$pg_config" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p')
     [ -n "$version" ] || die "$pg_config is not a pg_config"
     mkdir -p "$home"
-    local next
+    local next line path
     next=$(mktemp "$home/config.XXXXXX")
     {
         echo '[configs]'
-        { grep '^pg[0-9]* = ' "$home/config.toml" 2>/dev/null | grep -v "^pg$version = " || true
+        { grep '^pg[0-9]* = ' "$home/config.toml" 2>/dev/null | grep -v "^pg$version = " | while IFS= read -r line; do
+              path=${line#*\"}
+              [ ! -x "${path%\"}" ] || printf '%s\n' "$line"
+          done || true
           echo "pg$version = \"$pg_config\""; } | sort
     } >"$next"
     chmod 644 "$next"
