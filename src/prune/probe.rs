@@ -58,11 +58,7 @@ impl Drop for Planning {
 pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<Clause>, blocks: u32) -> Option<Rc<Pruned>> {
     clauses.sort_by_key(|clause| clause.column);
     let oid = index.oid();
-    let known = STATE.with_borrow(|state| {
-        let is_same = |a: &&Answer| a.index == oid && a.blocks == blocks && a.clauses == clauses;
-        state.answers.iter().find(is_same).map(|answer| answer.pruned.clone())
-    });
-    if let Some(known) = known {
+    if let Some(known) = known(oid, &clauses, blocks) {
         return known;
     }
     let left = pages_left();
@@ -80,6 +76,19 @@ pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<Clause>, blocks: u32) -> 
         }
     });
     pruned
+}
+
+/// What was answered before, if this was asked. Clauses are sorted by column.
+fn known(index: Oid, clauses: &[Clause], blocks: u32) -> Option<Option<Rc<Pruned>>> {
+    STATE.with_borrow(|state| {
+        let is_same = |a: &&Answer| a.index == index && a.blocks == blocks && a.clauses == clauses;
+        state.answers.iter().find(is_same).map(|answer| answer.pruned.clone())
+    })
+}
+
+/// Whether [`probe`] has an answer to this clause that costs nothing any more.
+pub fn is_answered(index: Rel, clause: &Clause, blocks: u32) -> bool {
+    known(index.oid(), std::slice::from_ref(clause), blocks).flatten().is_some()
 }
 
 /// How many of a table's ranges survive on average: those not summarized, and of the others

@@ -185,7 +185,8 @@ fn part<'l, 'a>(table: &Table<'_>, leaf: &'l Leaf<'a>, asked: &mut [Asked], bloc
     Part { leaf, ask: None, fraction: None, slices: key_count(leaf) * f64::from(probes) + 1.0 }
 }
 
-/// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them; None when the list is short enough to be asked about.
+/// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them; None
+/// when the list is short enough to be asked about, or was asked about already for the index's own path.
 fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<(f64, f64)> {
     let Test::Keys(keys) = &clause.test else { return None };
     let probes = meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.hashes);
@@ -194,7 +195,7 @@ fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<(f64
     let each = f64::from(probes) * (ranges / RANGES_A_PAGE).ceil();
     let affordable = (probe::pages_left() as f64 / each) as usize / 2;
     let most = affordable.clamp(1, MOST_KEYS);
-    if keys.len() <= most {
+    if keys.len() <= most || probe::is_answered(index, clause, blocks) {
         return None;
     }
     // Hashes are sorted, so that every so-many-th is a random choice.

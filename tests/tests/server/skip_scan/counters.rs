@@ -200,6 +200,7 @@ fn counts_of_conditions(database: &Database) {
                 "SELECT count(DISTINCT block / {pages}) FROM generate_series(0, {blocks} - 1) block WHERE {survives}"
             )) as u64;
             let sql = format!("SELECT id FROM t WHERE {condition}");
+            force_both(&mut session, pages == 1);
             let planned = skip_scan(&mut session, "", &sql);
             let node = executed(&mut session, &sql);
             let told = format!("{condition} after {step}: {node:?}");
@@ -219,6 +220,11 @@ fn counts_of_conditions(database: &Database) {
             assert!(!planned.has("Ranges Scanned") && !planned.has("Index Pages Read"), "{planned:?}");
         }
     }
+}
+
+/// One index alone may be as cheap as both: which is cheaper depends on the seeds of their hashes, new in every run.
+fn force_both(session: &mut Session, is_forced: bool) {
+    session.run(&format!("SET pg_skip.force_indexes = '{}'", if is_forced { "t_k, t_n" } else { "" }));
 }
 
 /// The counters that add up over scans.
@@ -268,6 +274,7 @@ fn counts_of_workers(database: &Database) {
         ["k = 7", "n = 7", "n IN (1, 2, 3, 4, 5)", "n = 7 OR k = 1000", "n = 7 AND k = 1000", "b IS NULL"]
     {
         let sql = format!("SELECT id FROM t WHERE {condition}");
+        force_both(&mut session, condition.contains("n =") && condition.contains("k ="));
         session.run(&format!("BEGIN; {}", Way::skip_scan().local()));
         executed(&mut session, &sql);
         let serial = executed(&mut session, &sql);
