@@ -2,7 +2,9 @@
 //!
 //! One process takes all ranges. Parallel ones claim them: each has looked into the index by itself, and may have found
 //! more or fewer survivors than another, because bits are added all the time. So what is claimed is a stretch of the
-//! *whole* table, survivors or not; every range is in exactly one claim, and either answer about it was right.
+//! *whole* table, survivors or not; every range is in exactly one claim, and either answer about it was right. What was
+//! ruled out is counted once, by the process with the first claim, as it found it: so it is known even when reading ends
+//! early, because there is a `LIMIT`.
 //!
 //! The feed of pages runs ahead of the rows. [`Blocks::next_block`] is the feed's side, [`Blocks::entered`] and
 //! [`Blocks::found_row`] are the rows' side.
@@ -226,21 +228,29 @@ impl Blocks {
         };
         self.claim = (start, end);
         self.is_done = end >= ranges.len();
-        let survivors = ranges.count_in(start, end);
+        if start == 0 {
+            self.count_survivors();
+            self.hand_over();
+        }
+    }
+
+    fn count_survivors(&mut self) {
+        let ranges = &self.survivors.ranges;
         let mut unsummarized = ranges.clone();
         unsummarized.intersect_with(&self.survivors.unfiltered);
-        self.counters.total += end - start;
-        self.counters.skipped += end - start - survivors;
-        self.counters.unsummarized += unsummarized.count_in(start, end);
+        self.counters.total += ranges.len();
+        self.counters.skipped += ranges.len() - ranges.count();
+        self.counters.unsummarized += unsummarized.count();
     }
 
     /// The rows of a block come now.
     pub fn entered(&mut self, block: u32) {
         let range = u64::from(block / self.survivors.pages_per_range);
         if self.reading.is_none_or(|(before, _)| before != range) {
-            self.finish_range();
+            self.finish_reading();
             self.reading = Some((range, false));
             self.counters.scanned += 1;
+            self.hand_over();
         }
     }
 
@@ -254,13 +264,17 @@ impl Blocks {
 
     /// The rows of the range before are all read.
     pub fn finish_range(&mut self) {
+        self.finish_reading();
+        self.hand_over();
+    }
+
+    fn finish_reading(&mut self) {
         if let Some((range, found)) = self.reading.take()
             && !self.survivors.unfiltered.contains(range)
         {
             self.counters.full_positives += 1;
             self.counters.true_positives += u64::from(found);
         }
-        self.hand_over();
     }
 
     /// Reading ends here, perhaps in the middle of a range.
@@ -269,7 +283,8 @@ impl Blocks {
         self.hand_over();
     }
 
-    /// A worker's counts go to the leader.
+    /// A worker's counts go to the leader. It may take its last look as soon as it has a row, when there is a limit: what
+    /// was counted before that row must be there by then.
     fn hand_over(&mut self) {
         if let Some(shared) = self.shared.filter(|_| self.is_worker) {
             shared.take(&mut self.counters);

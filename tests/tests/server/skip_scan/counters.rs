@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
         on_shared("skip_scan::counts_of_workers", counts_of_workers),
         on_shared("skip_scan::counts_of_workers_rescanned", counts_of_workers_rescanned),
         on_shared("skip_scan::counts_with_a_limit", counts_with_a_limit),
+        on_shared("skip_scan::counts_with_a_limit_in_parallel", counts_with_a_limit_in_parallel),
     ]
 }
 
@@ -350,4 +351,46 @@ fn counts_with_a_limit(database: &Database) {
     assert_eq!(node.rows(), even as f64, "{node:?}");
     let removed = "Rows Removed by Index Recheck";
     assert_eq!(node.number(removed), whole.number(removed), "{node:?}");
+}
+
+/// A limit stops workers wherever they are, and starts them again for the next row of the other side.
+fn counts_with_a_limit_in_parallel(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    let condition = "n IN (1, 2, 3, 4, 5)";
+    let whole = executed(&mut session, &format!("SELECT id FROM t WHERE {condition}"));
+    let (all, rows) = (whole.number("Ranges Scanned"), whole.rows());
+    for leader in ["on", "off"] {
+        // Rows that cost something are worth sharing, whatever the hashes' seeds leave over.
+        let way = Way::skip_scan().parallel().with("cpu_tuple_cost", "1");
+        let way = way.with("parallel_leader_participation", leader);
+        session.run(&format!("BEGIN; {}", way.local()));
+        for limit in [0, 1, 5, 1000] {
+            let sql = format!("SELECT id FROM t WHERE {condition} LIMIT {limit}");
+            let plan = session.plan(&sql);
+            assert!(plan.contains("Parallel Custom Scan (Skip Scan)"), "{plan}");
+            let node = executed(&mut session, &sql);
+            let told = format!("LIMIT {limit}, leader {leader}: {node:?}");
+            // Without a row to be had, nothing is started.
+            let total = if limit == 0 { 0 } else { whole.number("Ranges Total") };
+            assert_eq!(node.number("Ranges Total"), total, "{told}");
+            let (scanned, skipped) = (node.number("Ranges Scanned"), node.number("Ranges Skipped"));
+            assert!(scanned + skipped <= total && skipped <= whole.number("Ranges Skipped"), "{told}");
+            assert!(scanned <= all && (limit == 0 || scanned >= 1), "{told}");
+            assert!(limit < 1000 || scanned == all && skipped == whole.number("Ranges Skipped"), "{told}");
+            assert!(node.number("Ranges False Positive") <= whole.number("Ranges False Positive"), "{told}");
+        }
+        // The greatest first: workers of later executions stop at the first's limit, in sequential scans as well (seen in
+        // PostgreSQL 18.6 without pg_skip: ExecParallelReinitialize leaves the tuples_needed of the first).
+        let limits = "(VALUES (1000), (1), (0), (7), (1000), (2)) v (most)";
+        let sql = format!(
+            "SELECT (SELECT count(*) FROM (SELECT FROM t WHERE {condition} LIMIT v.most) s) FROM {limits}"
+        );
+        let plan = session.plan(&sql);
+        assert!(plan.contains("Parallel Custom Scan (Skip Scan)"), "{plan}");
+        let counts = session.column(&sql);
+        session.run("COMMIT");
+        let expected = [rows as u64, 1, 0, 7, rows as u64, 2].map(|count| count.to_string());
+        assert_eq!(counts, expected, "leader {leader}");
+    }
 }
