@@ -61,6 +61,14 @@ FROM (SELECT trace_id FROM events LIMIT 5000000) e, unnest(ARRAY['skip', 'rocksd
 CALL bloom_bench.keep('scan', 'SELECT count(*) FROM events WHERE device_id >= 0');
 CALL bloom_bench.keep('ask_skip', 'SELECT count(*) FROM events WHERE (SELECT b FROM filters WHERE policy = ''skip'') @> trace_id');
 CALL bloom_bench.keep('ask_rocksdb', 'SELECT count(*) FROM events WHERE (SELECT b FROM filters WHERE policy = ''rocksdb'') @> trace_id');
+CREATE TABLE parts AS SELECT part, min(trace_id::text)::uuid AS one, bloom_agg(trace_id) AS b
+FROM (SELECT trace_id, row_number() OVER () * 20 / (:rows + 1) AS part FROM events) e GROUP BY part;
+DO $$BEGIN
+    FOR round IN 1 .. 21 LOOP
+        CALL bloom_bench.keep('parts_whole', 'SELECT sum(get_byte(b::bytea, 0)) FROM parts');
+        CALL bloom_bench.keep('parts_asked', 'SELECT count(*) FROM parts WHERE b @> (SELECT one FROM parts WHERE part = 7)');
+    END LOOP;
+END$$;
 INSERT INTO bloom_bench.rate SELECT policy, 0.01, 5000000, bloom_bench.absent(b, 0, 2000000), bloom_false_positive_rate(b) FROM filters;
 INSERT INTO bloom_bench.rate
 SELECT policy, built_at, n, avg(bloom_bench.absent(b, f, asked)), avg(bloom_false_positive_rate(b))

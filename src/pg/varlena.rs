@@ -1,5 +1,7 @@
 //! Values of variable length: as they come, plain or stored out of line, and as they are made.
 
+use super::fail;
+use pgrx::PgSqlErrorCode;
 use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::pg_sys;
 use pgrx::pgrx_sql_entity_graph::metadata::{
@@ -9,6 +11,9 @@ use skip_core::collect::Sink;
 
 /// VARTAG_ONDISK of postgres.h.
 const ON_DISK: u8 = 18;
+
+/// VARLENA_EXTSIZE_MASK of varatt.h: how long a value is where it is stored. What is above says how it is compressed.
+const SIZE_MASK: u32 = (1 << 30) - 1;
 
 /// Bytes of a 1-byte header with its tag, before a pointer to a value that is stored out of line.
 const EXTERNAL_HEADER: usize = 2;
@@ -34,20 +39,53 @@ impl Flat {
         Self(datum)
     }
 
-    /// Which out-of-line value it is; None if it is not stored in a table's TOAST relation.
-    pub fn stored_id(&self) -> Option<StoredId> {
+    /// What says where an out-of-line value is; None if it is not stored in a table's TOAST relation.
+    fn pointer(&self) -> Option<pg_sys::varatt_external> {
         // SAFETY: a varlena; a 1-byte header with tag says that it is a pointer, which may lie unaligned.
         unsafe {
             let bytes = self.0.cast_mut_ptr::<u8>();
             if !pgrx::varatt_is_1b_e(bytes.cast()) || *bytes.add(1) != ON_DISK {
                 return None;
             }
-            let pointer = bytes.add(EXTERNAL_HEADER).cast::<pg_sys::varatt_external>().read_unaligned();
-            Some(StoredId {
-                relation: pointer.va_toastrelid,
-                value: pointer.va_valueid,
-                size: pointer.va_rawsize,
-            })
+            Some(bytes.add(EXTERNAL_HEADER).cast::<pg_sys::varatt_external>().read_unaligned())
+        }
+    }
+
+    /// Which out-of-line value it is; None if it is not stored in a table's TOAST relation.
+    pub fn stored_id(&self) -> Option<StoredId> {
+        self.pointer().map(|pointer| StoredId {
+            relation: pointer.va_toastrelid,
+            value: pointer.va_valueid,
+            size: pointer.va_rawsize,
+        })
+    }
+
+    /// The length of an out-of-line value that [`fetch`](Self::fetch) can fetch parts of: one that is not compressed.
+    pub fn length_in_parts(&self) -> Option<usize> {
+        let pointer = self.pointer()?;
+        let length = usize::try_from(pointer.va_rawsize).ok()?.checked_sub(pg_sys::VARHDRSZ)?;
+        let stored = (pointer.va_extinfo & SIZE_MASK) as usize;
+        (stored == length).then_some(length)
+    }
+
+    /// Copies a part of such a value.
+    pub fn fetch(&self, offset: usize, into: &mut [u8]) {
+        // SAFETY: a varlena; what comes back is a copy in the current memory context, as long as its header says.
+        let fetched = unsafe {
+            let part =
+                pg_sys::pg_detoast_datum_slice(self.0.cast_mut_ptr(), offset as i32, into.len() as i32);
+            let length = pgrx::varsize_any_exhdr(part).min(into.len());
+            into.as_mut_ptr().copy_from_nonoverlapping(pgrx::vardata_any(part).cast(), length);
+            pg_sys::pfree(part.cast());
+            length
+        };
+        if fetched != into.len() {
+            fail(
+                PgSqlErrorCode::ERRCODE_DATA_CORRUPTED,
+                "a stored value is shorter than it should be".into(),
+                Some(format!("Of {} bytes from byte {offset} on, {fetched} are there.", into.len())),
+                None,
+            );
         }
     }
 

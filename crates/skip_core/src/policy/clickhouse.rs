@@ -93,6 +93,10 @@ impl FilterPolicy for ClickHouse {
         set_bits(body, positions(key, geometry))
     }
 
+    fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
+        positions(key, geometry).map(|position| position as u64).all(is_set)
+    }
+
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         are_set(body, positions(key, geometry))
     }

@@ -4,12 +4,14 @@
 //! it says how a key is hashed, which bits a hash means, how a filter's size follows from the keys, and how a filter
 //! is written where it comes from. Collecting, merging and estimating are done once, for all policies, above it.
 //!
-//! Invariants every policy keeps: [`set`](FilterPolicy::set) and [`test`](FilterPolicy::test) depend on nothing but
-//! their arguments, in every build and on every CPU; what was set tests true, whatever was set besides;
+//! Invariants every policy keeps: [`set`](FilterPolicy::set) and [`probe`](FilterPolicy::probe) depend on nothing but
+//! their arguments, in every build and on every CPU; what was set is found, whatever was set besides; where
+//! [`test`](FilterPolicy::test) is another implementation, because it is faster, its answers are those of `probe`;
 //! [`read`](FilterPolicy::read) refuses what it does not know for certain.
 
 use std::fmt;
 
+use super::bits::is_set;
 use super::error::PolicyError;
 use super::geometry::{Geometry, Limits};
 
@@ -59,8 +61,14 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Whether all of a key's bits are set. The body has the geometry's length.
-    fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool;
+    /// Whether all of a key's bits are set, which `is_set` knows: it is asked for one position after the other, all of them
+    /// below the geometry's number of bits, until one is not.
+    fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool;
+
+    /// The same in a body, which has the geometry's length.
+    fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
+        self.probe(geometry, key, &mut |position| is_set(body, position as usize))
+    }
 
     /// Where a bit's position goes to when the filter is folded to the `by`-th part of its bits, so that the result is the
     /// filter that all its keys would have made at that size. None if filters of this policy cannot be folded. Called with

@@ -82,9 +82,8 @@
 //!         body[position / 8] |= 1 << (position % 8);
 //!         u64::from(1 - was_set)
 //!     }
-//!     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-//!         let position = (key % geometry.bits) as usize;
-//!         body[position / 8] >> (position % 8) & 1 != 0
+//!     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
+//!         is_set(key % geometry.bits)
 //!     }
 //!     fn trailer(&self, _: &Geometry) -> Vec<u8> {
 //!         b"1b".to_vec() // so that other bytes are not taken for a filter of this policy

@@ -165,6 +165,16 @@ impl FilterPolicy for RocksDb {
         new
     }
 
+    fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
+        let start = line(key, geometry) as u64 * 8;
+        let mut walk = (key >> 32) as u32;
+        (0..geometry.probes).all(|_| {
+            let position = start + u64::from(walk >> 23);
+            walk = walk.wrapping_mul(GOLDEN);
+            is_set(position)
+        })
+    }
+
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         let start = line(key, geometry);
         let line = &body[start..start + LINE];

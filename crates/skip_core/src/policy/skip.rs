@@ -104,6 +104,10 @@ impl FilterPolicy for Skip {
         scatter::room(geometry, keys)
     }
 
+    fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
+        positions(key, geometry).map(u64::from).all(is_set)
+    }
+
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         are_set(body, positions(key, geometry).map(|position| position as usize))
     }

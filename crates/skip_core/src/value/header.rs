@@ -151,8 +151,9 @@ impl Keys {
     }
 }
 
-/// Reads a header: the keys, the members' shapes, and the bytes of their bits.
-pub(super) fn decode(bytes: &[u8]) -> Result<(Keys, Vec<Shape>, &[u8]), ValueError> {
+/// Reads the header of a value of so many bytes, of which the first are here: the keys, the members' shapes, and the length
+/// of the header.
+pub(super) fn decode(bytes: &[u8], length: u64) -> Result<(Keys, Vec<Shape>, usize), ValueError> {
     let mut input = Input(bytes);
     let first = input.byte()?;
     if first >> 5 != VERSION {
@@ -166,7 +167,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Keys, Vec<Shape>, &[u8]), ValueErr
             None => input.oid()?,
         };
         let key_type = KeyType::BuiltIn(oid);
-        let geometry = Geometry { bits: input.0.len() as u64 * 8, probes: second & PROBES_MASK, seed: 0 };
+        let body = length.saturating_sub((bytes.len() - input.0.len()) as u64);
+        let geometry = Geometry { bits: body.saturating_mul(8), probes: second & PROBES_MASK, seed: 0 };
         (Keys { policy, seed: 0, key_type, collation: None }, vec![Shape::new(policy, geometry)?])
     } else {
         long_form(&mut input, policy)?
@@ -175,7 +177,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Keys, Vec<Shape>, &[u8]), ValueErr
     if keys.encode(&members) != header {
         return Err(ValueError::Malformed("its header is not in the one form that it should have"));
     }
-    Ok((keys, members, input.0))
+    Ok((keys, members, header.len()))
 }
 
 fn long_form(

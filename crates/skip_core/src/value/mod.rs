@@ -8,10 +8,12 @@
 //! hash scheme of every policy and the canonical form of keys. Unknown versions and policies are told apart from malformed
 //! ones ([`ValueError::is_unknown`]), because a filter that cannot be read may hold any key.
 
+pub mod distant;
 pub mod error;
 pub mod header;
 pub mod seal;
 
+pub use distant::Distant;
 pub use error::ValueError;
 pub use header::{Collation, KeyType, Keys};
 pub use seal::{seal, unseal};
@@ -31,8 +33,8 @@ impl<'a> Value<&'a [u8]> {
     /// # Errors
     /// What is wrong with it. Bits that no probe can reach must be zero.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, ValueError> {
-        let (keys, shapes, bits) = header::decode(bytes)?;
-        Ok(Self { keys, members: members(shapes, bits, <[u8]>::split_at_checked)? })
+        let (keys, shapes, start) = header::decode(bytes, bytes.len() as u64)?;
+        Ok(Self { keys, members: members(shapes, &bytes[start..], <[u8]>::split_at_checked)? })
     }
 }
 
@@ -42,8 +44,7 @@ impl<'a> Value<&'a mut [u8]> {
     /// # Errors
     /// As [`Value::decode`].
     pub fn decode_mut(bytes: &'a mut [u8]) -> Result<Self, ValueError> {
-        let (keys, shapes, bits) = header::decode(bytes)?;
-        let start = bytes.len() - bits.len();
+        let (keys, shapes, start) = header::decode(bytes, bytes.len() as u64)?;
         Ok(Self { keys, members: members(shapes, &mut bytes[start..], <[u8]>::split_at_mut_checked)? })
     }
 
@@ -158,6 +159,8 @@ impl<B: AsRef<[u8]>> Value<B> {
     }
 }
 
+const TOO_LONG: ValueError = ValueError::Malformed("it is longer than its header says");
+
 /// The filters of these shapes, which lie one behind the other.
 fn members<B: AsRef<[u8]>>(
     shapes: Vec<Shape>,
@@ -172,7 +175,7 @@ fn members<B: AsRef<[u8]>>(
         bits = rest;
     }
     if !bits.as_ref().is_empty() {
-        return Err(ValueError::Malformed("it is longer than its header says"));
+        return Err(TOO_LONG);
     }
     Ok(members)
 }

@@ -7,6 +7,7 @@ mod keys;
 mod operators;
 mod parts;
 mod planner;
+mod stored;
 
 use libtest_mimic::Trial;
 
@@ -20,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
         operators::trials,
         exchange::trials,
         planner::trials,
+        stored::trials,
     ]
     .iter()
     .flat_map(|topic| topic())

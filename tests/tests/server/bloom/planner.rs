@@ -1,4 +1,4 @@
-//! How many rows the planner expects of `@>`, and that a stored filter is fetched once.
+//! How many rows the planner expects of `@>`.
 use crate::shared::{Database, on_shared};
 use libtest_mimic::Trial;
 use pg_skip_tests::session::Session;
@@ -7,7 +7,6 @@ pub fn trials() -> Vec<Trial> {
     vec![
         on_shared("bloom::planner_estimates", estimates),
         on_shared("bloom::planner_leaks_nothing", leaks_nothing),
-        on_shared("bloom::planner_fetches_once", fetches_once),
     ]
 }
 
@@ -79,29 +78,4 @@ fn leaks_nothing(database: &Database) {
     session.run("SET ROLE bloom_reader");
     let closed = [&seven, &eight].map(|filter| expected(&mut session, &asked(filter)));
     assert!(closed[0] < 1.2 * closed[1], "{closed:?}");
-}
-
-/// A filter of a table, asked for each of many rows, is read once.
-fn fetches_once(database: &Database) {
-    let mut session = database.session();
-    session.run(
-        "CREATE TABLE f AS SELECT 1 AS n, bloom_agg(i) AS b FROM generate_series(1, 500000) i;
-         CREATE TABLE t AS SELECT i FROM generate_series(1, 5000) i; ANALYZE",
-    );
-    let chunks = session.number("SELECT pg_column_size(b) / 2000 FROM f");
-    assert!(chunks > 250.0);
-    for query in [
-        "SELECT count(*) FROM t WHERE (SELECT b FROM f) @> i",
-        "SELECT count(*) FROM t, f WHERE b @> i",
-        "SELECT count(*) FROM t WHERE i <@ (SELECT b FROM f WHERE n = 1)",
-    ] {
-        assert_eq!(session.one(query), "5000");
-        let plan = session.column(&format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {query}")).join("\n");
-        let hits = plan
-            .split("shared hit=")
-            .nth(1)
-            .and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
-        let hits: f64 = hits.and_then(|hits| hits.parse().ok()).unwrap_or_else(|| panic!("{plan}"));
-        assert!(hits < 20.0 * chunks, "{chunks} chunks\n{plan}");
-    }
 }
