@@ -58,6 +58,7 @@ impl ScanCounters {
         }
     }
 
+    /// Each before those that it bounds: `full_positives` before `true_positives`.
     fn fields(&mut self) -> [&mut u64; COUNTERS] {
         [
             &mut self.scans,
@@ -103,16 +104,17 @@ impl Shared {
         self.next.store(0, Ordering::Relaxed);
     }
 
-    /// What workers have counted so far.
+    /// What workers have counted so far. They may be counting: what is written last is read first, so that nothing is seen
+    /// without that which bounds it.
     pub fn add_to(&self, counters: &mut ScanCounters) {
-        for (local, shared) in counters.fields().into_iter().zip(&self.counters) {
-            *local += shared.load(Ordering::Relaxed);
+        for (local, shared) in counters.fields().into_iter().zip(&self.counters).rev() {
+            *local += shared.load(Ordering::Acquire);
         }
     }
 
     fn take(&self, counters: &mut ScanCounters) {
         for (local, shared) in counters.fields().into_iter().zip(&self.counters) {
-            shared.fetch_add(std::mem::take(local), Ordering::Relaxed);
+            shared.fetch_add(std::mem::take(local), Ordering::Release);
         }
     }
 }

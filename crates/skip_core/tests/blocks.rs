@@ -137,6 +137,26 @@ fn parts_of_shared_scans_count_what_was_ruled_out() {
     }
 }
 
+/// Whenever the leader looks, the counts make sense together.
+#[test]
+fn counts_in_the_middle_of_a_scan() {
+    let shared: &'static Shared = Box::leak(Box::new(Shared::new(400_000)));
+    let ranges = RangeSet::full(400_000);
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let survivors = survivors(&ranges, &RangeSet::empty(400_000), 1);
+            read(&mut Blocks::new(survivors, 400_000, Some(shared), true).unwrap(), |_| true, 1);
+        });
+        while !worker.is_finished() {
+            let mut seen = ScanCounters::default();
+            shared.add_to(&mut seen);
+            assert!(seen.true_positives <= seen.full_positives, "{seen:?}");
+            assert!(seen.full_positives <= seen.scanned, "{seen:?}");
+            assert!(seen.scanned + seen.skipped <= seen.total, "{seen:?}");
+        }
+    });
+}
+
 #[test]
 fn shared_scans_start_over() {
     let shared: &'static Shared = Box::leak(Box::new(Shared::new(100)));

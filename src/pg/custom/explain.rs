@@ -87,7 +87,7 @@ fn expected(out: &Output, private: &Private) {
 }
 
 fn counters(out: &Output, c: &ScanCounters) {
-    let false_positives = c.full_positives - c.true_positives;
+    let false_positives = c.full_positives.saturating_sub(c.true_positives);
     if out.is_text() {
         if c.removed_rows > 0 {
             out.integer(c"Rows Removed by Index Recheck", c.removed_rows);

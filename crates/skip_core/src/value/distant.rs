@@ -31,7 +31,7 @@ impl Distant {
         let bodies = shapes.iter().try_fold(start as u64, |sum, shape| sum.checked_add(shape.body_bytes()));
         match bodies {
             Some(end) if end == length => Ok(Self { keys, shapes, start: start as u64 }),
-            Some(end) if end < length => Err(super::TOO_LONG),
+            Some(end) if end < length => Err(ValueError::TOO_LONG),
             _ => Err(ValueError::Truncated),
         }
     }

@@ -30,6 +30,9 @@ impl From<PolicyError> for ValueError {
 }
 
 impl ValueError {
+    /// There are bytes behind its bits.
+    pub(super) const TOO_LONG: Self = Self::Malformed("it is longer than its header says");
+
     /// Whether a later version may know what this one does not: such a filter may hold any key.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Version(_) | Self::Policy(_))

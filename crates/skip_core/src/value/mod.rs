@@ -3,6 +3,8 @@
 //! A value is one filter, or a *series*: several filters of the same keys, which come about where more keys were added than
 //! a filter had been made for ([`collect`](crate::collect)). A key may be in a series if it may be in one of its members.
 //!
+//! A value need not be here to be asked for a few keys: [`distant`].
+//!
 //! Everything that comes from outside is checked before it is believed, and nothing is allocated by what a header says:
 //! bits stay where they lie. Outside of tables a checksum goes with it ([`seal`]). The version stands for the layout, the
 //! hash scheme of every policy and the canonical form of keys. Unknown versions and policies are told apart from malformed
@@ -159,8 +161,6 @@ impl<B: AsRef<[u8]>> Value<B> {
     }
 }
 
-const TOO_LONG: ValueError = ValueError::Malformed("it is longer than its header says");
-
 /// The filters of these shapes, which lie one behind the other.
 fn members<B: AsRef<[u8]>>(
     shapes: Vec<Shape>,
@@ -175,7 +175,7 @@ fn members<B: AsRef<[u8]>>(
         bits = rest;
     }
     if !bits.as_ref().is_empty() {
-        return Err(TOO_LONG);
+        return Err(ValueError::TOO_LONG);
     }
     Ok(members)
 }
