@@ -23,7 +23,7 @@ demo: ## Show skip beside btree and BRIN bloom on a throw-away server; DATA=file
 
 test: lint unit server-tests ## Everything: lints, unit tests, server tests
 
-bench: ## Measure against btree and BRIN bloom on 20 million rows, write docs/benchmarks.md (some twenty minutes)
+bench: ## Measure against btree and BRIN bloom on 20 million rows, write docs/benchmarks.md and the table of README.md (some twenty minutes)
 	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
 
 bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, write docs/bloom-benchmarks.md (some ten minutes)
@@ -37,10 +37,11 @@ install: ## Install into the server of PG_CONFIG=…
 	@[ -n "$(PG_CONFIG)" ] || { echo 'name the server: make install PG_CONFIG=/path/to/pg_config' >&2; exit 2; }
 	@$(INSTALL) "$(PG_CONFIG)"
 
-lint: ## rustfmt, clippy for the oldest and the newest server tested, cargo-deny
+lint: ## rustfmt, errors at the boundary, clippy for the oldest and the newest server tested, cargo-deny
 	@cargo fmt --version >/dev/null && cargo clippy --version >/dev/null || \
 		{ echo 'please install rustfmt and clippy: rustup component add rustfmt clippy' >&2; exit 1; }
 	cargo fmt --all --check
+	pgrx-config/boundary.sh
 	@$(BOTH_SERVERS); for pg_config in $$servers; do pgrx-config/clippy.sh "$$pg_config"; done
 	@pgrx-config/deny.sh
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures skip against a btree and BRIN bloom on the table of twenty_million.sql, in one run on one throw-away server,
-# and writes docs/benchmarks.md.
+# and writes docs/benchmarks.md and the comparison in README.md.
 #
 #   bench.sh PG_CONFIG          some twenty minutes and 15 GB of disk under ${TMPDIR:-/tmp}
 #
@@ -140,10 +140,25 @@ Everything here was measured in one run of \`make bench\`, $(date -u +%F).
 END
     sql -v subject="$subject" -v clustered="$clustered" -v rounds="$rounds" -v append="$append" -v runs="$runs" -f "$here/report.sql"
 }
+readme_table() { sql -v rows="$rows" -v subject="$subject" -f "$here/readme.sql"; }
+
+# Replaces what README.md has between the two lines that say who writes it.
+write_readme() {
+    local table=$1 readme=$here/../README.md
+    awk -v table="$table" '
+        /^<!-- End of what `make bench` writes/ { while ((getline line < table) > 0) print line; inside = 0 }
+        !inside                                 { print }
+        /^<!-- Written by `make bench`/         { inside = 1 }' "$readme" >"$readme.new"
+    mv "$readme.new" "$readme"
+}
+
 if [ "$rows" = 20000000 ]; then
     page >"$here/../docs/benchmarks.md.new"
     mv "$here/../docs/benchmarks.md.new" "$here/../docs/benchmarks.md"
-    echo 'docs/benchmarks.md is written' >&2
+    readme_table >"$server_dir/readme"
+    write_readme "$server_dir/readme"
+    echo 'docs/benchmarks.md and the table of README.md are written' >&2
 else
     page
+    readme_table
 fi

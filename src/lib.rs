@@ -39,6 +39,7 @@ extension_sql_file!("../sql/statistics.sql", name = "statistics", requires = ["a
 /// Called by PostgreSQL when it loads the library.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    pg::boundary::quiet_panics();
     pg::options::register();
     pg::settings::register();
     scan::register();

@@ -8,9 +8,11 @@ use super::operators::{bad_policy, negative};
 use super::problem;
 use crate::pg::aggregate::{Aggregate, StatePointer};
 use crate::pg::alloc::ContextAllocator;
+use crate::pg::boundary;
 use crate::pg::function::Call;
 use crate::pg::memory::work_mem;
 use crate::pg::parallel_memory::{Found, Place, Shared};
+use crate::pg::text::of_bytes;
 use crate::pg::varlena::{Flat, Growing, Made, Room};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
@@ -51,7 +53,7 @@ struct Asked {
 
 impl Asked {
     fn of(call: &Call) -> Self {
-        let text = |text: Flat| text.with_bytes(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let text = |text: Flat| text.with_bytes(of_bytes);
         Self { rate: call.float(2), expected: call.integer(3), policy: call.varlena(4).map(text) }
     }
 
@@ -107,33 +109,35 @@ pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
 /// Adds a row: state, value, and optionally rate, expected number, policy.
 #[pg_extern(sql = false)]
 fn bloom_agg_step(call: Call) -> StatePointer {
-    let steps = call.site(|| {
-        let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
-        Steps {
-            reader: KeyReader::new(key_type, call.collation()),
-            key_type,
-            kept: Kept::default(),
-            last: None,
+    boundary::callback(|| {
+        let steps = call.site(|| {
+            let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
+            Steps {
+                reader: KeyReader::new(key_type, call.collation()),
+                key_type,
+                kept: Kept::default(),
+                last: None,
+            }
+        });
+        let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
+        let options = steps.options(&call);
+        let hash = steps.reader.hash(value, options.policy, options.seed);
+        if let Some(state) = call.state::<State>(0) {
+            let begun = state.collector.options();
+            if !std::ptr::eq(begun, options) && begun != options {
+                problem::collecting(&CollectError::Options);
+            }
+            or_raise(state.collector.insert(hash, &state.memory));
+            return call.same(0);
         }
-    });
-    let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
-    let options = steps.options(&call);
-    let hash = steps.reader.hash(value, options.policy, options.seed);
-    if let Some(state) = call.state::<State>(0) {
-        let begun = state.collector.options();
-        if !std::ptr::eq(begun, options) && begun != options {
-            problem::collecting(&CollectError::Options);
-        }
-        or_raise(state.collector.insert(hash, &state.memory));
-        return call.same(0);
-    }
-    let group = call.aggregate();
-    let memory = group.memory();
-    let (key_type, collation) = (steps.key_type, call.collation());
-    let collector = Collector::new_in(options, memory);
-    let mut state = State { collector, memory, key_type, collation };
-    or_raise(state.collector.insert(hash, &memory));
-    group.place(state)
+        let group = call.aggregate();
+        let memory = group.memory();
+        let (key_type, collation) = (steps.key_type, call.collation());
+        let collector = Collector::new_in(options, memory);
+        let mut state = State { collector, memory, key_type, collation };
+        or_raise(state.collector.insert(hash, &memory));
+        group.place(state)
+    })
 }
 
 impl Steps {
@@ -205,28 +209,30 @@ impl Sink for Out {
 
 #[pg_extern(sql = false)]
 fn bloom_agg_serialize(call: Call) -> Option<Made> {
-    let state = call.state::<State>(0)?;
-    if let Some(token) = call.hand_on(0) {
-        or_raise(state.collector.flush());
-        return short(HERE, &token);
-    }
-    let group = call.aggregate();
-    let oids = [state.key_type, state.collation].map(|oid| oid.to_u32().to_le_bytes());
-    let out = or_raise(state.collector.serialize(|length| {
-        let mut out = match group.share(OIDS + length) {
-            Some(shared) => Out::Shared(shared),
-            None => Out::Value(value(BYTES, OIDS + length)),
-        };
-        out.write(oids.as_flattened());
-        out
-    }));
-    if group.makes_room_for_others() {
-        drop(state.collector.take(&state.memory));
-    }
-    match out {
-        Out::Value(value) => Some(value.finish()),
-        Out::Shared(shared) => short(SHARED, shared.place().to_bytes().as_flattened()),
-    }
+    boundary::callback(|| {
+        let state = call.state::<State>(0)?;
+        if let Some(token) = call.hand_on(0) {
+            or_raise(state.collector.flush());
+            return short(HERE, &token);
+        }
+        let group = call.aggregate();
+        let oids = [state.key_type, state.collation].map(|oid| oid.to_u32().to_le_bytes());
+        let out = or_raise(state.collector.serialize(|length| {
+            let mut out = match group.share(OIDS + length) {
+                Some(shared) => Out::Shared(shared),
+                None => Out::Value(value(BYTES, OIDS + length)),
+            };
+            out.write(oids.as_flattened());
+            out
+        }));
+        if group.makes_room_for_others() {
+            drop(state.collector.take(&state.memory));
+        }
+        match out {
+            Out::Value(value) => Some(value.finish()),
+            Out::Shared(shared) => short(SHARED, shared.place().to_bytes().as_flattened()),
+        }
+    })
 }
 
 /// A value in the making, with its first byte.
@@ -244,23 +250,27 @@ fn short(first: u8, rest: &[u8]) -> Option<Made> {
 
 #[pg_extern(sql = false)]
 fn bloom_agg_deserialize(call: Call) -> StatePointer {
-    let node = call.aggregate(); // nobody else has business here
-    let Some(sent) = call.lent_bytes(0) else { return call.none() };
-    let sent = match sent.split_first() {
-        Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
-        Some((&SHARED, place)) => {
-            Place::from_bytes(place).and_then(|place| node.shared(place)).map(Sent::Shared)
-        }
-        Some((&HERE, token)) => token.try_into().ok().and_then(|token| call.handed_on(token)).map(Sent::Here),
-        _ => None,
-    };
-    call.pass(or_raise(sent.ok_or(CollectError::Wire)))
+    boundary::callback(|| {
+        let node = call.aggregate(); // nobody else has business here
+        let Some(sent) = call.lent_bytes(0) else { return call.none() };
+        let sent = match sent.split_first() {
+            Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
+            Some((&SHARED, place)) => {
+                Place::from_bytes(place).and_then(|place| node.shared(place)).map(Sent::Shared)
+            }
+            Some((&HERE, token)) => {
+                token.try_into().ok().and_then(|token| call.handed_on(token)).map(Sent::Here)
+            }
+            _ => None,
+        };
+        call.pass(or_raise(sent.ok_or(CollectError::Wire)))
+    })
 }
 
 /// Adds the keys of another state, which comes as it was sent.
 #[pg_extern(sql = false)]
 fn bloom_agg_combine(call: Call) -> StatePointer {
-    match call.state::<Sent>(1) {
+    boundary::callback(|| match call.state::<Sent>(1) {
         None => call.same(0),
         Some(Sent::Bytes(bytes)) => combine_bytes(&call, bytes),
         Some(Sent::Shared(found)) => {
@@ -269,7 +279,7 @@ fn bloom_agg_combine(call: Call) -> StatePointer {
             whole
         }
         Some(Sent::Here(part)) => combine_here(&call, part),
-    }
+    })
 }
 
 fn combine_bytes(call: &Call, bytes: &[u8]) -> StatePointer {
@@ -309,14 +319,16 @@ fn split_oids(bytes: &[u8]) -> Result<([Oid; 2], &[u8]), CollectError> {
 /// The filter of the keys so far. The state stays as it is, for frames of windows that go on.
 #[pg_extern(sql = false)]
 fn bloom_agg_final(call: Call) -> Option<Made> {
-    let state = call.state::<State>(0)?;
-    let finals = call.site(|| Finals { keys: None });
-    let options = state.collector.options();
-    let kind = (state.key_type, state.collation, options.policy.code(), options.seed);
-    if finals.keys.as_ref().is_none_or(|(known, _)| *known != kind) {
-        let keys = KeyReader::new(state.key_type, state.collation).keys(options.policy, options.seed);
-        finals.keys = Some((kind, keys));
-    }
-    let (_, keys) = finals.keys.as_ref()?;
-    Some(or_raise(state.collector.finish(keys, Growing::with_capacity)).finish())
+    boundary::callback(|| {
+        let state = call.state::<State>(0)?;
+        let finals = call.site(|| Finals { keys: None });
+        let options = state.collector.options();
+        let kind = (state.key_type, state.collation, options.policy.code(), options.seed);
+        if finals.keys.as_ref().is_none_or(|(known, _)| *known != kind) {
+            let keys = KeyReader::new(state.key_type, state.collation).keys(options.policy, options.seed);
+            finals.keys = Some((kind, keys));
+        }
+        let (_, keys) = finals.keys.as_ref()?;
+        Some(or_raise(state.collector.finish(keys, Growing::with_capacity)).finish())
+    })
 }

@@ -7,6 +7,7 @@
 
 use super::asked::Asked;
 use super::problem;
+use crate::pg::boundary;
 use crate::pg::datum::Value;
 use crate::pg::function::Call;
 use crate::pg::varlena::{Flat, StoredId};
@@ -116,19 +117,21 @@ fn contains(call: &Call, filter: usize, value: usize) -> bool {
 /// `filter @> value`.
 #[pg_extern(sql = false)]
 fn bloom_contains(call: Call) -> bool {
-    contains(&call, 0, 1)
+    boundary::callback(|| contains(&call, 0, 1))
 }
 
 /// `value <@ filter`.
 #[pg_extern(sql = false)]
 fn bloom_is_contained(call: Call) -> bool {
-    contains(&call, 1, 0)
+    boundary::callback(|| contains(&call, 1, 0))
 }
 
 /// Whether the filter may hold any of an array's elements; NULLs are in no filter.
 #[pg_extern(sql = false)]
 fn bloom_contains_any(call: Call) -> bool {
-    let asker = call.site(|| Asker::new(Asked::elements(&call, 1)));
-    let (Some(filter), Some(values)) = (call.varlena(0), call.elements(1)) else { return false };
-    asker.ask(&filter, &values)
+    boundary::callback(|| {
+        let asker = call.site(|| Asker::new(Asked::elements(&call, 1)));
+        let (Some(filter), Some(values)) = (call.varlena(0), call.elements(1)) else { return false };
+        asker.ask(&filter, &values)
+    })
 }

@@ -2,26 +2,29 @@
 
 use super::keys;
 use super::operators::decode;
+use crate::pg::boundary;
+use crate::pg::text::Text;
 use pgrx::prelude::*;
-use skip_core::value::Collation;
 
 /// The number of distinct keys.
 #[pg_extern(sql = false)]
 fn bloom_cardinality(filter: &[u8]) -> f64 {
-    decode(filter).cardinality().estimate
+    boundary::callback(|| decode(filter).cardinality().estimate)
 }
 
 /// Bounds of it: 95 % of such intervals hold the truth, for policies that promise their rate.
 #[pg_extern(sql = false)]
 fn bloom_cardinality_bounds(filter: &[u8]) -> TableIterator<'static, (name!(low, f64), name!(high, f64))> {
-    let found = decode(filter).cardinality();
-    TableIterator::once((found.low, found.high))
+    boundary::callback(|| {
+        let found = decode(filter).cardinality();
+        TableIterator::once((found.low, found.high))
+    })
 }
 
 /// The rate at which keys match that were never added, as the filter is now.
 #[pg_extern(sql = false)]
 fn bloom_false_positive_rate(filter: &[u8]) -> f64 {
-    decode(filter).false_positive_rate()
+    boundary::callback(|| decode(filter).false_positive_rate())
 }
 
 /// Everything.
@@ -33,8 +36,8 @@ fn bloom_info(
     'static,
     (
         name!(policy, String),
-        name!(key_type, String),
-        name!(key_collation, Option<String>),
+        name!(key_type, Text),
+        name!(key_collation, Option<Text>),
         name!(filters, i32),
         name!(bits, i64),
         name!(probes, i32),
@@ -49,28 +52,30 @@ fn bloom_info(
         name!(promises_rate, bool),
     ),
 > {
-    let value = decode(filter);
-    let (keys, members) = (value.keys(), value.members());
-    let geometries = || members.iter().map(|member| member.shape().geometry());
-    let bits: u64 = geometries().map(|geometry| geometry.bits).sum();
-    let probes = geometries().map(|geometry| i32::from(geometry.probes)).max().unwrap_or(0);
-    let ones = value.count_ones();
-    let found = value.cardinality();
-    TableIterator::once((
-        keys.policy.name().into(),
-        keys::display_name(&keys.key_type),
-        keys.collation.as_ref().map(Collation::to_string),
-        members.len() as i32,
-        bits as i64,
-        probes,
-        keys.seed.to_string(),
-        ones as i64,
-        ones as f64 / bits.max(1) as f64,
-        found.estimate,
-        found.low,
-        found.high,
-        value.false_positive_rate(),
-        filter.len() as i64,
-        keys.policy.promises_rate(),
-    ))
+    boundary::callback(|| {
+        let value = decode(filter);
+        let (keys, members) = (value.keys(), value.members());
+        let geometries = || members.iter().map(|member| member.shape().geometry());
+        let bits: u64 = geometries().map(|geometry| geometry.bits).sum();
+        let probes = geometries().map(|geometry| i32::from(geometry.probes)).max().unwrap_or(0);
+        let ones = value.count_ones();
+        let found = value.cardinality();
+        TableIterator::once((
+            keys.policy.name().into(),
+            keys::display_name(&keys.key_type).into(),
+            keys.collation.as_ref().map(|collation| collation.to_string().into()),
+            members.len() as i32,
+            bits as i64,
+            probes,
+            keys.seed.to_string(),
+            ones as i64,
+            ones as f64 / bits.max(1) as f64,
+            found.estimate,
+            found.low,
+            found.high,
+            value.false_positive_rate(),
+            filter.len() as i64,
+            keys.policy.promises_rate(),
+        ))
+    })
 }

@@ -4,6 +4,7 @@
 
 use super::problem;
 use crate::pg::Report;
+use crate::pg::boundary;
 use crate::pg::function::Call;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
@@ -14,58 +15,64 @@ use std::ffi::CString;
 /// Comes back without a value where the caller wants to go on after an error.
 #[pg_extern(sql = false)]
 fn bloom_in(call: Call) -> Option<Made> {
-    const CODE: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION;
-    let Some(bytes) = unhex(call.text(0)?.to_bytes()) else {
-        call.reject(Report {
-            code: CODE,
-            message: "invalid input syntax for type bloom".into(),
-            detail: Some("It is \\x and an even number of hexadecimal digits.".into()),
-            hint: Some("Filters are made by bloom_agg, bloom_empty and bloom_import.".into()),
-        });
-        return None;
-    };
-    match unseal(&bytes) {
-        Ok(value) => Some(Made::copy(value)),
-        Err(error) => {
-            call.reject(problem::no_filter(CODE, &error));
-            None
+    boundary::callback(|| {
+        const CODE: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION;
+        let Some(bytes) = unhex(call.text(0)?.to_bytes()) else {
+            call.reject(Report::new(
+                CODE,
+                "invalid input syntax for type bloom".into(),
+                Some("It is \\x and an even number of hexadecimal digits.".into()),
+                Some("Filters are made by bloom_agg, bloom_empty and bloom_import.".into()),
+            ));
+            return None;
+        };
+        match unseal(&bytes) {
+            Ok(value) => Some(Made::copy(value)),
+            Err(error) => {
+                call.reject(problem::no_filter(CODE, &error));
+                None
+            }
         }
-    }
+    })
 }
 
 #[pg_extern(sql = false)]
 fn bloom_out(value: &[u8]) -> CString {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = Vec::with_capacity((value.len() + SEAL) * 2 + 3);
-    text.extend(b"\\x");
-    for byte in value.iter().chain(&seal(value)) {
-        text.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-    CString::new(text).unwrap_or_default()
+    boundary::callback(|| {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = Vec::with_capacity((value.len() + SEAL) * 2 + 3);
+        text.extend(b"\\x");
+        for byte in value.iter().chain(&seal(value)) {
+            text.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        CString::new(text).unwrap_or_default()
+    })
 }
 
 /// Takes the rest of the message.
 #[pg_extern(sql = false)]
 fn bloom_recv(call: Call) -> Made {
-    let bytes = call.message(0);
-    unsealed(&bytes)
+    boundary::callback(|| {
+        let bytes = call.message(0);
+        unsealed(&bytes)
+    })
 }
 
 #[pg_extern(sql = false)]
 fn bloom_send(value: &[u8]) -> Made {
-    sealed(value)
+    boundary::callback(|| sealed(value))
 }
 
 /// The cast to bytea.
 #[pg_extern(sql = false)]
 fn bloom_to_bytea(value: &[u8]) -> Made {
-    sealed(value)
+    boundary::callback(|| sealed(value))
 }
 
 /// The cast from bytea.
 #[pg_extern(sql = false)]
 fn bloom_from_bytea(bytes: &[u8]) -> Made {
-    unsealed(bytes)
+    boundary::callback(|| unsealed(bytes))
 }
 
 fn sealed(value: &[u8]) -> Made {

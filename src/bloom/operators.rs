@@ -4,8 +4,10 @@ use super::aggregate::{DEFAULT_RATE, size_of};
 use super::asked::Asked;
 use super::keys::KeyReader;
 use super::problem;
+use crate::pg::boundary;
 use crate::pg::fail;
 use crate::pg::function::Call;
+use crate::pg::text::Text;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_core::collect::Options;
@@ -39,26 +41,28 @@ fn combined(one: &[u8], other: &[u8], combine: Combine) -> Made {
 
 #[pg_extern(sql = false)]
 fn bloom_union(one: &[u8], other: &[u8]) -> Made {
-    combined(one, other, |own, other| own.union(other))
+    boundary::callback(|| combined(one, other, |own, other| own.union(other)))
 }
 
 #[pg_extern(sql = false)]
 fn bloom_intersection(one: &[u8], other: &[u8]) -> Made {
-    combined(one, other, |own, other| own.intersection(other))
+    boundary::callback(|| combined(one, other, |own, other| own.intersection(other)))
 }
 
 /// A filter with one more key.
 #[pg_extern(sql = false)]
 fn bloom_add(call: Call) -> Option<Made> {
-    let filter = call.varlena(0)?;
-    let mut made = filter.with_bytes(Made::copy);
-    let asked = call.site(|| Asked::argument(&call, 1));
-    // NULL is no key.
-    let Some(value) = call.value(1, asked.repr()) else { return Some(made) };
-    let mut filter = decode_mut(made.bytes());
-    let hash = asked.hash(value, filter.keys());
-    filter.insert_hash(hash);
-    Some(made)
+    boundary::callback(|| {
+        let filter = call.varlena(0)?;
+        let mut made = filter.with_bytes(Made::copy);
+        let asked = call.site(|| Asked::argument(&call, 1));
+        // NULL is no key.
+        let Some(value) = call.value(1, asked.repr()) else { return Some(made) };
+        let mut filter = decode_mut(made.bytes());
+        let hash = asked.hash(value, filter.keys());
+        filter.insert_hash(hash);
+        Some(made)
+    })
 }
 
 /// A filter without keys, made for a number of them.
@@ -68,26 +72,29 @@ fn bloom_empty(
     key_type: Option<pg_sys::Oid>,
     expected: Option<i64>,
     rate: Option<f64>,
-    policy: Option<&str>,
+    policy: Option<Text>,
 ) -> Option<Made> {
-    let (key_type, expected) = (key_type?, expected?);
-    let spec = spec::parse(policy.unwrap_or("skip")).unwrap_or_else(|error| bad_policy(&error));
-    let expected = u64::try_from(expected).unwrap_or_else(|_| negative(expected));
-    let options = Options {
-        policy: spec.policy,
-        size: size_of(rate, spec.size),
-        seed: spec.seed,
-        expected: Some(expected),
-        bound: 0,
-        guess: 0,
-        is_partial: false,
-    };
-    let shape = options.shape_for(expected).unwrap_or_else(|error| problem::collecting(&error));
-    let keys = KeyReader::new(key_type, call.collation()).keys(spec.policy, spec.seed);
-    let header = keys.encode(&[shape]);
-    let mut made = Made::zeros(header.len() + shape.body_bytes() as usize);
-    made.bytes()[..header.len()].copy_from_slice(&header);
-    Some(made)
+    boundary::callback(|| {
+        let (key_type, expected) = (key_type?, expected?);
+        let spec = spec::parse(policy.as_ref().map_or("skip", |policy| &policy.0))
+            .unwrap_or_else(|error| bad_policy(&error));
+        let expected = u64::try_from(expected).unwrap_or_else(|_| negative(expected));
+        let options = Options {
+            policy: spec.policy,
+            size: size_of(rate, spec.size),
+            seed: spec.seed,
+            expected: Some(expected),
+            bound: 0,
+            guess: 0,
+            is_partial: false,
+        };
+        let shape = options.shape_for(expected).unwrap_or_else(|error| problem::collecting(&error));
+        let keys = KeyReader::new(key_type, call.collation()).keys(spec.policy, spec.seed);
+        let header = keys.encode(&[shape]);
+        let mut made = Made::zeros(header.len() + shape.body_bytes() as usize);
+        made.bytes()[..header.len()].copy_from_slice(&header);
+        Some(made)
+    })
 }
 
 /// Raises an error for a policy that cannot be read.
@@ -112,21 +119,23 @@ pub fn negative(expected: i64) -> ! {
 
 #[pg_extern(sql = false)]
 fn bloom_eq(one: &[u8], other: &[u8]) -> bool {
-    one == other
+    boundary::callback(|| one == other)
 }
 
 #[pg_extern(sql = false)]
 fn bloom_ne(one: &[u8], other: &[u8]) -> bool {
-    one != other
+    boundary::callback(|| one != other)
 }
 
 #[pg_extern(sql = false)]
 fn bloom_hash(value: &[u8]) -> i32 {
-    hash_bytes(0, value) as i32
+    boundary::callback(|| hash_bytes(0, value) as i32)
 }
 
 #[pg_extern(sql = false)]
 fn bloom_hash_extended(value: &[u8], seed: i64) -> i64 {
-    // The lower half under seed 0 must be bloom_hash's.
-    hash_bytes(seed as u64, value) as i64
+    boundary::callback(|| {
+        // The lower half under seed 0 must be bloom_hash's.
+        hash_bytes(seed as u64, value) as i64
+    })
 }

@@ -12,7 +12,7 @@ pub fn no_filter(code: PgSqlErrorCode, error: &ValueError) -> Report {
     let code = if error.is_unknown() { PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED } else { code };
     let hint = error.is_unknown().then(|| "It may have been made by a later version of pg_skip.".to_owned());
     let detail = Some(format!("As a filter, {error}."));
-    Report { code, message: "malformed value of type bloom".into(), detail, hint }
+    Report::new(code, "malformed value of type bloom".into(), detail, hint)
 }
 
 /// Raises an error for a stored value that is no filter.

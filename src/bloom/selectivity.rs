@@ -6,6 +6,7 @@
 //! Else there is no telling.
 
 use super::keys::KeyReader;
+use crate::pg::boundary;
 use crate::pg::function::Call;
 use crate::pg::selectivity::{Known, restriction};
 use pgrx::prelude::*;
@@ -19,9 +20,11 @@ const UNKNOWN: f64 = 0.01;
 
 #[pg_extern(sql = false)]
 fn bloom_contains_sel(call: Call) -> f64 {
-    let estimate =
-        restriction(&call).and_then(|known| known.constant.with_bytes(|bytes| estimate(&known, bytes)));
-    estimate.unwrap_or(UNKNOWN).clamp(0.0, 1.0)
+    boundary::callback(|| {
+        let estimate =
+            restriction(&call).and_then(|known| known.constant.with_bytes(|bytes| estimate(&known, bytes)));
+        estimate.unwrap_or(UNKNOWN).clamp(0.0, 1.0)
+    })
 }
 
 fn estimate(known: &Known, bytes: &[u8]) -> Option<f64> {

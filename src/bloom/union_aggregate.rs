@@ -4,6 +4,7 @@ use super::operators::{decode, decode_mut};
 use super::problem;
 use crate::pg::aggregate::StatePointer;
 use crate::pg::alloc::ContextAllocator;
+use crate::pg::boundary;
 use crate::pg::function::Call;
 use crate::pg::varlena::Made;
 use allocator_api2::vec::Vec;
@@ -33,39 +34,45 @@ impl Union {
 
 #[pg_extern(sql = false)]
 fn bloom_union_agg_step(call: Call) -> StatePointer {
-    let Some(filter) = call.varlena(1) else { return call.same(0) };
-    if let Some(state) = call.state::<Union>(0) {
-        filter.with_bytes(|bytes| state.add(bytes));
-        return call.same(0);
-    }
-    let group = call.aggregate();
-    group.place(filter.with_bytes(|bytes| Union::new(bytes, group.memory())))
+    boundary::callback(|| {
+        let Some(filter) = call.varlena(1) else { return call.same(0) };
+        if let Some(state) = call.state::<Union>(0) {
+            filter.with_bytes(|bytes| state.add(bytes));
+            return call.same(0);
+        }
+        let group = call.aggregate();
+        group.place(filter.with_bytes(|bytes| Union::new(bytes, group.memory())))
+    })
 }
 
 #[pg_extern(sql = false)]
 fn bloom_union_agg_combine(call: Call) -> StatePointer {
-    let Some(theirs) = call.state::<Union>(1) else { return call.same(0) };
-    if let Some(state) = call.state::<Union>(0) {
-        state.add(&theirs.bytes);
-        return call.same(0);
-    }
-    let group = call.aggregate();
-    group.place(Union::new(&theirs.bytes, group.memory()))
+    boundary::callback(|| {
+        let Some(theirs) = call.state::<Union>(1) else { return call.same(0) };
+        if let Some(state) = call.state::<Union>(0) {
+            state.add(&theirs.bytes);
+            return call.same(0);
+        }
+        let group = call.aggregate();
+        group.place(Union::new(&theirs.bytes, group.memory()))
+    })
 }
 
 #[pg_extern(sql = false)]
 fn bloom_union_agg_serialize(call: Call) -> Option<Made> {
-    call.state::<Union>(0).map(|state| Made::copy(&state.bytes))
+    boundary::callback(|| call.state::<Union>(0).map(|state| Made::copy(&state.bytes)))
 }
 
 #[pg_extern(sql = false)]
 fn bloom_union_agg_deserialize(call: Call) -> StatePointer {
-    let Some(bytes) = call.varlena(0) else { return call.none() };
-    call.aggregate(); // nobody else has business here
-    call.pass(bytes.with_bytes(|bytes| Union::new(bytes, call.short_memory())))
+    boundary::callback(|| {
+        let Some(bytes) = call.varlena(0) else { return call.none() };
+        call.aggregate(); // nobody else has business here
+        call.pass(bytes.with_bytes(|bytes| Union::new(bytes, call.short_memory())))
+    })
 }
 
 #[pg_extern(sql = false)]
 fn bloom_union_agg_final(call: Call) -> Option<Made> {
-    call.state::<Union>(0).map(|state| Made::copy(&state.bytes))
+    boundary::callback(|| call.state::<Union>(0).map(|state| Made::copy(&state.bytes)))
 }

@@ -6,7 +6,7 @@ use crate::pg::am::{InsertCache, Place};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::planner::{Costs, IndexPathView};
 use crate::pg::scankey::Key;
-use crate::pg::{Rel, am};
+use crate::pg::{Rel, am, boundary};
 use pgrx::prelude::*;
 use pgrx::{PgBox, pg_sys};
 use std::ffi::CStr;
@@ -53,5 +53,5 @@ impl am::AccessMethod for Skip {
 /// The handler function of `CREATE ACCESS METHOD skip`.
 #[pg_extern(sql = false)]
 fn skip_handler(_fcinfo: pg_sys::FunctionCallInfo) -> PgBox<pg_sys::IndexAmRoutine> {
-    am::routine::<Skip>()
+    boundary::callback(|| am::routine::<Skip>())
 }

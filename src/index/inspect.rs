@@ -8,7 +8,8 @@ use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Miss};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::scankey::{self, Key};
-use crate::pg::{Rel, fail};
+use crate::pg::text::{self, Text};
+use crate::pg::{Rel, boundary, fail};
 use crate::prune::{self, Budget, keys};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
@@ -55,7 +56,7 @@ pub(super) fn steady<R>(index: Rel, mut look: impl FnMut() -> Result<R, Miss>) -
     })
 }
 
-type InfoRow = (i32, String, i32, i64, i64, i32, i32, i32, i64, i64, i32, i64, i64, f64, f64);
+type InfoRow = (i32, Text, i32, i64, i64, i32, i32, i32, i64, i64, i32, i64, i64, f64, f64);
 
 /// One row for each indexed column.
 #[pg_extern(sql = false)]
@@ -66,7 +67,7 @@ fn skip_index_info(
     'static,
     (
         name!(attnum, i32),
-        name!(column_name, String),
+        name!(column_name, Text),
         name!(pages_per_range, i32),
         name!(ranges, i64),
         name!(summarized, i64),
@@ -82,9 +83,11 @@ fn skip_index_info(
         name!(expected_false_positive_rate, f64),
     ),
 > {
-    let target = target::for_reading(index);
-    let rows = or_raise(*target.index, steady(*target.index, || info_rows(&target)));
-    TableIterator::new(rows)
+    boundary::callback(|| {
+        let target = target::for_reading(index);
+        let rows = or_raise(*target.index, steady(*target.index, || info_rows(&target)));
+        TableIterator::new(rows)
+    })
 }
 
 fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
@@ -117,7 +120,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
         };
         rows.push((
             c as i32 + 1,
-            index.column_name(c),
+            index.column_name(c).into(),
             meta.pages_per_range as i32,
             ranges,
             summarized.min(ranges),
@@ -158,9 +161,11 @@ fn skip_index_segments(
         name!(fill, f64),
     ),
 > {
-    let target = target::for_reading(index);
-    let rows = or_raise(*target.index, steady(*target.index, || segment_rows(*target.index)));
-    TableIterator::new(rows)
+    boundary::callback(|| {
+        let target = target::for_reading(index);
+        let rows = or_raise(*target.index, steady(*target.index, || segment_rows(*target.index)));
+        TableIterator::new(rows)
+    })
 }
 
 fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
@@ -195,14 +200,17 @@ fn skip_matching_ranges(
     column: Option<&std::ffi::CStr>,
     value: Option<AnyElement>,
 ) -> SetOfIterator<'static, i64> {
-    // Only the value may be NULL: it asks for IS NULL.
-    let (Some(index), Some(column)) = (index, column) else { return SetOfIterator::empty() };
-    let target = target::for_reading(index);
-    let index = *target.index;
-    let column = find_column(index, &column.to_string_lossy());
-    let key = scankey::key_of_argument(index, column, value);
-    let ranges: Vec<i64> = survivors(index, &key, target.table.blocks()).iter().map(|r| r as i64).collect();
-    SetOfIterator::new(ranges)
+    boundary::callback(|| {
+        // Only the value may be NULL: it asks for IS NULL.
+        let (Some(index), Some(column)) = (index, column) else { return SetOfIterator::empty() };
+        let target = target::for_reading(index);
+        let index = *target.index;
+        let column = find_column(index, &text::of_bytes(column.to_bytes()));
+        let key = scankey::key_of_argument(index, column, value);
+        let ranges: Vec<i64> =
+            survivors(index, &key, target.table.blocks()).iter().map(|r| r as i64).collect();
+        SetOfIterator::new(ranges)
+    })
 }
 
 /// The ranges of a table of `blocks` blocks in which a key cannot be ruled out.

@@ -17,7 +17,8 @@ use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Fetch};
 use crate::pg::error::or_raise;
 use crate::pg::sandbox::Sandbox;
-use crate::pg::{Rel, fail, query, scankey};
+use crate::pg::text;
+use crate::pg::{Rel, boundary, fail, query, scankey};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_core::{OPEN_SLICE, RangeSet, or_slice, picture};
@@ -33,24 +34,26 @@ fn skip_range_map(
     value: Option<AnyElement>,
     width: Option<i32>,
 ) -> Option<String> {
-    // Only the value may be NULL: it asks for IS NULL.
-    let (index, column, width) = (index?, column?, checked(width?));
-    let target = target::for_reading_rows(index);
-    let (table, index) = (*target.table, *target.index);
-    let column = inspect::find_column(index, &column.to_string_lossy());
-    let key = scankey::key_of_argument(index, column, value);
-    let blocks = table.blocks();
-    let (pages_per_range, unfiltered) =
-        or_raise(index, inspect::steady(index, || without_filter(index, column, blocks)));
-    let matching = inspect::survivors(index, &key, blocks);
-    let mut holding = RangeSet::empty(matching.len());
-    if !matching.is_empty() {
-        let _sandbox = Sandbox::enter(table);
-        query::blocks_of_rows(table, index, &key, value, |block| {
-            holding.insert(u64::from(block / pages_per_range));
-        });
-    }
-    Some(picture(&matching, &unfiltered, &holding, width))
+    boundary::callback(|| {
+        // Only the value may be NULL: it asks for IS NULL.
+        let (index, column, width) = (index?, column?, checked(width?));
+        let target = target::for_reading_rows(index);
+        let (table, index) = (*target.table, *target.index);
+        let column = inspect::find_column(index, &text::of_bytes(column.to_bytes()));
+        let key = scankey::key_of_argument(index, column, value);
+        let blocks = table.blocks();
+        let (pages_per_range, unfiltered) =
+            or_raise(index, inspect::steady(index, || without_filter(index, column, blocks)));
+        let matching = inspect::survivors(index, &key, blocks);
+        let mut holding = RangeSet::empty(matching.len());
+        if !matching.is_empty() {
+            let _sandbox = Sandbox::enter(table);
+            query::blocks_of_rows(table, index, &key, value, |block| {
+                holding.insert(u64::from(block / pages_per_range));
+            });
+        }
+        Some(picture(&matching, &unfiltered, &holding, width))
+    })
 }
 
 fn checked(width: i32) -> u64 {

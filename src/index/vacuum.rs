@@ -18,7 +18,7 @@ use crate::pages::upkeep::{self, fold, merge};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
-use crate::pg::{Rel, memory, wal::Logging};
+use crate::pg::{Rel, boundary, memory, wal::Logging};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_core::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
@@ -35,19 +35,26 @@ pub fn vacuum_cleanup(heap: Rel, index: Rel) {
 /// and merges segments. Returns the number of ranges newly summarized.
 #[pg_extern(sql = false)]
 fn skip_summarize(index: pg_sys::Oid) -> i64 {
-    let target = target::for_maintenance(index);
-    if !target.index.is_valid_index() {
-        return 0;
-    }
-    let plan =
-        Plan { logging: Logging::EachPage, partial: true, in_vacuum: false, progress: false, most: u32::MAX };
-    let ranges = {
-        let _sandbox = Sandbox::enter(*target.table);
-        let _maintenance = PartLock::take(*target.index, Part::Maintenance);
-        or_raise(*target.index, maintain(*target.table, *target.index, plan)).ranges
-    };
-    target.keep_locks();
-    ranges as i64
+    boundary::callback(|| {
+        let target = target::for_maintenance(index);
+        if !target.index.is_valid_index() {
+            return 0;
+        }
+        let plan = Plan {
+            logging: Logging::EachPage,
+            partial: true,
+            in_vacuum: false,
+            progress: false,
+            most: u32::MAX,
+        };
+        let ranges = {
+            let _sandbox = Sandbox::enter(*target.table);
+            let _maintenance = PartLock::take(*target.index, Part::Maintenance);
+            or_raise(*target.index, maintain(*target.table, *target.index, plan)).ranges
+        };
+        target.keep_locks();
+        ranges as i64
+    })
 }
 
 fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {

@@ -14,7 +14,8 @@ use crate::pages::upkeep::merge::not_recycled;
 use crate::pg::error::Read;
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::page::SharedPage;
-use crate::pg::{Damage, Rel, memory, sandbox};
+use crate::pg::text::Text;
+use crate::pg::{Damage, Rel, boundary, memory, sandbox};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_core::page::PageKind;
@@ -30,21 +31,23 @@ const MOST_RESTARTS: usize = 20;
 #[pg_extern(sql = false)]
 fn skip_index_verify(
     index: pg_sys::Oid,
-) -> TableIterator<'static, (name!(block, i64), name!(problem, String))> {
-    let target = target::for_verifying(index);
-    let (table, index) = (*target.table, *target.index);
-    // Keeps merges and folds away, so that a value is in one place while it is looked for; not on a standby,
-    // where such locks cannot be taken.
-    let _maintenance = (!sandbox::in_recovery()).then(|| PartLock::take(index, Part::Maintenance));
-    let mut problems = Vec::new();
-    check_pages(index, &mut problems);
-    if problems.is_empty()
-        && let Err(damage) = check_contents(table, index, &mut problems)
-    {
-        problems.push(damage);
-    }
-    problems.truncate(MOST_PROBLEMS);
-    TableIterator::new(problems.into_iter().map(|p| (i64::from(p.block), p.what)))
+) -> TableIterator<'static, (name!(block, i64), name!(problem, Text))> {
+    boundary::callback(|| {
+        let target = target::for_verifying(index);
+        let (table, index) = (*target.table, *target.index);
+        // Keeps merges and folds away, so that a value is in one place while it is looked for; not on a standby,
+        // where such locks cannot be taken.
+        let _maintenance = (!sandbox::in_recovery()).then(|| PartLock::take(index, Part::Maintenance));
+        let mut problems = Vec::new();
+        check_pages(index, &mut problems);
+        if problems.is_empty()
+            && let Err(damage) = check_contents(table, index, &mut problems)
+        {
+            problems.push(damage);
+        }
+        problems.truncate(MOST_PROBLEMS);
+        TableIterator::new(problems.into_iter().map(|p| (i64::from(p.block), p.what.into())))
+    })
 }
 
 fn check_pages(index: Rel, problems: &mut Vec<Damage>) {

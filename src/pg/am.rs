@@ -4,8 +4,7 @@ use super::evaluate::IndexRow;
 use super::memory::Scratch;
 use super::planner::{Costs, IndexPathView};
 use super::scankey::{self, Key};
-use super::{OpenRel, Rel, compat, lock, relation};
-use pgrx::prelude::*;
+use super::{OpenRel, Rel, boundary, compat, lock, relation};
 use pgrx::{PgBox, PgMemoryContexts, pg_sys};
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -100,28 +99,29 @@ pub fn routine<A: AccessMethod>() -> PgBox<pg_sys::IndexAmRoutine> {
     am.into_pg_boxed()
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn build<A: AccessMethod>(
     heap: pg_sys::Relation,
     index: pg_sys::Relation,
     _info: *mut pg_sys::IndexInfo,
 ) -> *mut pg_sys::IndexBuildResult {
-    // SAFETY: PostgreSQL hands open relations.
-    let (heap_tuples, index_tuples) = unsafe { A::build(Rel::from_raw(heap), Rel::from_raw(index)) };
-    // SAFETY: a palloc'd struct for the caller.
-    let mut result = unsafe { PgBox::<pg_sys::IndexBuildResult>::alloc0() };
-    result.heap_tuples = heap_tuples;
-    result.index_tuples = index_tuples;
-    result.into_pg()
+    boundary::callback(|| {
+        // SAFETY: PostgreSQL hands open relations.
+        let (heap_tuples, index_tuples) = unsafe { A::build(Rel::from_raw(heap), Rel::from_raw(index)) };
+        // SAFETY: a palloc'd struct for the caller.
+        let mut result = unsafe { PgBox::<pg_sys::IndexBuildResult>::alloc0() };
+        result.heap_tuples = heap_tuples;
+        result.index_tuples = index_tuples;
+        result.into_pg()
+    })
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn build_empty<A: AccessMethod>(index: pg_sys::Relation) {
-    // SAFETY: PostgreSQL hands an open relation.
-    A::build_empty(unsafe { Rel::from_raw(index) });
+    boundary::callback(|| {
+        // SAFETY: PostgreSQL hands an open relation.
+        A::build_empty(unsafe { Rel::from_raw(index) });
+    })
 }
 
-#[pg_guard]
 #[allow(clippy::too_many_arguments, reason = "PostgreSQL's signature")]
 unsafe extern "C-unwind" fn insert<A: AccessMethod>(
     index: pg_sys::Relation,
@@ -133,70 +133,77 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
     _unchanged: bool,
     info: *mut pg_sys::IndexInfo,
 ) -> bool {
-    // SAFETY: open relations, one value and flag for each column, a valid item pointer.
-    unsafe {
-        let index = Rel::from_raw(index);
-        let row = IndexRow::from_raw(values, nulls, index.key_columns());
-        let (block, offset) = pgrx::itemptr::item_pointer_get_both(*tid);
-        let cache = InsertCache { info, state: PhantomData };
-        A::insert(Rel::from_raw(heap), index, &row, Place { block, offset }, cache);
-    }
-    false
+    boundary::callback(|| {
+        // SAFETY: open relations, one value and flag for each column, a valid item pointer.
+        unsafe {
+            let index = Rel::from_raw(index);
+            let row = IndexRow::from_raw(values, nulls, index.key_columns());
+            let (block, offset) = pgrx::itemptr::item_pointer_get_both(*tid);
+            let cache = InsertCache { info, state: PhantomData };
+            A::insert(Rel::from_raw(heap), index, &row, Place { block, offset }, cache);
+        }
+        false
+    })
 }
 
 /// Deleted rows need no work: their values stay in the filters, costing false positives at most.
-#[pg_guard]
 unsafe extern "C-unwind" fn bulk_delete(
     info: *mut pg_sys::IndexVacuumInfo,
     stats: *mut pg_sys::IndexBulkDeleteResult,
     _callback: pg_sys::IndexBulkDeleteCallback,
     _state: *mut std::ffi::c_void,
 ) -> *mut pg_sys::IndexBulkDeleteResult {
-    let _ = info;
-    if !stats.is_null() {
-        return stats;
-    }
-    // SAFETY: a palloc'd struct for the caller.
-    unsafe { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() }
+    boundary::callback(|| {
+        let _ = info;
+        if !stats.is_null() {
+            return stats;
+        }
+        // SAFETY: a palloc'd struct for the caller.
+        unsafe { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() }
+    })
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn vacuum_cleanup<A: AccessMethod>(
     info: *mut pg_sys::IndexVacuumInfo,
     stats: *mut pg_sys::IndexBulkDeleteResult,
 ) -> *mut pg_sys::IndexBulkDeleteResult {
-    // SAFETY: a valid IndexVacuumInfo with an open index.
-    let (info, index) = unsafe { (&*info, Rel::from_raw((*info).index)) };
-    if info.analyze_only {
-        return stats;
-    }
-    if let Some(table) = relation::table_of(index.oid()) {
-        // VACUUM holds the table's lock already.
-        let heap = OpenRel::table(table, lock::Mode::None);
-        A::vacuum_cleanup(*heap, index);
-    }
-    // SAFETY: stats is NULL or the struct that an earlier callback allocated.
-    unsafe {
-        let stats =
-            if stats.is_null() { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() } else { stats };
-        (*stats).num_pages = index.blocks();
-        (*stats).num_index_tuples = info.num_heap_tuples;
-        (*stats).estimated_count = true;
-        stats
-    }
+    boundary::callback(|| {
+        // SAFETY: a valid IndexVacuumInfo with an open index.
+        let (info, index) = unsafe { (&*info, Rel::from_raw((*info).index)) };
+        if info.analyze_only {
+            return stats;
+        }
+        if let Some(table) = relation::table_of(index.oid()) {
+            // VACUUM holds the table's lock already.
+            let heap = OpenRel::table(table, lock::Mode::None);
+            A::vacuum_cleanup(*heap, index);
+        }
+        // SAFETY: stats is NULL or the struct that an earlier callback allocated.
+        unsafe {
+            let stats = if stats.is_null() {
+                PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg()
+            } else {
+                stats
+            };
+            (*stats).num_pages = index.blocks();
+            (*stats).num_index_tuples = info.num_heap_tuples;
+            (*stats).estimated_count = true;
+            stats
+        }
+    })
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn begin_scan(
     index: pg_sys::Relation,
     nkeys: std::ffi::c_int,
     norderbys: std::ffi::c_int,
 ) -> pg_sys::IndexScanDesc {
-    // SAFETY: allocates a scan descriptor with room for the keys; nothing else is kept between calls.
-    unsafe { pg_sys::RelationGetIndexScan(index, nkeys, norderbys) }
+    boundary::callback(|| {
+        // SAFETY: allocates a scan descriptor with room for the keys; nothing else is kept between calls.
+        unsafe { pg_sys::RelationGetIndexScan(index, nkeys, norderbys) }
+    })
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn rescan(
     scan: pg_sys::IndexScanDesc,
     keys: pg_sys::ScanKey,
@@ -204,43 +211,44 @@ unsafe extern "C-unwind" fn rescan(
     _orderbys: pg_sys::ScanKey,
     _norderbys: std::ffi::c_int,
 ) {
-    // SAFETY: numberOfKeys keys may be copied into keyData, as every access method does here.
-    unsafe {
-        let count = (*scan).numberOfKeys.max(0) as usize;
-        if !keys.is_null() && count > 0 {
-            std::ptr::copy(keys, (*scan).keyData, count);
+    boundary::callback(|| {
+        // SAFETY: numberOfKeys keys may be copied into keyData, as every access method does here.
+        unsafe {
+            let count = (*scan).numberOfKeys.max(0) as usize;
+            if !keys.is_null() && count > 0 {
+                std::ptr::copy(keys, (*scan).keyData, count);
+            }
         }
-    }
+    })
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
     scan: pg_sys::IndexScanDesc,
     bitmap: *mut pg_sys::TIDBitmap,
 ) -> i64 {
-    // SAFETY: a scan descriptor of an open index with its keys copied by rescan.
-    unsafe {
-        compat::count_index_search(scan);
-        let index = Rel::from_raw((*scan).indexRelation);
-        let Some(table) = relation::table_of(index.oid()) else { return 0 };
-        let heap = OpenRel::table(table, lock::Mode::AccessShare);
-        // A rescan comes back here once for each row of the outer side: nothing may be left behind.
-        Scratch::new().run(|| {
-            let keys = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
-            A::bitmap(*heap, index, &keys, &mut |from, to| {
-                super::memory::check_for_interrupts();
-                for block in from..to {
-                    pg_sys::tbm_add_page(bitmap, block as u32);
-                }
+    boundary::callback(|| {
+        // SAFETY: a scan descriptor of an open index with its keys copied by rescan.
+        unsafe {
+            compat::count_index_search(scan);
+            let index = Rel::from_raw((*scan).indexRelation);
+            let Some(table) = relation::table_of(index.oid()) else { return 0 };
+            let heap = OpenRel::table(table, lock::Mode::AccessShare);
+            // A rescan comes back here once for each row of the outer side: nothing may be left behind.
+            Scratch::new().run(|| {
+                let keys = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
+                A::bitmap(*heap, index, &keys, &mut |from, to| {
+                    super::memory::check_for_interrupts();
+                    for block in from..to {
+                        pg_sys::tbm_add_page(bitmap, block as u32);
+                    }
+                })
             })
-        })
-    }
+        }
+    })
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn end_scan(_scan: pg_sys::IndexScanDesc) {}
 
-#[pg_guard]
 #[allow(clippy::too_many_arguments, reason = "PostgreSQL's signature")]
 unsafe extern "C-unwind" fn cost_estimate<A: AccessMethod>(
     root: *mut pg_sys::PlannerInfo,
@@ -252,25 +260,25 @@ unsafe extern "C-unwind" fn cost_estimate<A: AccessMethod>(
     correlation: *mut f64,
     pages: *mut f64,
 ) {
-    // SAFETY: a valid planner state and path; the out-parameters are the caller's.
-    unsafe {
-        let costs = A::cost(&IndexPathView::new(root, path, loop_count));
-        *startup_cost = costs.startup;
-        *total_cost = costs.total;
-        *selectivity = costs.selectivity;
-        *correlation = 0.0;
-        *pages = costs.index_pages;
-    }
+    boundary::callback(|| {
+        // SAFETY: a valid planner state and path; the out-parameters are the caller's.
+        unsafe {
+            let costs = A::cost(&IndexPathView::new(root, path, loop_count));
+            *startup_cost = costs.startup;
+            *total_cost = costs.total;
+            *selectivity = costs.selectivity;
+            *correlation = 0.0;
+            *pages = costs.index_pages;
+        }
+    })
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn validate<A: AccessMethod>(class: pg_sys::Oid) -> bool {
-    A::validate(class)
+    boundary::callback(|| A::validate(class))
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn phase_name<A: AccessMethod>(phase: i64) -> *mut std::ffi::c_char {
-    A::phase_name(phase).map_or(std::ptr::null_mut(), |name| name.as_ptr().cast_mut())
+    boundary::callback(|| A::phase_name(phase).map_or(std::ptr::null_mut(), |name| name.as_ptr().cast_mut()))
 }
 
 /// Shows a phase of CREATE INDEX.

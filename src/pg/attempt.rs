@@ -1,9 +1,8 @@
 //! Work that may fail without the query failing: a subtransaction around it, as PL/pgSQL's EXCEPTION has.
 
-use pgrx::pg_sys;
-use pgrx::pg_sys::panic::CaughtError;
-use pgrx::{PgSqlErrorCode, PgTryBuilder};
-use std::panic::AssertUnwindSafe;
+use super::boundary::Caught;
+use pgrx::{PgSqlErrorCode, pg_sys};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `work`; an ERROR in it is rolled back and comes back as its message. A cancelled query stays cancelled.
 ///
@@ -30,20 +29,20 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, String> {
         // SAFETY: ends what was begun above.
         unsafe { pg_sys::ReleaseCurrentSubTransaction() };
         restore();
-        Ok(result)
+        result
     };
-    let failed = |cause: CaughtError| {
-        // SAFETY: the subtransaction that the ERROR left is the current one.
-        unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
-        restore();
-        match &cause {
-            CaughtError::PostgresError(error) | CaughtError::ErrorReport(error)
-                if error.sql_error_code() != PgSqlErrorCode::ERRCODE_QUERY_CANCELED =>
-            {
-                Err(error.message().to_owned())
-            }
-            _ => cause.rethrow(),
-        }
+    let payload = match catch_unwind(AssertUnwindSafe(whole)) {
+        Ok(result) => return Ok(result),
+        Err(payload) => payload,
     };
-    PgTryBuilder::new(AssertUnwindSafe(whole)).catch_others(failed).execute()
+    // SAFETY: the context outlives the subtransaction; it keeps what is known of the error.
+    unsafe { pg_sys::MemoryContextSwitchTo(context) };
+    let caught = Caught::new(payload);
+    // SAFETY: the subtransaction that the ERROR left is the current one.
+    unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
+    restore();
+    if caught.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32 {
+        caught.rethrow();
+    }
+    Err(caught.message)
 }

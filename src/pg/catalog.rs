@@ -1,9 +1,9 @@
 //! Catalog look-ups: access methods, permissions, operator classes.
 
 use super::list::{list, oids};
+use super::{boundary, text};
 use pgrx::pg_sys;
-use pgrx::prelude::*;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 /// OID of an access method by name.
 pub fn access_method_oid(name: &str) -> Option<pg_sys::Oid> {
@@ -87,7 +87,7 @@ pub fn operator_class(oid: pg_sys::Oid) -> Option<OperatorClass> {
             return None;
         }
         let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>();
-        let name = CStr::from_ptr(form.opcname.data.as_ptr()).to_string_lossy().into_owned();
+        let name = text::of_server(form.opcname.data.as_ptr());
         let class = OperatorClass { name, family: form.opcfamily, input: form.opcintype };
         pg_sys::ReleaseSysCache(tuple);
         Some(class)
@@ -186,23 +186,24 @@ pub fn has_extended_hash(oid: pg_sys::Oid) -> bool {
 
 /// amadjustmembers: operators may leave a family without its operator class; the hash function of a class may
 /// not; options are optional.
-#[pg_guard]
 pub(super) unsafe extern "C-unwind" fn adjust_members(
     family: pg_sys::Oid,
     class: pg_sys::Oid,
     operators: *mut pg_sys::List,
     functions: *mut pg_sys::List,
 ) {
-    // SAFETY: lists of OpFamilyMember, which this callback is meant to change.
-    unsafe {
-        for member in [operators, functions].into_iter().flat_map(|members| list(members)) {
-            let member: *mut pg_sys::OpFamilyMember = member;
-            let of_class = class != pg_sys::InvalidOid && (*member).is_func && (*member).number == 1;
-            (*member).ref_is_hard = of_class;
-            (*member).ref_is_family = !of_class;
-            (*member).refobjid = if of_class { class } else { family };
+    boundary::callback(|| {
+        // SAFETY: lists of OpFamilyMember, which this callback is meant to change.
+        unsafe {
+            for member in [operators, functions].into_iter().flat_map(|members| list(members)) {
+                let member: *mut pg_sys::OpFamilyMember = member;
+                let of_class = class != pg_sys::InvalidOid && (*member).is_func && (*member).number == 1;
+                (*member).ref_is_hard = of_class;
+                (*member).ref_is_family = !of_class;
+                (*member).refobjid = if of_class { class } else { family };
+            }
         }
-    }
+    })
 }
 
 /// How far the order of a table's rows is that of a column's values, -1 to 1, if ANALYZE has found out.
@@ -245,7 +246,7 @@ pub fn in_parallel_mode() -> bool {
 pub fn qualified_name(relation: pg_sys::Oid) -> Option<(String, String)> {
     let text = |name: *mut std::ffi::c_char| {
         // SAFETY: NULL or a palloc'd, NUL-terminated string.
-        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+        (!name.is_null()).then(|| unsafe { text::of_server(name) })
     };
     // SAFETY: catalog look-ups that give NULL or InvalidOid for what is not there.
     unsafe {
@@ -256,10 +257,10 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<(String, String)> {
 
 /// Whether there is a relation of this name, which may have a schema.
 pub fn relation_named(parts: &[String]) -> bool {
-    let names: Option<Vec<CString>> = parts.iter().map(|part| CString::new(part.as_str()).ok()).collect();
-    let (schema, name) = match names.as_deref() {
-        Some([name]) => (std::ptr::null_mut(), name.as_ptr().cast_mut()),
-        Some([schema, name]) => (schema.as_ptr().cast_mut(), name.as_ptr().cast_mut()),
+    let names: Vec<CString> = parts.iter().map(|part| text::to_server(part)).collect();
+    let (schema, name) = match names.as_slice() {
+        [name] => (std::ptr::null_mut(), name.as_ptr().cast_mut()),
+        [schema, name] => (schema.as_ptr().cast_mut(), name.as_ptr().cast_mut()),
         _ => return false,
     };
     // SAFETY: NUL-terminated strings that outlive the look-up, which takes no lock and allows for a missing relation.

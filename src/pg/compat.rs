@@ -267,7 +267,7 @@ pub unsafe fn init_scan_slot(node: *mut pg_sys::CustomScanState, estate: *mut pg
         pg_sys::ExecInitScanTupleSlot(estate, scan, (*rel).rd_att, ops);
         pg_sys::ExecAssignScanProjectionInfo(scan);
         let plan = (*scan).ps.plan;
-        (*scan).ps.qual = pg_sys::ExecInitQual((*plan).qual, &raw mut (*scan).ps);
+        (*scan).ps.qual = super::server::ExecInitQual((*plan).qual, &raw mut (*scan).ps);
     }
     #[cfg(not(feature = "pg15"))]
     let _ = (node, estate);

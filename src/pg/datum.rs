@@ -1,6 +1,6 @@
 //! Datums: their bytes, arrays, calls of a type's hash function.
 
-use super::{Rel, compat};
+use super::{Rel, compat, server};
 use pgrx::pg_sys::{self, Datum, Oid};
 
 /// How values of a type lie in memory.
@@ -129,7 +129,7 @@ impl HashFunction {
         // SAFETY: an extended hash function takes the value and an int8, and returns an int8 (amvalidate and
         // CREATE OPERATOR CLASS see to that); hashers are made for the type of the values they are given.
         let hash = unsafe {
-            pg_sys::FunctionCall2Coll(&mut *self.info, self.collation, value.datum, Datum::from(seed))
+            server::FunctionCall2Coll(&mut *self.info, self.collation, value.datum, Datum::from(seed))
         };
         hash.value() as u64
     }

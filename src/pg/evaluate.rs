@@ -4,6 +4,7 @@ use super::{
     Rel,
     datum::{Repr, Value},
     heap::Tuple,
+    server,
 };
 use pgrx::pg_sys;
 
@@ -60,7 +61,7 @@ impl Evaluator {
             let estate = pg_sys::CreateExecutorState();
             let slot =
                 pg_sys::MakeSingleTupleTableSlot((*heap.raw()).rd_att, &raw const pg_sys::TTSOpsHeapTuple);
-            let predicate = pg_sys::ExecPrepareQual((*info).ii_Predicate, estate);
+            let predicate = server::ExecPrepareQual((*info).ii_Predicate, estate);
             let (values, nulls) = ([pg_sys::Datum::null(); MAX_KEYS], [true; MAX_KEYS]);
             Self { heap, info, estate, slot, predicate, values, nulls }
         }
@@ -99,10 +100,10 @@ impl Evaluator {
             pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
             (*context).ecxt_scantuple = self.slot;
             pg_sys::ExecStoreHeapTuple(&mut heap_tuple, self.slot, false);
-            let wanted = self.predicate.is_null() || pg_sys::ExecQual(self.predicate, context);
+            let wanted = server::satisfies(self.predicate, context);
             if wanted {
                 let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
-                pg_sys::FormIndexDatum(self.info, self.slot, self.estate, values, nulls);
+                server::FormIndexDatum(self.info, self.slot, self.estate, values, nulls);
             }
             wanted.then_some(IndexRow { values: &self.values, nulls: &self.nulls })
         }

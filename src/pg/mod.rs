@@ -7,12 +7,13 @@
 //! - WAL changes are published by an explicit `commit`, never in `Drop`.
 //! - Differences between PostgreSQL versions live in [`compat`] and nowhere else.
 //! - No Rust value with a destructor that matters lives across a call that PostgreSQL may leave by longjmp:
-//!   pgrx turns such an ERROR into a panic at every call, so destructors do run.
+//!   an ERROR becomes a panic at every call, so destructors do run ([`boundary`] says how it becomes an ERROR again).
 
 pub mod aggregate;
 pub mod alloc;
 pub mod am;
 pub mod attempt;
+pub mod boundary;
 pub mod catalog;
 pub mod compat;
 pub mod custom;
@@ -35,8 +36,10 @@ pub mod relation;
 pub mod sandbox;
 pub mod scankey;
 pub mod selectivity;
+mod server;
 pub mod settings;
 pub mod shared;
+pub mod text;
 pub mod types;
 pub mod varlena;
 pub mod wal;

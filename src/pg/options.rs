@@ -1,6 +1,6 @@
 //! Options: of the index (WITH) and of a column's operator class.
 
-use super::{Rel, compat};
+use super::{Rel, boundary, compat};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::mem::offset_of;
@@ -131,51 +131,58 @@ pub fn register() {
 }
 
 /// amoptions.
-#[pg_guard]
 pub(super) unsafe extern "C-unwind" fn amoptions(
     reloptions: pg_sys::Datum,
     validate: bool,
 ) -> *mut pg_sys::bytea {
-    use pg_sys::relopt_type::{RELOPT_TYPE_BOOL, RELOPT_TYPE_INT, RELOPT_TYPE_REAL};
-    let table = [
-        compat::relopt(c"pages_per_range", RELOPT_TYPE_INT, offset_of!(RawOptions, pages_per_range)),
-        compat::relopt(c"false_positive_rate", RELOPT_TYPE_REAL, offset_of!(RawOptions, false_positive_rate)),
-        compat::relopt(c"autosummarize", RELOPT_TYPE_BOOL, offset_of!(RawOptions, autosummarize)),
-        compat::relopt(c"delta_limit", RELOPT_TYPE_INT, offset_of!(RawOptions, delta_limit)),
-    ];
-    register();
-    let kind = KIND.get().copied().unwrap_or_default();
-    // SAFETY: the table describes RawOptions.
-    unsafe {
-        pg_sys::build_reloptions(
-            reloptions,
-            validate,
-            kind,
-            size_of::<RawOptions>(),
-            table.as_ptr(),
-            table.len() as i32,
-        )
-        .cast()
-    }
+    boundary::callback(|| {
+        use pg_sys::relopt_type::{RELOPT_TYPE_BOOL, RELOPT_TYPE_INT, RELOPT_TYPE_REAL};
+        let table = [
+            compat::relopt(c"pages_per_range", RELOPT_TYPE_INT, offset_of!(RawOptions, pages_per_range)),
+            compat::relopt(
+                c"false_positive_rate",
+                RELOPT_TYPE_REAL,
+                offset_of!(RawOptions, false_positive_rate),
+            ),
+            compat::relopt(c"autosummarize", RELOPT_TYPE_BOOL, offset_of!(RawOptions, autosummarize)),
+            compat::relopt(c"delta_limit", RELOPT_TYPE_INT, offset_of!(RawOptions, delta_limit)),
+        ];
+        register();
+        let kind = KIND.get().copied().unwrap_or_default();
+        // SAFETY: the table describes RawOptions.
+        unsafe {
+            pg_sys::build_reloptions(
+                reloptions,
+                validate,
+                kind,
+                size_of::<RawOptions>(),
+                table.as_ptr(),
+                table.len() as i32,
+            )
+            .cast()
+        }
+    })
 }
 
 /// Support function 2 of every operator class: its options.
 #[pg_extern(sql = false)]
 fn skip_opclass_options(options: pgrx::Internal) {
-    let Some(datum) = options.into_datum() else { return };
-    // SAFETY: PostgreSQL calls this function with a local_relopts, and only it can: the argument is internal.
-    unsafe {
-        let options = datum.cast_mut_ptr::<pg_sys::local_relopts>();
-        pg_sys::init_local_reloptions(options, size_of::<RawClassOptions>());
-        pg_sys::add_local_real_reloption(
-            options,
-            c"false_positive_rate".as_ptr(),
-            c"Part of the ranges without a value that a look-up of it reads nevertheless".as_ptr(),
-            -1.0,
-            // The bounds hold for values that are given; the default below them means "as the index has it".
-            FALSE_POSITIVE_RATE.0,
-            FALSE_POSITIVE_RATE.1,
-            offset_of!(RawClassOptions, false_positive_rate) as i32,
-        );
-    }
+    boundary::callback(|| {
+        let Some(datum) = options.into_datum() else { return };
+        // SAFETY: PostgreSQL calls this function with a local_relopts, and only it can: the argument is internal.
+        unsafe {
+            let options = datum.cast_mut_ptr::<pg_sys::local_relopts>();
+            pg_sys::init_local_reloptions(options, size_of::<RawClassOptions>());
+            pg_sys::add_local_real_reloption(
+                options,
+                c"false_positive_rate".as_ptr(),
+                c"Part of the ranges without a value that a look-up of it reads nevertheless".as_ptr(),
+                -1.0,
+                // The bounds hold for values that are given; the default below them means "as the index has it".
+                FALSE_POSITIVE_RATE.0,
+                FALSE_POSITIVE_RATE.1,
+                offset_of!(RawClassOptions, false_positive_rate) as i32,
+            );
+        }
+    })
 }

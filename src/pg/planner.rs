@@ -3,7 +3,7 @@
 use super::datum::{self, Repr, Value};
 use super::list::list;
 use super::scankey::{Key, KeyTest};
-use super::{OpenRel, lock};
+use super::{OpenRel, lock, server};
 use pgrx::{is_a, pg_sys};
 
 /// An index path to be costed.
@@ -115,7 +115,7 @@ impl IndexPathView {
                 quals = pg_sys::lappend(quals, (*clause).rinfo.cast());
             }
             let rel = (*self.index().rel).relid as i32;
-            pg_sys::clauselist_selectivity(
+            server::clauselist_selectivity(
                 self.root,
                 quals,
                 rel,
@@ -208,7 +208,7 @@ pub(super) unsafe fn constant(
 ) -> Option<Option<pg_sys::Datum>> {
     // SAFETY: by the caller's promise; estimate_expression_value evaluates stable functions too.
     unsafe {
-        let value = pg_sys::estimate_expression_value(root, expr);
+        let value = server::estimate_expression_value(root, expr);
         if !is_a(value, pg_sys::NodeTag::T_Const) {
             return None;
         }

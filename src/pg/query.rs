@@ -6,6 +6,7 @@
 
 use super::Rel;
 use super::scankey::Key;
+use super::server;
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use std::ffi::CStr;
@@ -137,7 +138,7 @@ unsafe fn each_block(text: &Text, value: Option<AnyElement>, each: &mut impl FnM
         let count = i32::from(value.is_some());
         // Read-only: under the calling query's snapshot.
         let (name, query) = (std::ptr::null(), (*text.0).data);
-        let portal = pg_sys::SPI_cursor_open_with_args(
+        let portal = server::SPI_cursor_open_with_args(
             name,
             query,
             count,
@@ -148,7 +149,7 @@ unsafe fn each_block(text: &Text, value: Option<AnyElement>, each: &mut impl FnM
             0,
         );
         loop {
-            pg_sys::SPI_cursor_fetch(portal, true, BATCH);
+            server::SPI_cursor_fetch(portal, true, BATCH);
             let rows = pg_sys::SPI_tuptable;
             if rows.is_null() || pg_sys::SPI_processed == 0 {
                 break;

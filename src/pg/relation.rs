@@ -1,8 +1,7 @@
 //! Relations: names, sizes, persistence, opening and closing.
 
-use super::compat;
+use super::{compat, text};
 use pgrx::pg_sys;
-use std::ffi::CStr;
 
 /// An open relation. Copies are cheap; whoever makes one promises that the relation stays open (and locked
 /// as its use needs) as long as any copy is used.
@@ -55,7 +54,7 @@ impl Rel {
     /// The relation's name, without its schema.
     pub fn name(self) -> String {
         // SAFETY: relname is a NUL-terminated NameData.
-        unsafe { CStr::from_ptr(self.class().relname.data.as_ptr()) }.to_string_lossy().into_owned()
+        unsafe { text::of_server(self.class().relname.data.as_ptr()) }
     }
 
     /// Schema and name, quoted where needed.
@@ -64,7 +63,7 @@ impl Rel {
         unsafe {
             let schema = pg_sys::get_namespace_name(self.class().relnamespace);
             let quoted = pg_sys::quote_qualified_identifier(schema, self.class().relname.data.as_ptr());
-            CStr::from_ptr(quoted).to_string_lossy().into_owned()
+            text::of_server(quoted)
         }
     }
 
@@ -141,7 +140,7 @@ impl Rel {
         // SAFETY: the tuple descriptor of an open relation; column is in range by the caller's count.
         unsafe {
             let attribute = compat::attribute(self.data().rd_att, column);
-            CStr::from_ptr((*attribute).attname.data.as_ptr()).to_string_lossy().into_owned()
+            text::of_server((*attribute).attname.data.as_ptr())
         }
     }
 
@@ -244,7 +243,7 @@ pub fn kind_and_method(oid: pg_sys::Oid) -> Option<(u8, pg_sys::Oid, String)> {
             return None;
         }
         let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
-        let name = CStr::from_ptr((*class).relname.data.as_ptr()).to_string_lossy().into_owned();
+        let name = text::of_server((*class).relname.data.as_ptr());
         let found = ((*class).relkind as u8, (*class).relam, name);
         pg_sys::ReleaseSysCache(tuple);
         Some(found)

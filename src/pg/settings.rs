@@ -1,9 +1,9 @@
 //! The session's settings `pg_skip.*`, and the indexes that two of them name.
 
-use super::catalog;
 use super::error::report;
+use super::{boundary, catalog, text};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgLogLevel, PgSqlErrorCode, pg_sys};
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 
 /// Default of `pg_skip.plan_probe_pages`: some 100 keys in one wide segment, a millisecond or two.
@@ -117,39 +117,40 @@ fn names_in(setting: &GucSetting<Option<CString>>) -> Names {
     if is_empty {
         return Names(Vec::new());
     }
-    let text = setting.get().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+    let text = setting.get().map(|text| text::of_bytes(text.to_bytes())).unwrap_or_default();
     Names(split_names(&text).unwrap_or_default()) // the check hook takes nothing that cannot be split
 }
 
 /// Refuses what is no list of names; warns of names that there are no indexes of, as far as one can look.
-#[pgrx::pg_guard]
 unsafe extern "C-unwind" fn check_names(
     new: *mut *mut c_char,
     _extra: *mut *mut c_void,
     _source: pg_sys::GucSource::Type,
 ) -> bool {
-    // SAFETY: the server hands over a NUL-terminated string, or NULL.
-    let text = unsafe {
-        if (*new).is_null() {
-            return true;
+    boundary::callback(|| {
+        // SAFETY: the server hands over a NUL-terminated string, or NULL.
+        let text = unsafe {
+            if (*new).is_null() {
+                return true;
+            }
+            text::of_server(*new)
+        };
+        let Some(names) = split_names(&text) else { return false };
+        // SAFETY: plain state of the process.
+        let can_look = unsafe { pg_sys::IsTransactionState() && pg_sys::ParallelWorkerNumber < 0 };
+        if can_look && catalog::current_database() != pg_sys::InvalidOid {
+            for parts in names.iter().filter(|parts| !catalog::relation_named(parts)) {
+                report(
+                    PgLogLevel::WARNING,
+                    PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
+                    format!("index \"{}\" does not exist", parts.join(".")),
+                    None,
+                    Some("The setting takes effect when there is an index of that name.".into()),
+                );
+            }
         }
-        CStr::from_ptr(*new).to_string_lossy().into_owned()
-    };
-    let Some(names) = split_names(&text) else { return false };
-    // SAFETY: plain state of the process.
-    let can_look = unsafe { pg_sys::IsTransactionState() && pg_sys::ParallelWorkerNumber < 0 };
-    if can_look && catalog::current_database() != pg_sys::InvalidOid {
-        for parts in names.iter().filter(|parts| !catalog::relation_named(parts)) {
-            report(
-                PgLogLevel::WARNING,
-                PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
-                format!("index \"{}\" does not exist", parts.join(".")),
-                None,
-                Some("The setting takes effect when there is an index of that name.".into()),
-            );
-        }
-    }
-    true
+        true
+    })
 }
 
 /// Splits `a, s.b, "C"."d"` into names and their parts as SQL reads identifiers; None for what it would not take.

@@ -7,7 +7,7 @@
 //! only, and live as long as the server. No locks: the server's own guard the making.
 
 use super::attempt::attempt;
-use super::{catalog, compat, error};
+use super::{boundary, catalog, compat, error};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_void};
@@ -43,37 +43,39 @@ pub fn reserve<const N: usize>(name: &'static CStr) {
 }
 
 /// shmem_request_hook.
-#[pg_guard]
 unsafe extern "C-unwind" fn request() {
-    let Some(reservation) = RESERVATION.get() else { return };
-    // SAFETY: the hook is the place to ask for room, and to call the hook that was there before.
-    unsafe {
-        if let Some(next) = reservation.next_request {
-            next();
+    boundary::callback(|| {
+        let Some(reservation) = RESERVATION.get() else { return };
+        // SAFETY: the hook is the place to ask for room, and to call the hook that was there before.
+        unsafe {
+            if let Some(next) = reservation.next_request {
+                boundary::call(|| next());
+            }
+            pg_sys::RequestAddinShmemSpace(reservation.words * size_of::<AtomicU64>());
         }
-        pg_sys::RequestAddinShmemSpace(reservation.words * size_of::<AtomicU64>());
-    }
+    })
 }
 
 /// shmem_startup_hook. Only the postmaster comes here where processes are forked, so AddinShmemInitLock, which keeps
 /// apart processes that are started anew, is not needed.
-#[pg_guard]
 unsafe extern "C-unwind" fn start_up() {
-    let Some(reservation) = RESERVATION.get() else { return };
-    // SAFETY: the hook is the place for ShmemInitStruct, which returns as many bytes as were asked for; nobody else
-    // knows them yet when they are zeroed.
-    unsafe {
-        if let Some(next) = reservation.next_startup {
-            next();
+    boundary::callback(|| {
+        let Some(reservation) = RESERVATION.get() else { return };
+        // SAFETY: the hook is the place for ShmemInitStruct, which returns as many bytes as were asked for; nobody else
+        // knows them yet when they are zeroed.
+        unsafe {
+            if let Some(next) = reservation.next_startup {
+                boundary::call(|| next());
+            }
+            let mut found = false;
+            let bytes = reservation.words * size_of::<AtomicU64>();
+            let memory = pg_sys::ShmemInitStruct(reservation.name.as_ptr(), bytes, &mut found);
+            if !found {
+                memory.write_bytes(0, bytes);
+            }
+            RESERVED.store(memory.cast(), Ordering::Release);
         }
-        let mut found = false;
-        let bytes = reservation.words * size_of::<AtomicU64>();
-        let memory = pg_sys::ShmemInitStruct(reservation.name.as_ptr(), bytes, &mut found);
-        if !found {
-            memory.write_bytes(0, bytes);
-        }
-        RESERVED.store(memory.cast(), Ordering::Release);
-    }
+    })
 }
 
 /// The `N` words of a name; None when backends cannot share any. May allocate, and take a subtransaction, so whoever

@@ -1,9 +1,11 @@
 //! Types and collations: what they are made of, what they are called.
 
 use super::datum::{Repr, Value};
+use super::server;
+use super::text::{of_server as text, to_server};
 use pgrx::prelude::*;
 use pgrx::{direct_function_call, pg_sys};
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 
 /// The type below a domain; any other type itself.
 pub fn base_type(oid: pg_sys::Oid) -> pg_sys::Oid {
@@ -77,7 +79,7 @@ impl InputFunction {
         // SAFETY: an unknown literal is a C string; the result is of the type and lives in the current memory.
         unsafe {
             let text = literal.pointer().cast();
-            Value::new(pg_sys::InputFunctionCall(&mut *self.info, text, self.parameter, -1), repr)
+            Value::new(server::InputFunctionCall(&mut *self.info, text, self.parameter, -1), repr)
         }
     }
 }
@@ -203,7 +205,10 @@ pub fn qualified_name(oid: pg_sys::Oid) -> Option<(String, String)> {
 
 /// The OID of a type by schema and name, in UTF-8.
 pub fn by_qualified_name(schema: &str, name: &str) -> Option<pg_sys::Oid> {
-    let (schema, name) = (native(schema)?, native(name)?);
+    if schema.contains('\0') || name.contains('\0') {
+        return None;
+    }
+    let (schema, name) = (to_server(schema), to_server(name));
     // SAFETY: catalog look-ups with NUL-terminated names.
     unsafe {
         let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
@@ -237,31 +242,4 @@ pub fn collation_name(oid: pg_sys::Oid) -> Option<(String, String)> {
     let version =
         unsafe { direct_function_call::<String>(pg_sys::pg_collation_actual_version, &[oid.into_datum()]) };
     Some((name, version.unwrap_or_default()))
-}
-
-/// A string of the server's in UTF-8; NULL is empty.
-///
-/// # Safety
-/// NULL or NUL-terminated.
-unsafe fn text(name: *const c_char) -> String {
-    if name.is_null() {
-        return String::new();
-    }
-    // SAFETY: by the caller's promise; the conversion gives the same string or a palloc'd one.
-    unsafe {
-        let length = CStr::from_ptr(name).count_bytes() as i32;
-        let converted = pg_sys::pg_server_to_any(name, length, pg_sys::pg_enc::PG_UTF8 as i32);
-        CStr::from_ptr(converted).to_string_lossy().into_owned()
-    }
-}
-
-/// A UTF-8 string as the server has it, with its NUL.
-fn native(name: &str) -> Option<std::ffi::CString> {
-    let name = std::ffi::CString::new(name).ok()?;
-    // SAFETY: the conversion gives the same string or a palloc'd one.
-    unsafe {
-        let length = name.count_bytes() as i32;
-        let converted = pg_sys::pg_any_to_server(name.as_ptr(), length, pg_sys::pg_enc::PG_UTF8 as i32);
-        Some(CStr::from_ptr(converted).to_owned())
-    }
 }

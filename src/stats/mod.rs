@@ -13,7 +13,7 @@
 //!
 //! What is counted is not undone by a rollback, and is gone when the server restarts.
 
-use crate::pg::{catalog, error, relation, shared};
+use crate::pg::{boundary, catalog, error, relation, shared};
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -109,15 +109,17 @@ fn pg_skip_stats_counters() -> TableIterator<
         name!(true_positives, i64),
     ),
 > {
-    let found = attached().table.of_database(catalog::current_database().to_u32());
-    // How often conditions were true tells of rows.
-    let may_see = |index: u32| relation::table_of(index.into()).is_some_and(catalog::may_read);
-    let is_shown = |&(index, _): &(u32, Counts)| catalog::is_monitor() || may_see(index);
-    let row = |(index, counts): (u32, Counts)| {
-        let [scans, checked, skipped, full, true_] = counts.to_array().map(shown);
-        (index.into(), scans, checked, skipped, full, true_)
-    };
-    TableIterator::new(found.into_iter().filter(is_shown).map(row).collect::<Vec<_>>())
+    boundary::callback(|| {
+        let found = attached().table.of_database(catalog::current_database().to_u32());
+        // How often conditions were true tells of rows.
+        let may_see = |index: u32| relation::table_of(index.into()).is_some_and(catalog::may_read);
+        let is_shown = |&(index, _): &(u32, Counts)| catalog::is_monitor() || may_see(index);
+        let row = |(index, counts): (u32, Counts)| {
+            let [scans, checked, skipped, full, true_] = counts.to_array().map(shown);
+            (index.into(), scans, checked, skipped, full, true_)
+        };
+        TableIterator::new(found.into_iter().filter(is_shown).map(row).collect::<Vec<_>>())
+    })
 }
 
 /// Whose counters these are, whether there is room for more indexes, and the time of the last reset.
@@ -127,15 +129,19 @@ fn pg_skip_stats_state() -> TableIterator<
     'static,
     (name!(scope, &'static str), name!(is_full, bool), name!(stats_reset, Option<TimestampWithTimeZone>)),
 > {
-    let Counters { table, scope } = attached();
-    let reset_at = table.reset_at().and_then(|at| TimestampWithTimeZone::try_from(at).ok());
-    TableIterator::once((*scope, table.is_full(), reset_at))
+    boundary::callback(|| {
+        let Counters { table, scope } = attached();
+        let reset_at = table.reset_at().and_then(|at| TimestampWithTimeZone::try_from(at).ok());
+        TableIterator::once((*scope, table.is_full(), reset_at))
+    })
 }
 
 /// Zeroes all counters.
 #[pg_extern(sql = false)]
 fn pg_skip_stats_reset() {
-    let Counters { table, .. } = attached();
-    table.reset(shared::now());
-    table.tidy(is_there);
+    boundary::callback(|| {
+        let Counters { table, .. } = attached();
+        table.reset(shared::now());
+        table.tidy(is_there);
+    })
 }

@@ -166,12 +166,20 @@ pub struct Server {
     slot: Arc<Slot>,
     id: u64,
     settings: Vec<String>,
+    /// Its environment, beside what it inherits.
+    environment: Vec<(&'static str, &'static str)>,
 }
 
 impl Server {
     /// Starts a new server with these settings (`name=value`) over the tests' defaults.
     pub fn start(settings: &[&str]) -> Self {
-        let server = Self::at(new_dir(), settings);
+        Self::start_with(settings, &[])
+    }
+
+    /// The same with variables in the server's environment.
+    pub fn start_with(settings: &[&str], environment: &[(&'static str, &'static str)]) -> Self {
+        let mut server = Self::at(new_dir(), settings);
+        server.environment.extend_from_slice(environment);
         must(install().command("/bin/cp").args(["-a"]).arg(template().join("data")).arg(&server.slot.dir));
         server.restart();
         server
@@ -182,7 +190,8 @@ impl Server {
         let slot = Arc::new(Slot { child: Mutex::new(None), dir });
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         LIVE.lock().unwrap().insert(id, slot.clone());
-        Self { slot, id, settings: settings.iter().map(ToString::to_string).collect() }
+        let settings = settings.iter().map(ToString::to_string).collect();
+        Self { slot, id, settings, environment: Vec::new() }
     }
 
     /// A streaming standby of this server.
@@ -205,6 +214,7 @@ impl Server {
     pub fn restart(&self) {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("the server's log");
         let mut command = install().command("postgres");
+        command.envs(self.environment.iter().copied());
         command.arg("-D").arg(self.data()).stdout(Stdio::null()).stderr(log);
         // A group of its own: Ctrl-C at the terminal is for the tests, which then stop the server.
         command.process_group(0);

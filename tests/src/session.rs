@@ -1,5 +1,5 @@
 //! A connection whose every failure says which statement failed, and how, in full.
-use postgres::error::DbError;
+use postgres::error::{DbError, ErrorPosition};
 use postgres::{Client, SimpleQueryMessage};
 
 /// One row as text; `None` is NULL.
@@ -91,6 +91,32 @@ impl Session {
         })();
         result.unwrap_or_else(|error| fail(sql, &error))
     }
+}
+
+/// Every field of an error, but where in a program it was raised.
+pub fn fields(error: &DbError) -> String {
+    let text =
+        |name: &str, part: Option<&str>| part.map(|part| format!("\n{name}: {part}")).unwrap_or_default();
+    let position = error.position().map(|position| match position {
+        ErrorPosition::Original(at) => format!("{at}"),
+        ErrorPosition::Internal { position, query } => format!("{position} of {query}"),
+    });
+    let mut all = format!("{} {}: {}", error.severity(), error.code().code(), error.message());
+    for (name, part) in [
+        ("DETAIL", error.detail()),
+        ("HINT", error.hint()),
+        ("POSITION", position.as_deref()),
+        ("CONTEXT", error.where_()),
+        ("SCHEMA NAME", error.schema()),
+        ("TABLE NAME", error.table()),
+        ("COLUMN NAME", error.column()),
+        ("DATATYPE NAME", error.datatype()),
+        ("CONSTRAINT NAME", error.constraint()),
+        ("ROUTINE", error.routine()),
+    ] {
+        all.push_str(&text(name, part));
+    }
+    all
 }
 
 /// All that the server said of an error.

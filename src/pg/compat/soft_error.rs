@@ -19,7 +19,8 @@ pub use since_16::save_error;
 #[cfg(not(feature = "pg15"))]
 mod since_16 {
     use super::{Report, pg_sys};
-    use std::ffi::{CString, c_char, c_int};
+    use crate::pg::text::to_server;
+    use std::ffi::{c_char, c_int};
 
     // SAFETY: the signatures of elog.h. They raise an error only if there is no memory for a string; that jump leaks the
     // strings here, no more.
@@ -42,14 +43,13 @@ mod since_16 {
             }
             // Returns false if it is enough that there was an error.
             if pg_sys::errsave_start(context, std::ptr::null()) {
-                let text = |text: &str| CString::new(text).unwrap_or_default();
                 errcode(report.code as c_int);
-                errmsg_internal(c"%s".as_ptr(), text(&report.message).as_ptr());
+                errmsg_internal(c"%s".as_ptr(), to_server(&report.message).as_ptr());
                 if let Some(detail) = &report.detail {
-                    errdetail_internal(c"%s".as_ptr(), text(detail).as_ptr());
+                    errdetail_internal(c"%s".as_ptr(), to_server(detail).as_ptr());
                 }
                 if let Some(hint) = &report.hint {
-                    errhint(c"%s".as_ptr(), text(hint).as_ptr());
+                    errhint(c"%s".as_ptr(), to_server(hint).as_ptr());
                 }
                 pg_sys::errsave_finish(context, c"pg_skip".as_ptr(), 0, c"".as_ptr());
             }

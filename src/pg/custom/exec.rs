@@ -16,7 +16,7 @@ use super::super::list::list;
 use super::pages::Pages;
 use super::{KeySource, Private, SkipScan};
 use crate::pg::memory::Scratch;
-use crate::pg::{Rel, compat, fail, lock};
+use crate::pg::{Rel, boundary, compat, fail, lock, server};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
 use skip_core::blocks::{Blocks, ScanCounters, Shared, Survivors};
 
@@ -95,63 +95,66 @@ pub(super) unsafe fn run_of<'a>(node: *mut pg_sys::CustomScanState) -> Option<&'
 }
 
 /// CreateCustomScanState.
-#[pgrx::pg_guard]
 pub(super) unsafe extern "C-unwind" fn create_state<S: SkipScan>(
     _scan: *mut pg_sys::CustomScan,
 ) -> *mut pg_sys::Node {
-    // SAFETY: a palloc'd node, zeroed but for its tag and methods.
-    unsafe {
-        let node = pg_sys::palloc0(size_of::<Node>()).cast::<Node>();
-        (*node).server.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
-        (*node).server.methods = super::exec_methods::<S>();
-        compat::announce_scan_slot(&mut (*node).server);
-        node.cast()
-    }
+    boundary::callback(|| {
+        // SAFETY: a palloc'd node, zeroed but for its tag and methods.
+        unsafe {
+            let node = pg_sys::palloc0(size_of::<Node>()).cast::<Node>();
+            (*node).server.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
+            (*node).server.methods = super::exec_methods::<S>();
+            compat::announce_scan_slot(&mut (*node).server);
+            node.cast()
+        }
+    })
 }
 
 /// BeginCustomScan.
-#[pgrx::pg_guard]
 pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
     node: *mut pg_sys::CustomScanState,
     estate: *mut pg_sys::EState,
     eflags: std::ffi::c_int,
 ) {
-    // SAFETY: a node of ours whose table the server has opened; what is made here lives as long as the query's memory.
-    unsafe {
-        compat::init_scan_slot(node, estate);
-        let planstate = &raw mut (*node).ss.ps;
-        let scan = (*planstate).plan.cast::<pg_sys::CustomScan>();
-        let private = Private::of(scan);
-        let is_explained = eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 != 0;
-        let exprs: Vec<*mut pg_sys::Node> = list((*scan).custom_exprs).collect();
-        let (served, keys) = exprs.split_at(private.served.min(exprs.len()));
-        let empty: *mut pg_sys::List = std::ptr::null_mut();
-        let served = served.iter().fold(empty, |all, &expr| pg_sys::lappend(all, expr.cast()));
-        let served = pg_sys::ExecInitQual(served, planstate);
-        let keys = keys.iter().map(|&key| pg_sys::ExecInitExpr(key.cast(), planstate)).collect();
-        let mut indexes = Vec::new();
-        if !is_explained {
-            let mode = (*pg_sys::exec_rt_fetch((*scan).scan.scanrelid, estate)).rellockmode;
-            // The planner's locks on them are gone when the plan comes from a cache.
-            indexes.extend(private.indexes.iter().map(|&oid| Rel::from_raw(pg_sys::index_open(oid, mode))));
-            S::started();
+    boundary::callback(|| {
+        // SAFETY: a node of ours whose table the server has opened; what is made here lives as long as the query's memory.
+        unsafe {
+            compat::init_scan_slot(node, estate);
+            let planstate = &raw mut (*node).ss.ps;
+            let scan = (*planstate).plan.cast::<pg_sys::CustomScan>();
+            let private = Private::of(scan);
+            let is_explained = eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 != 0;
+            let exprs: Vec<*mut pg_sys::Node> = list((*scan).custom_exprs).collect();
+            let (served, keys) = exprs.split_at(private.served.min(exprs.len()));
+            let empty: *mut pg_sys::List = std::ptr::null_mut();
+            let served = served.iter().fold(empty, |all, &expr| pg_sys::lappend(all, expr.cast()));
+            let served = server::ExecInitQual(served, planstate);
+            let keys = keys.iter().map(|&key| server::ExecInitExpr(key.cast(), planstate)).collect();
+            let mut indexes = Vec::new();
+            if !is_explained {
+                let mode = (*pg_sys::exec_rt_fetch((*scan).scan.scanrelid, estate)).rellockmode;
+                // The planner's locks on them are gone when the plan comes from a cache.
+                indexes
+                    .extend(private.indexes.iter().map(|&oid| Rel::from_raw(pg_sys::index_open(oid, mode))));
+                S::started();
+            }
+            let run = Run {
+                private,
+                indexes,
+                served,
+                keys,
+                blocks: None,
+                pages: None,
+                is_stale: true,
+                is_over: false,
+                shared: None,
+                is_worker: false,
+                before: ScanCounters::default(),
+            };
+            (*node.cast::<Node>()).run =
+                PgMemoryContexts::For((*estate).es_query_cxt).leak_and_drop_on_delete(run);
         }
-        let run = Run {
-            private,
-            indexes,
-            served,
-            keys,
-            blocks: None,
-            pages: None,
-            is_stale: true,
-            is_over: false,
-            shared: None,
-            is_worker: false,
-            before: ScanCounters::default(),
-        };
-        (*node.cast::<Node>()).run =
-            PgMemoryContexts::For((*estate).es_query_cxt).leak_and_drop_on_delete(run);
-    }
+    })
 }
 
 /// Asks the indexes.
@@ -165,11 +168,7 @@ unsafe fn survivors<S: SkipScan>(run: &Run, node: *mut pg_sys::CustomScanState, 
         let keys = &run.keys;
         let mut key = |source: KeySource| {
             let state = source.expr.and_then(|number| keys.get(usize::from(number)));
-            let value = state.and_then(|&state| {
-                let mut is_null = false;
-                let datum = pg_sys::ExecEvalExpr(state, context, &mut is_null);
-                (!is_null).then_some(datum)
-            });
+            let value = state.and_then(|&state| server::evaluate(state, context));
             source.how.key(source.column, source.key_type, value)
         };
         Scratch::new().run(|| S::survivors(&run.private.code, blocks, &run.indexes, &mut key))
@@ -233,57 +232,59 @@ fn stop(run: &mut Run) {
 }
 
 /// ExecCustomScan.
-#[pgrx::pg_guard]
 pub(super) unsafe extern "C-unwind" fn exec<S: SkipScan>(
     node: *mut pg_sys::CustomScanState,
 ) -> *mut pg_sys::TupleTableSlot {
-    // SAFETY: a node after begin(); ExecScan calls the two functions below with it.
-    unsafe { pg_sys::ExecScan(&raw mut (*node).ss, Some(next_row::<S>), Some(recheck)) }
+    // SAFETY: a node after begin(); ExecScan calls the two functions below with it. There is nothing here to drop.
+    unsafe { server::unguarded::ExecScan(&raw mut (*node).ss, Some(next_row::<S>), Some(recheck)) }
 }
 
 /// The next row that satisfies the served conditions; an empty slot at the end.
-#[pgrx::pg_guard]
 unsafe extern "C-unwind" fn next_row<S: SkipScan>(
     scan: *mut pg_sys::ScanState,
 ) -> *mut pg_sys::TupleTableSlot {
-    // SAFETY: the node that exec() passed to ExecScan.
-    unsafe {
-        let node = scan.cast::<pg_sys::CustomScanState>();
-        let slot = (*scan).ss_ScanTupleSlot;
-        let Some(run) = run_of(node).filter(|run| !run.is_over) else { return pg_sys::ExecClearTuple(slot) };
-        start::<S>(node, run);
-        let context = (*scan).ps.ps_ExprContext;
-        (*context).ecxt_scantuple = slot;
-        let Run { pages, blocks: Some(blocks), served, .. } = run else {
-            return pg_sys::ExecClearTuple(slot);
-        };
-        let Some(pages) = pages else {
-            while blocks.get().next_block().is_some() {} // nothing survived: counts what was skipped
-            return pg_sys::ExecClearTuple(slot);
-        };
-        loop {
-            while pages.next_row(slot) {
-                if satisfies(*served, context) {
-                    blocks.get().found_row();
-                    return slot;
+    boundary::callback(|| {
+        // SAFETY: the node that exec() passed to ExecScan.
+        unsafe {
+            let node = scan.cast::<pg_sys::CustomScanState>();
+            let slot = (*scan).ss_ScanTupleSlot;
+            let Some(run) = run_of(node).filter(|run| !run.is_over) else {
+                return pg_sys::ExecClearTuple(slot);
+            };
+            start::<S>(node, run);
+            let context = (*scan).ps.ps_ExprContext;
+            (*context).ecxt_scantuple = slot;
+            let Run { pages, blocks: Some(blocks), served, .. } = run else {
+                return pg_sys::ExecClearTuple(slot);
+            };
+            let Some(pages) = pages else {
+                while blocks.get().next_block().is_some() {} // nothing survived: counts what was skipped
+                return pg_sys::ExecClearTuple(slot);
+            };
+            loop {
+                while pages.next_row(slot) {
+                    if satisfies(*served, context) {
+                        blocks.get().found_row();
+                        return slot;
+                    }
+                    blocks.get().counters.removed_rows += 1;
                 }
-                blocks.get().counters.removed_rows += 1;
-            }
-            // The slot's pin goes before the page's.
-            pg_sys::ExecClearTuple(slot);
-            match pages.next_page() {
-                Some(block) => blocks.get().entered(block),
-                None => {
-                    blocks.get().finish_range();
-                    return slot;
+                // The slot's pin goes before the page's.
+                pg_sys::ExecClearTuple(slot);
+                match pages.next_page() {
+                    Some(block) => blocks.get().entered(block),
+                    None => {
+                        blocks.get().finish_range();
+                        return slot;
+                    }
                 }
             }
         }
-    }
+    })
 }
 
-/// Evaluates a condition, as ExecQual does but without pgrx's guard: it runs once a row. An error in it leaves by longjmp
-/// to the guard around ExecScan; between there and here are no values with destructors.
+/// Evaluates a condition, as ExecQual does but without a guard: it runs once a row. An error in it leaves by a jump to
+/// the server's handler; between there and here are no values with destructors.
 ///
 /// # Safety
 /// A state made by ExecInitQual, and its context.
@@ -306,55 +307,58 @@ unsafe fn satisfies(state: *mut pg_sys::ExprState, context: *mut pg_sys::ExprCon
 }
 
 /// Whether a row that EvalPlanQual brings satisfies the served conditions.
-#[pgrx::pg_guard]
 unsafe extern "C-unwind" fn recheck(scan: *mut pg_sys::ScanState, slot: *mut pg_sys::TupleTableSlot) -> bool {
-    // SAFETY: the node that exec() passed to ExecScan.
-    unsafe {
-        let Some(run) = run_of(scan.cast()) else { return false };
-        let context = (*scan).ps.ps_ExprContext;
-        (*context).ecxt_scantuple = slot;
-        satisfies(run.served, context)
-    }
+    boundary::callback(|| {
+        // SAFETY: the node that exec() passed to ExecScan.
+        unsafe {
+            let Some(run) = run_of(scan.cast()) else { return false };
+            let context = (*scan).ps.ps_ExprContext;
+            (*context).ecxt_scantuple = slot;
+            satisfies(run.served, context)
+        }
+    })
 }
 
 /// ReScanCustomScan.
-#[pgrx::pg_guard]
 pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: a node after begin().
-    unsafe {
-        let has_new_keys = !(*node).ss.ps.chgParam.is_null();
-        if let Some(run) = run_of(node) {
-            pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
-            run.is_stale |= has_new_keys;
-            run.is_over = false;
-            if !run.is_stale
-                && let Some(blocks) = &mut run.blocks
-            {
-                blocks.get().restart();
-                if let Some(pages) = &mut run.pages {
-                    pages.restart();
+    boundary::callback(|| {
+        // SAFETY: a node after begin().
+        unsafe {
+            let has_new_keys = !(*node).ss.ps.chgParam.is_null();
+            if let Some(run) = run_of(node) {
+                pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
+                run.is_stale |= has_new_keys;
+                run.is_over = false;
+                if !run.is_stale
+                    && let Some(blocks) = &mut run.blocks
+                {
+                    blocks.get().restart();
+                    if let Some(pages) = &mut run.pages {
+                        pages.restart();
+                    }
                 }
             }
+            pg_sys::ExecScanReScan(&raw mut (*node).ss);
         }
-        pg_sys::ExecScanReScan(&raw mut (*node).ss);
-    }
+    })
 }
 
 /// EndCustomScan.
-#[pgrx::pg_guard]
 pub(super) unsafe extern "C-unwind" fn end<S: SkipScan>(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: a node after begin(), called once.
-    unsafe {
-        let Some(run) = run_of(node) else { return };
-        pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
-        stop(run);
-        if !run.is_worker && run.before.scans > 0 {
-            let indexes: Vec<_> = run.indexes.iter().map(|index| index.oid()).collect();
-            S::finished(&indexes, &run.before);
+    boundary::callback(|| {
+        // SAFETY: a node after begin(), called once.
+        unsafe {
+            let Some(run) = run_of(node) else { return };
+            pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
+            stop(run);
+            if !run.is_worker && run.before.scans > 0 {
+                let indexes: Vec<_> = run.indexes.iter().map(|index| index.oid()).collect();
+                S::finished(&indexes, &run.before);
+            }
+            // The locks are kept until the transaction ends, as the server's own index scans do.
+            for index in run.indexes.drain(..) {
+                pg_sys::index_close(index.raw(), pg_sys::NoLock as i32);
+            }
         }
-        // The locks are kept until the transaction ends, as the server's own index scans do.
-        for index in run.indexes.drain(..) {
-            pg_sys::index_close(index.raw(), pg_sys::NoLock as i32);
-        }
-    }
+    })
 }

@@ -4,6 +4,7 @@ use super::super::list::list;
 use super::Private;
 use super::exec::run_of;
 use super::table::Table;
+use crate::pg::{boundary, text};
 use pgrx::pg_sys;
 use skip_core::blocks::ScanCounters;
 use std::ffi::{CStr, CString};
@@ -21,8 +22,7 @@ impl Output {
         self.state().format == pg_sys::ExplainFormat::EXPLAIN_FORMAT_TEXT
     }
 
-    fn text(&self, label: &CStr, value: &str) {
-        let Ok(value) = CString::new(value) else { return };
+    fn text(&self, label: &CStr, value: &CStr) {
         // SAFETY: NUL-terminated strings, copied by the call.
         unsafe { pg_sys::ExplainPropertyText(label.as_ptr(), value.as_ptr(), self.0) }
     }
@@ -39,7 +39,7 @@ impl Output {
     }
 
     fn names(&self, label: &CStr, names: &[String]) {
-        let names: Vec<CString> = names.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect();
+        let names: Vec<CString> = names.iter().map(|name| text::to_server(name)).collect();
         // SAFETY: a list of NUL-terminated strings that outlives the call.
         unsafe {
             let none: *mut pg_sys::List = std::ptr::null_mut();
@@ -50,35 +50,37 @@ impl Output {
 }
 
 /// ExplainCustomScan.
-#[pgrx::pg_guard]
 pub(super) unsafe extern "C-unwind" fn explain(
     node: *mut pg_sys::CustomScanState,
     ancestors: *mut pg_sys::List,
     state: *mut pg_sys::ExplainState,
 ) {
-    // SAFETY: what PostgreSQL hands over: a node after begin().
-    unsafe {
-        let Some(run) = run_of(node) else { return };
-        let out = Output(state);
-        let names: Vec<String> = run.private.indexes.iter().map(|&index| Table::name_of(index)).collect();
-        out.names(c"Skip Indexes", &names);
-        if let Some(condition) = condition(node, ancestors, &out, run.private.served) {
-            out.text(c"Index Cond", &condition);
+    boundary::callback(|| {
+        // SAFETY: what PostgreSQL hands over: a node after begin().
+        unsafe {
+            let Some(run) = run_of(node) else { return };
+            let out = Output(state);
+            let names: Vec<String> = run.private.indexes.iter().map(|&index| Table::name_of(index)).collect();
+            out.names(c"Skip Indexes", &names);
+            if let Some(condition) = condition(node, ancestors, &out, run.private.served) {
+                out.text(c"Index Cond", &condition);
+            }
+            if out.state().costs {
+                expected(&out, &run.private);
+            }
+            if out.state().analyze {
+                counters(&out, &run.counters());
+            }
         }
-        if out.state().costs {
-            expected(&out, &run.private);
-        }
-        if out.state().analyze {
-            counters(&out, &run.counters());
-        }
-    }
+    })
 }
 
 fn expected(out: &Output, private: &Private) {
     let expected = &private.expected;
     if out.is_text() {
         let average = if expected.is_exact { "" } else { " (average)" };
-        out.text(c"Ranges Expected", &format!("{} of {}{average}", expected.ranges, expected.of));
+        let text = format!("{} of {}{average}", expected.ranges, expected.of);
+        out.text(c"Ranges Expected", &text::to_server(&text));
     } else {
         out.integer(c"Ranges Expected", expected.ranges.into());
         out.integer(c"Ranges Expected Of", expected.of.into());
@@ -93,12 +95,10 @@ fn counters(out: &Output, c: &ScanCounters) {
             out.integer(c"Rows Removed by Index Recheck", c.removed_rows);
         }
         let (total, skipped, scanned, unsummarized) = (c.total, c.skipped, c.scanned, c.unsummarized);
-        out.text(
-            c"Ranges",
-            &format!(
-                "total={total} skipped={skipped} scanned={scanned} false positives={false_positives} unsummarized={unsummarized}"
-            ),
+        let text = format!(
+            "total={total} skipped={skipped} scanned={scanned} false positives={false_positives} unsummarized={unsummarized}"
         );
+        out.text(c"Ranges", &text::to_server(&text));
     } else {
         out.integer(c"Rows Removed by Index Recheck", c.removed_rows);
         out.integer(c"Ranges Total", c.total);
@@ -119,7 +119,7 @@ unsafe fn condition(
     ancestors: *mut pg_sys::List,
     out: &Output,
     served: usize,
-) -> Option<String> {
+) -> Option<CString> {
     // SAFETY: by the caller's promise; the expressions are the plan's, made ready for printing by the server's rules.
     unsafe {
         let plan = (*node).ss.ps.plan;
@@ -134,6 +134,6 @@ unsafe fn condition(
         let has_prefix = es.verbose || (!es.rtable.is_null() && (*es.rtable).length > 1);
         let all = pg_sys::make_ands_explicit(conditions);
         let text = pg_sys::deparse_expression(all.cast(), context, has_prefix, false);
-        Some(CStr::from_ptr(text).to_string_lossy().into_owned())
+        Some(CStr::from_ptr(text).to_owned())
     }
 }

@@ -11,23 +11,9 @@
 use crate::pg::Rel;
 use crate::pg::compat::{self, PageFeed};
 use crate::pg::heap::LINE_POINTERS;
+use crate::pg::server;
 use pgrx::pg_sys;
 use skip_core::blocks::Blocks;
-
-/// Executor calls that are made once a row, without pgrx's guard around each: the guard costs as much as the call. An
-/// error in them leaves by longjmp to the guard around ExecScan, further up; between there and here are no values with
-/// destructors.
-mod unguarded {
-    use pgrx::pg_sys::{Buffer, HeapTuple, TupleTableSlot};
-    // SAFETY: the signature of tuptable.h in every supported version.
-    unsafe extern "C-unwind" {
-        pub fn ExecStoreBufferHeapTuple(
-            tuple: HeapTuple,
-            slot: *mut TupleTableSlot,
-            buffer: Buffer,
-        ) -> *mut TupleTableSlot;
-    }
-}
 
 /// A scan of chosen blocks.
 pub struct Pages {
@@ -105,7 +91,7 @@ impl Pages {
             scan.rs_ctup.t_data = self.page.add(item as usize & 0x7FFF).cast_mut().cast();
             scan.rs_ctup.t_len = item >> 17;
             pgrx::itemptr::item_pointer_set_all(&mut scan.rs_ctup.t_self, scan.rs_cblock, offset);
-            unguarded::ExecStoreBufferHeapTuple(&mut scan.rs_ctup, slot, scan.rs_cbuf);
+            server::unguarded::ExecStoreBufferHeapTuple(&mut scan.rs_ctup, slot, scan.rs_cbuf);
         }
         true
     }

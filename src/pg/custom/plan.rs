@@ -13,7 +13,7 @@ use super::expr::Expr;
 use super::table::{Outer, Qual, Table};
 use super::{Planned, SkipScan, encode_private};
 use crate::pg::planner::Prices;
-use crate::pg::settings;
+use crate::pg::{boundary, server, settings};
 use pgrx::pg_sys;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,67 +58,69 @@ pub(super) fn install<S: SkipScan>() {
 
 /// One run of the planner, which may run within another: functions are evaluated while a query is planned. The run in
 /// which the library is loaded does not come by here.
-#[pgrx::pg_guard]
 unsafe extern "C-unwind" fn planner<S: SkipScan>(
     query: *mut pg_sys::Query,
     text: *const std::ffi::c_char,
     options: std::ffi::c_int,
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
-    let _run = S::planning();
-    // SAFETY: what PostgreSQL hands over.
-    unsafe {
-        match PREVIOUS_PLANNER.get() {
-            Some(Some(previous)) => {
-                pg_sys::ffi::pg_guard_ffi_boundary(|| previous(query, text, options, params))
+    boundary::callback(|| {
+        let _run = S::planning();
+        // SAFETY: what PostgreSQL hands over.
+        unsafe {
+            match PREVIOUS_PLANNER.get() {
+                Some(Some(previous)) => boundary::call(|| previous(query, text, options, params)),
+                _ => server::standard_planner(query, text, options, params),
             }
-            _ => pg_sys::standard_planner(query, text, options, params),
         }
-    }
+    })
 }
 
-#[pgrx::pg_guard]
 unsafe extern "C-unwind" fn set_rel_pathlist<S: SkipScan>(
     root: *mut pg_sys::PlannerInfo,
     rel: *mut pg_sys::RelOptInfo,
     rti: pg_sys::Index,
     rte: *mut pg_sys::RangeTblEntry,
 ) {
-    // SAFETY: what PostgreSQL hands over; the previous hook may raise an error.
-    unsafe {
-        if let Some(Some(previous)) = PREVIOUS_PATHS.get() {
-            pg_sys::ffi::pg_guard_ffi_boundary(|| previous(root, rel, rti, rte));
+    boundary::callback(|| {
+        // SAFETY: what PostgreSQL hands over; the previous hook may raise an error.
+        unsafe {
+            if let Some(Some(previous)) = PREVIOUS_PATHS.get() {
+                boundary::call(|| previous(root, rel, rti, rte));
+            }
+            if let Some(table) = Table::new(root, rel, rte, ours()) {
+                S::add_paths(&table);
+            }
         }
-        if let Some(table) = Table::new(root, rel, rte, ours()) {
-            S::add_paths(&table);
-        }
-    }
+    })
 }
 
 /// Takes the indexes that are to be ignored out of the planner's list.
-#[pgrx::pg_guard]
 unsafe extern "C-unwind" fn get_relation_info(
     root: *mut pg_sys::PlannerInfo,
     table: pg_sys::Oid,
     is_parent: bool,
     rel: *mut pg_sys::RelOptInfo,
 ) {
-    // SAFETY: what PostgreSQL hands over; the list's entries are this planner run's alone.
-    unsafe {
-        if let Some(Some(previous)) = PREVIOUS_INFO.get() {
-            pg_sys::ffi::pg_guard_ffi_boundary(|| previous(root, table, is_parent, rel));
+    boundary::callback(|| {
+        // SAFETY: what PostgreSQL hands over; the list's entries are this planner run's alone.
+        unsafe {
+            if let Some(Some(previous)) = PREVIOUS_INFO.get() {
+                boundary::call(|| previous(root, table, is_parent, rel));
+            }
+            let is_ours = |info: &*mut pg_sys::IndexOptInfo| {
+                (**info).amcostestimate.is_some_and(|f| f as usize == ours())
+            };
+            let mut skip = list::<pg_sys::IndexOptInfo>((*rel).indexlist).filter(is_ours).peekable();
+            if skip.peek().is_none() {
+                return;
+            }
+            let ignored = settings::ignored_indexes();
+            for info in skip.filter(|&info| ignored.has((*info).indexoid)).collect::<Vec<_>>() {
+                (*rel).indexlist = pg_sys::list_delete_ptr((*rel).indexlist, info.cast());
+            }
         }
-        let is_ours =
-            |info: &*mut pg_sys::IndexOptInfo| (**info).amcostestimate.is_some_and(|f| f as usize == ours());
-        let mut skip = list::<pg_sys::IndexOptInfo>((*rel).indexlist).filter(is_ours).peekable();
-        if skip.peek().is_none() {
-            return;
-        }
-        let ignored = settings::ignored_indexes();
-        for info in skip.filter(|&info| ignored.has((*info).indexoid)).collect::<Vec<_>>() {
-            (*rel).indexlist = pg_sys::list_delete_ptr((*rel).indexlist, info.cast());
-        }
-    }
+    })
 }
 
 /// A path to add.
@@ -181,7 +183,7 @@ impl Table<'_> {
             let mut more = pg_sys::QualCost::default();
             // SAFETY: the planner makes (or finds) the struct; costs are added up into `more`.
             unsafe {
-                let info = pg_sys::get_baserel_parampathinfo(self.root, self.rel, outer.0);
+                let info = server::get_baserel_parampathinfo(self.root, self.rel, outer.0);
                 if !info.is_null() {
                     pg_sys::cost_qual_eval(&mut more, (*info).ppi_clauses, self.root);
                 }
@@ -216,7 +218,7 @@ impl Table<'_> {
             base.parent = self.rel;
             base.pathtarget = self.rel().reltarget;
             let outer = new.outer.map_or(std::ptr::null_mut(), |outer| outer.0);
-            base.param_info = pg_sys::get_baserel_parampathinfo(self.root, self.rel, outer);
+            base.param_info = server::get_baserel_parampathinfo(self.root, self.rel, outer);
             base.rows = if base.param_info.is_null() { self.rel().rows } else { (*base.param_info).ppi_rows };
             base.parallel_aware = new.workers > 0;
             base.parallel_safe = self.rel().consider_parallel;
@@ -254,7 +256,6 @@ fn parallel_divisor(workers: i32) -> f64 {
 }
 
 /// PlanCustomPath.
-#[pgrx::pg_guard]
 pub(super) unsafe extern "C-unwind" fn plan<S: SkipScan>(
     root: *mut pg_sys::PlannerInfo,
     rel: *mut pg_sys::RelOptInfo,
@@ -263,35 +264,42 @@ pub(super) unsafe extern "C-unwind" fn plan<S: SkipScan>(
     clauses: *mut pg_sys::List,
     _custom_plans: *mut pg_sys::List,
 ) -> *mut pg_sys::Plan {
-    // SAFETY: what PostgreSQL hands over: a path of ours, the conditions it must enforce in the order of evaluation.
-    unsafe {
-        let table = Table::of_path(root, rel, ours());
-        let quals = table.as_ref().map(|table| table.usable(clauses)).unwrap_or_default();
-        let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
-        // Conditions that were translated to a child table in between are not found among these, and asked about.
-        let mut private = list::<pg_sys::Node>((*path).custom_private);
-        let expected = private.next().map_or(std::ptr::null_mut(), |node| node.cast());
-        let left_out: Vec<*mut pg_sys::Node> = private.collect();
-        let left_out: Vec<bool> = quals.iter().map(|qual| left_out.contains(&qual.raw().cast())).collect();
-        let planned = table.as_ref().map(|table| S::plan(table, &exprs, &left_out)).unwrap_or_default();
-        let served: Vec<_> =
-            quals.iter().zip(&planned.served).filter(|(_, served)| **served).map(|(q, _)| q.raw()).collect();
-        let mut others: *mut pg_sys::List = std::ptr::null_mut();
-        for rinfo in list::<pg_sys::RestrictInfo>(clauses).filter(|rinfo| !served.contains(rinfo)) {
-            others = pg_sys::lappend(others, rinfo.cast());
+    boundary::callback(|| {
+        // SAFETY: what PostgreSQL hands over: a path of ours, the conditions it must enforce in the order of evaluation.
+        unsafe {
+            let table = Table::of_path(root, rel, ours());
+            let quals = table.as_ref().map(|table| table.usable(clauses)).unwrap_or_default();
+            let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
+            // Conditions that were translated to a child table in between are not found among these, and asked about.
+            let mut private = list::<pg_sys::Node>((*path).custom_private);
+            let expected = private.next().map_or(std::ptr::null_mut(), |node| node.cast());
+            let left_out: Vec<*mut pg_sys::Node> = private.collect();
+            let left_out: Vec<bool> =
+                quals.iter().map(|qual| left_out.contains(&qual.raw().cast())).collect();
+            let planned = table.as_ref().map(|table| S::plan(table, &exprs, &left_out)).unwrap_or_default();
+            let served: Vec<_> = quals
+                .iter()
+                .zip(&planned.served)
+                .filter(|(_, served)| **served)
+                .map(|(q, _)| q.raw())
+                .collect();
+            let mut others: *mut pg_sys::List = std::ptr::null_mut();
+            for rinfo in list::<pg_sys::RestrictInfo>(clauses).filter(|rinfo| !served.contains(rinfo)) {
+                others = pg_sys::lappend(others, rinfo.cast());
+            }
+            let scan = pg_sys::palloc0(size_of::<pg_sys::CustomScan>()).cast::<pg_sys::CustomScan>();
+            (*scan).scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
+            (*scan).scan.plan.targetlist = tlist;
+            // A served condition is checked by the node itself, which so learns whether a range was read in vain.
+            (*scan).scan.plan.qual = pg_sys::extract_actual_clauses(others, false);
+            (*scan).scan.scanrelid = (*rel).relid;
+            (*scan).flags = (*path).flags;
+            (*scan).custom_exprs = expressions(&served, &planned);
+            (*scan).custom_private = encode_private(expected, served.len(), &planned);
+            (*scan).methods = super::scan_methods::<S>();
+            scan.cast()
         }
-        let scan = pg_sys::palloc0(size_of::<pg_sys::CustomScan>()).cast::<pg_sys::CustomScan>();
-        (*scan).scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
-        (*scan).scan.plan.targetlist = tlist;
-        // A served condition is checked by the node itself, which so learns whether a range was read in vain.
-        (*scan).scan.plan.qual = pg_sys::extract_actual_clauses(others, false);
-        (*scan).scan.scanrelid = (*rel).relid;
-        (*scan).flags = (*path).flags;
-        (*scan).custom_exprs = expressions(&served, &planned);
-        (*scan).custom_private = encode_private(expected, served.len(), &planned);
-        (*scan).methods = super::scan_methods::<S>();
-        scan.cast()
-    }
+    })
 }
 
 /// # Safety

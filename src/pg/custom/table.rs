@@ -1,10 +1,10 @@
 //! A table as the planner sees it, for adding Skip Scan paths to it.
 
 use super::super::list::{list, oids};
-use super::super::{OpenRel, catalog, lock, planner, scankey::Key};
+use super::super::{OpenRel, boundary, catalog, lock, planner, scankey::Key, server, text};
 use super::expr::{Expr, Match};
 use pgrx::{is_a, pg_sys};
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::marker::PhantomData;
 
 /// A table being planned that has skip indexes.
@@ -187,7 +187,7 @@ impl<'a> Table<'a> {
         // SAFETY: a catalog look-up that gives NULL or a palloc'd string.
         unsafe {
             let name = pg_sys::get_rel_name(index);
-            if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+            text::of_server(name)
         }
     }
 
@@ -217,7 +217,7 @@ impl<'a> Table<'a> {
         let mut quals = self.quals();
         // SAFETY: the planner makes (or finds) the struct for this set of tables.
         unsafe {
-            let info = pg_sys::get_baserel_parampathinfo(self.root, self.rel, outer.0);
+            let info = server::get_baserel_parampathinfo(self.root, self.rel, outer.0);
             if !info.is_null() {
                 quals.extend(self.usable((*info).ppi_clauses));
             }
@@ -354,7 +354,7 @@ impl<'a> Table<'a> {
     pub fn selectivity(&self, expr: Expr<'_>) -> f64 {
         // SAFETY: a valid expression; other tables' values count as unknown constants.
         unsafe {
-            pg_sys::clause_selectivity(
+            server::clause_selectivity(
                 self.root,
                 expr.raw(),
                 self.rel().relid as i32,
@@ -394,7 +394,6 @@ impl<'a> Table<'a> {
 }
 
 /// Whether a member of an equivalence class is an index's column.
-#[pgrx::pg_guard]
 unsafe extern "C-unwind" fn is_member_of_column(
     _root: *mut pg_sys::PlannerInfo,
     _rel: *mut pg_sys::RelOptInfo,
@@ -402,9 +401,11 @@ unsafe extern "C-unwind" fn is_member_of_column(
     member: *mut pg_sys::EquivalenceMember,
     wanted: *mut c_void,
 ) -> bool {
-    // SAFETY: called below implied(), which passes a pointer to this pair.
-    unsafe {
-        let (index, column) = *wanted.cast::<(*mut pg_sys::IndexOptInfo, u16)>();
-        pg_sys::match_index_to_operand((*member).em_expr.cast(), column.into(), index)
-    }
+    boundary::callback(|| {
+        // SAFETY: called below implied(), which passes a pointer to this pair.
+        unsafe {
+            let (index, column) = *wanted.cast::<(*mut pg_sys::IndexOptInfo, u16)>();
+            pg_sys::match_index_to_operand((*member).em_expr.cast(), column.into(), index)
+        }
+    })
 }

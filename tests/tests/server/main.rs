@@ -11,7 +11,9 @@ mod crash;
 mod damage;
 mod ddl;
 mod docs;
+mod encodings;
 mod errors;
+mod errors_of_others;
 mod format;
 mod history;
 mod oracle;
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
         damage::trials,
         page_rot::trials,
         errors::trials,
+        errors_of_others::trials,
+        encodings::trials,
         format::trials,
         core_bugs::trials,
         concurrency::trials,

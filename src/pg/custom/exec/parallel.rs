@@ -4,83 +4,86 @@
 //! [`skip_core::blocks`]; a rescan gives all ranges back.
 
 use super::{count_shared, run_of, stop};
-use crate::pg::Rel;
+use crate::pg::{Rel, boundary};
 use pgrx::pg_sys;
 use skip_core::blocks::Shared;
 use std::ffi::c_void;
 
 /// EstimateDSMCustomScan: bytes of shared memory.
-#[pgrx::pg_guard]
 pub(in crate::pg::custom) unsafe extern "C-unwind" fn estimate(
     _node: *mut pg_sys::CustomScanState,
     _context: *mut pg_sys::ParallelContext,
 ) -> pg_sys::Size {
-    size_of::<Shared>()
+    boundary::callback(|| size_of::<Shared>())
 }
 
 /// InitializeDSMCustomScan: in the leader.
-#[pgrx::pg_guard]
 pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize(
     node: *mut pg_sys::CustomScanState,
     _context: *mut pg_sys::ParallelContext,
     memory: *mut c_void,
 ) {
-    // SAFETY: estimate() bytes of shared memory, aligned to 8; it stays until shutdown() was called.
-    unsafe {
-        let Some(run) = run_of(node) else { return };
-        let shared = memory.cast::<Shared>();
-        shared.write(Shared::new(Rel::from_raw((*node).ss.ss_currentRelation).blocks()));
-        stop(run);
-        (run.is_stale, run.is_over) = (true, false);
-        run.shared = Some(&*shared);
-        count_shared(run);
-    }
+    boundary::callback(|| {
+        // SAFETY: estimate() bytes of shared memory, aligned to 8; it stays until shutdown() was called.
+        unsafe {
+            let Some(run) = run_of(node) else { return };
+            let shared = memory.cast::<Shared>();
+            shared.write(Shared::new(Rel::from_raw((*node).ss.ss_currentRelation).blocks()));
+            stop(run);
+            (run.is_stale, run.is_over) = (true, false);
+            run.shared = Some(&*shared);
+            count_shared(run);
+        }
+    })
 }
 
 /// ReInitializeDSMCustomScan: in the leader, before another execution. Workers of the one before are gone.
-#[pgrx::pg_guard]
 pub(in crate::pg::custom) unsafe extern "C-unwind" fn reinitialize(
     node: *mut pg_sys::CustomScanState,
     _context: *mut pg_sys::ParallelContext,
     _memory: *mut c_void,
 ) {
-    // SAFETY: a node after initialize().
-    if let Some(run) = unsafe { run_of(node) }
-        && let Some(shared) = run.shared
-    {
-        shared.restart();
-        run.is_over = false;
-        count_shared(run);
-    }
+    boundary::callback(|| {
+        // SAFETY: a node after initialize().
+        if let Some(run) = unsafe { run_of(node) }
+            && let Some(shared) = run.shared
+        {
+            shared.restart();
+            run.is_over = false;
+            count_shared(run);
+        }
+    })
 }
 
 /// InitializeWorkerCustomScan: in a worker.
-#[pgrx::pg_guard]
 pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize_worker(
     node: *mut pg_sys::CustomScanState,
     _toc: *mut pg_sys::shm_toc,
     memory: *mut c_void,
 ) {
-    // SAFETY: what the leader wrote; it stays as long as the worker runs.
-    unsafe {
-        if let Some(run) = run_of(node) {
-            run.shared = Some(&*memory.cast::<Shared>());
-            run.is_worker = true;
+    boundary::callback(|| {
+        // SAFETY: what the leader wrote; it stays as long as the worker runs.
+        unsafe {
+            if let Some(run) = run_of(node) {
+                run.shared = Some(&*memory.cast::<Shared>());
+                run.is_worker = true;
+            }
         }
-    }
+    })
 }
 
 /// ShutdownCustomScan: the shared memory is about to go.
-#[pgrx::pg_guard]
 pub(in crate::pg::custom) unsafe extern "C-unwind" fn shutdown(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: a node after begin().
-    let Some(run) = (unsafe { run_of(node) }) else { return };
-    let Some(shared) = run.shared.take() else { return };
-    match &mut run.blocks {
-        Some(blocks) => blocks.get().detach(),
-        // This process had no part in it: the leader may have been busy with its workers' rows.
-        None if !run.is_worker => shared.add_to(&mut run.before),
-        None => {}
-    }
-    (run.is_stale, run.is_over) = (true, true);
+    boundary::callback(|| {
+        // SAFETY: a node after begin().
+        let Some(run) = (unsafe { run_of(node) }) else { return };
+        let Some(shared) = run.shared.take() else { return };
+        match &mut run.blocks {
+            Some(blocks) => blocks.get().detach(),
+            // This process had no part in it: the leader may have been busy with its workers' rows.
+            None if !run.is_worker => shared.add_to(&mut run.before),
+            None => {}
+        }
+        (run.is_stale, run.is_over) = (true, true);
+    })
 }

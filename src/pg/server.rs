@@ -1,0 +1,133 @@
+//! Functions of the server that run code of others: users' functions and expressions, other extensions' hooks, the planner
+//! and the executor below us. Errors in them pass as they are ([`boundary::call`]).
+//!
+//! Elsewhere `pg_sys` has the same functions behind pgrx's guard, which drops most of what an error says: these here are
+//! to be used instead.
+
+use super::boundary::call;
+use pgrx::pg_sys;
+use pgrx::pg_sys::{
+    Bitmapset, Datum, EState, ExecScanAccessMtd, ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo,
+    IndexInfo, JoinType, List, Node, Oid, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo,
+    Portal, Query, RelOptInfo, ScanState, Selectivity, SpecialJoinInfo, TupleTableSlot,
+};
+use std::ffi::{c_char, c_int, c_long};
+
+macro_rules! passing_errors {
+    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
+        mod raw {
+            use super::*;
+            // SAFETY: signatures of the server's headers, the same in all supported versions.
+            unsafe extern "C-unwind" {
+                $(pub fn $name($($argument: $type),*) $(-> $result)?;)*
+            }
+        }
+        $(
+            $(#[$about])*
+            ///
+            /// # Safety
+            /// As the server's function of that name.
+            #[allow(non_snake_case, clippy::too_many_arguments, reason = "the server's signature")]
+            pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
+                // SAFETY: by the caller's promise; arguments are plain values.
+                unsafe { call(|| raw::$name($($argument),*)) }
+            }
+        )*
+    };
+}
+
+passing_errors! {
+    /// Plans a query.
+    fn standard_planner(query: *mut Query, text: *const c_char, options: c_int, params: ParamListInfo) -> *mut PlannedStmt;
+    /// Evaluates what estimation may evaluate.
+    fn estimate_expression_value(root: *mut PlannerInfo, node: *mut Node) -> *mut Node;
+    /// Part of the rows that satisfy a condition.
+    fn clause_selectivity(
+        root: *mut PlannerInfo, clause: *mut Node, relation: c_int, join: JoinType::Type, special: *mut SpecialJoinInfo,
+    ) -> Selectivity;
+    /// Part of the rows that satisfy a list of conditions.
+    fn clauselist_selectivity(
+        root: *mut PlannerInfo, clauses: *mut List, relation: c_int, join: JoinType::Type, special: *mut SpecialJoinInfo,
+    ) -> Selectivity;
+    /// What is known of a table given the values of others.
+    fn get_baserel_parampathinfo(
+        root: *mut PlannerInfo, rel: *mut RelOptInfo, outer: *mut Bitmapset,
+    ) -> *mut ParamPathInfo;
+    /// Makes a list of conditions ready.
+    fn ExecInitQual(qual: *mut List, parent: *mut PlanState) -> *mut ExprState;
+    /// Makes an expression ready.
+    fn ExecInitExpr(expr: *mut Expr, parent: *mut PlanState) -> *mut ExprState;
+    /// Makes a list of conditions ready that belong to no plan.
+    fn ExecPrepareQual(qual: *mut List, estate: *mut EState) -> *mut ExprState;
+    /// Forms an index row.
+    fn FormIndexDatum(
+        info: *mut IndexInfo, slot: *mut TupleTableSlot, estate: *mut EState, values: *mut Datum, nulls: *mut bool,
+    );
+    /// Calls a function of two arguments.
+    fn FunctionCall2Coll(function: *mut FmgrInfo, collation: Oid, first: Datum, second: Datum) -> Datum;
+    /// Reads a literal.
+    fn InputFunctionCall(function: *mut FmgrInfo, text: *mut c_char, parameter: Oid, modifier: i32) -> Datum;
+    /// Opens a query.
+    fn SPI_cursor_open_with_args(
+        name: *const c_char, query: *const c_char, count: c_int, types: *mut Oid, values: *mut Datum,
+        nulls: *const c_char, read_only: bool, options: c_int,
+    ) -> Portal;
+    /// Fetches rows of a query.
+    fn SPI_cursor_fetch(portal: Portal, forward: bool, count: c_long);
+}
+
+/// Evaluates an expression in the current memory context: None for NULL.
+///
+/// # Safety
+/// A state that was made ready, and the context of its node.
+pub unsafe fn evaluate(state: *mut ExprState, context: *mut ExprContext) -> Option<Datum> {
+    let mut is_null = false;
+    let result: *mut bool = &raw mut is_null;
+    // SAFETY: by the caller's promise; a state that is ready has its function.
+    let value = unsafe {
+        let function = (*state).evalfunc;
+        call(|| function.map(|evaluate| evaluate(state, context, result)))
+    };
+    value.filter(|_| !is_null)
+}
+
+/// Whether a row satisfies a list of conditions that was made ready; so it does if there are none.
+///
+/// # Safety
+/// As [`evaluate`]; NULL is an empty list.
+pub unsafe fn satisfies(state: *mut ExprState, context: *mut ExprContext) -> bool {
+    if state.is_null() {
+        return true;
+    }
+    // SAFETY: by the caller's promise. As ExecQual does, in the row's memory.
+    unsafe {
+        let before = pg_sys::CurrentMemoryContext;
+        pg_sys::CurrentMemoryContext = (*context).ecxt_per_tuple_memory;
+        let value = evaluate(state, context);
+        pg_sys::CurrentMemoryContext = before;
+        value.is_some_and(|value| value.value() != 0)
+    }
+}
+
+/// Functions that are called once a row or for each row of a scan, without any guard: an error leaves by a jump that passes the
+/// caller's frames, which must have no values with destructors.
+pub mod unguarded {
+    use super::{ExecScanAccessMtd, ExecScanRecheckMtd, ScanState, TupleTableSlot};
+    use pgrx::pg_sys::{Buffer, HeapTuple};
+
+    // SAFETY: signatures of executor.h and tuptable.h in every supported version.
+    unsafe extern "C-unwind" {
+        /// Fetches rows until one satisfies the node's filter, and projects it.
+        pub fn ExecScan(
+            node: *mut ScanState,
+            access: ExecScanAccessMtd,
+            recheck: ExecScanRecheckMtd,
+        ) -> *mut TupleTableSlot;
+        /// Puts a row of a page into a slot.
+        pub fn ExecStoreBufferHeapTuple(
+            tuple: HeapTuple,
+            slot: *mut TupleTableSlot,
+            buffer: Buffer,
+        ) -> *mut TupleTableSlot;
+    }
+}

@@ -1,0 +1,235 @@
+//! Strings between the database's encoding and Rust's.
+//!
+//! A `String` in this extension is UTF-8, whatever the database's encoding. What has no character in UTF-8 (any byte beyond ASCII in a
+//! database of encoding SQL_ASCII; a few characters of others) becomes a character of Unicode's last private plane that stands for
+//! the byte, and the same byte again on the way back: names go through unharmed. What the database's encoding has no character for
+//! becomes a question mark.
+
+use super::varlena::Flat;
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::{FromDatum, IntoDatum, pg_sys};
+use std::ffi::{CStr, CString, c_char};
+
+/// The character that stands for byte 0 of what has no character; others follow.
+const RAW_BYTES: u32 = 0x10_FF00;
+
+/// Bytes that one byte of a string may grow to in another encoding (MAX_CONVERSION_GROWTH of pg_wchar.h).
+const GROWTH: usize = 4;
+
+fn encoding() -> pg_sys::pg_enc::Type {
+    // SAFETY: a plain global of the process.
+    unsafe { pg_sys::GetDatabaseEncoding() as pg_sys::pg_enc::Type }
+}
+
+/// A string of the server's; NULL is empty.
+///
+/// # Safety
+/// NULL or NUL-terminated.
+pub unsafe fn of_server(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: by the caller's promise.
+    of_bytes(unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// Bytes in the database's encoding.
+pub fn of_bytes(bytes: &[u8]) -> String {
+    if bytes.is_ascii() || encoding() == pg_sys::pg_enc::PG_UTF8 {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    let mut text = String::with_capacity(bytes.len() * 2);
+    convert(bytes, encoding(), pg_sys::pg_enc::PG_UTF8, &mut |piece| match piece {
+        Piece::Converted(piece) => text.push_str(&String::from_utf8_lossy(piece)),
+        Piece::Unknown(bytes) => text.extend(bytes.iter().map(|&byte| raw_byte(byte))),
+    });
+    text
+}
+
+/// The string in the database's encoding, up to its first NUL.
+pub fn to_server(text: &str) -> CString {
+    let bytes = to_bytes(text);
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    CString::new(&bytes[..end]).unwrap_or_default()
+}
+
+/// The string in the database's encoding.
+pub fn to_bytes(text: &str) -> Vec<u8> {
+    let encoding = encoding();
+    if text.is_ascii() || encoding == pg_sys::pg_enc::PG_UTF8 {
+        return text.as_bytes().to_vec();
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    // Pieces with a character to convert, and single ones that stand for a byte.
+    for piece in text.split_inclusive(|c| byte_of(c).is_some()) {
+        let last = piece.chars().next_back();
+        let raw = last.and_then(byte_of);
+        let plain =
+            if raw.is_some() { &piece[..piece.len() - last.map_or(0, char::len_utf8)] } else { piece };
+        if encoding == pg_sys::pg_enc::PG_SQL_ASCII {
+            bytes.extend_from_slice(plain.as_bytes());
+        } else {
+            convert(plain.as_bytes(), pg_sys::pg_enc::PG_UTF8, encoding, &mut |piece| match piece {
+                Piece::Converted(piece) => bytes.extend_from_slice(piece),
+                Piece::Unknown(_) => bytes.push(b'?'),
+            });
+        }
+        bytes.extend(raw);
+    }
+    bytes
+}
+
+fn raw_byte(byte: u8) -> char {
+    char::from_u32(RAW_BYTES + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+fn byte_of(c: char) -> Option<u8> {
+    u32::from(c)
+        .checked_sub(RAW_BYTES)
+        .and_then(|byte| u8::try_from(byte).ok())
+        .filter(|byte| !byte.is_ascii())
+}
+
+/// A piece of a conversion's result.
+enum Piece<'a> {
+    Converted(&'a [u8]),
+    /// A character that the other encoding does not have.
+    Unknown(&'a [u8]),
+}
+
+/// Converts as much as can be converted, in order. One of the encodings is UTF-8.
+fn convert(
+    mut rest: &[u8],
+    from: pg_sys::pg_enc::Type,
+    to: pg_sys::pg_enc::Type,
+    take: &mut dyn FnMut(Piece<'_>),
+) {
+    let Some(function) = conversion(from, to) else { return plain(rest, from, take) };
+    let mut converted = vec![0u8; rest.len() * GROWTH + 1];
+    while !rest.is_empty() {
+        // SAFETY: `rest` and the room for the result with their lengths; does not fail for what it cannot convert.
+        let done = unsafe {
+            let (length, room) = (rest.len() as i32, converted.len() as i32);
+            let source = rest.as_ptr().cast_mut();
+            let target = converted.as_mut_ptr();
+            pg_sys::pg_do_encoding_conversion_buf(
+                function,
+                from as i32,
+                to as i32,
+                source,
+                length,
+                target,
+                room,
+                true,
+            )
+        };
+        let (done, left) = rest.split_at(usize::try_from(done).unwrap_or(0).min(rest.len()));
+        if !done.is_empty() {
+            let end = converted.iter().position(|&byte| byte == 0).unwrap_or(converted.len());
+            take(Piece::Converted(&converted[..end]));
+        }
+        let (unknown, left) = left.split_at(length_of_first(left, from));
+        if !unknown.is_empty() {
+            take(Piece::Unknown(unknown));
+        }
+        rest = left;
+    }
+}
+
+/// Bytes of the first character; 0 of nothing.
+fn length_of_first(text: &[u8], encoding: pg_sys::pg_enc::Type) -> usize {
+    if text.is_empty() {
+        return 0;
+    }
+    let mut first = [0u8; 8];
+    let length = text.len().min(first.len());
+    first[..length].copy_from_slice(&text[..length]);
+    // SAFETY: looks at the first bytes of a character, which is no longer than 4.
+    let length = unsafe { pg_sys::pg_encoding_mblen(encoding as i32, first.as_ptr().cast()) };
+    usize::try_from(length).unwrap_or(1).clamp(1, text.len())
+}
+
+/// Without a conversion only ASCII is the same.
+fn plain(text: &[u8], encoding: pg_sys::pg_enc::Type, take: &mut dyn FnMut(Piece<'_>)) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let ascii = rest.iter().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
+        let (same, left) = rest.split_at(ascii);
+        take(Piece::Converted(same));
+        let (unknown, left) = left.split_at(length_of_first(left, encoding));
+        take(Piece::Unknown(unknown));
+        rest = left;
+    }
+}
+
+/// The function that converts; None where there is none, or nobody can look it up just now.
+fn conversion(from: pg_sys::pg_enc::Type, to: pg_sys::pg_enc::Type) -> Option<pg_sys::Oid> {
+    // SAFETY: a catalog look-up, in a transaction that has not failed.
+    let function = unsafe {
+        if !pg_sys::IsTransactionState() {
+            return None;
+        }
+        pg_sys::FindDefaultConversionProc(from as i32, to as i32)
+    };
+    (function != pg_sys::InvalidOid).then_some(function)
+}
+
+/// A text of SQL's, as argument or result.
+pub struct Text(pub String);
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl FromDatum for Text {
+    unsafe fn from_polymorphic_datum(
+        datum: pg_sys::Datum,
+        is_null: bool,
+        _type: pg_sys::Oid,
+    ) -> Option<Self> {
+        // SAFETY: by the caller's promise a text.
+        (!is_null).then(|| Self(unsafe { Flat::new(datum) }.with_bytes(of_bytes)))
+    }
+}
+
+impl IntoDatum for Text {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        to_bytes(&self.0).into_datum() // a text lies as a bytea does
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::TEXTOID
+    }
+}
+
+// SAFETY: returns a text.
+unsafe impl BoxRet for Text {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        match self.into_datum() {
+            // SAFETY: a palloc'd text.
+            Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
+            None => fcinfo.return_null(),
+        }
+    }
+}
+
+// SAFETY: never null where it is not an Option; the argument is declared as text.
+unsafe impl<'fcx> ArgAbi<'fcx> for Text {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        // SAFETY: by the caller's promise; a text is a varlena that lives as long as the call.
+        unsafe { arg.unbox_arg_using_from_datum().unwrap_or(Self(String::new())) }
+    }
+}
+
+// SAFETY: a text in SQL.
+unsafe impl SqlTranslatable for Text {
+    const TYPE_IDENT: &'static str = "pg_skip::pg::text::Text";
+    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("text"));
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("text")));
+}
