@@ -12,6 +12,7 @@ use super::filter_policy::FilterPolicy;
 use super::geometry::Geometry;
 use super::shape::Shape;
 use super::theory::Cardinality;
+use std::borrow::Cow;
 
 /// A filter. Without parameters, one that owns its bits.
 #[derive(Clone, Debug)]
@@ -27,15 +28,24 @@ impl BloomFilter {
     }
 }
 
-impl<'a> BloomFilter<&'a [u8]> {
-    /// The filter that an encoding of a policy holds, where it lies. See [`FilterPolicy::read`].
+impl<'a> BloomFilter<Cow<'a, [u8]>> {
+    /// The filter that an encoding of a policy holds, where it lies if its body is there as a whole. See
+    /// [`FilterPolicy::read`], which judges the length.
     pub fn import(
         policy: &'static dyn FilterPolicy,
         encoded: &'a [u8],
         given: Option<Geometry>,
     ) -> Result<Self, PolicyError> {
         let shape = Shape::new(policy, policy.read(encoded, given)?)?;
-        let body = encoded.get(..shape.body_bytes() as usize).unwrap_or(encoded);
+        let body = match encoded.get(..shape.body_bytes() as usize) {
+            Some(body) => Cow::Borrowed(body),
+            None if encoded.len() as u64 == policy.stored_bytes(shape.geometry().bits) => {
+                let mut body = encoded.to_vec();
+                body.resize(shape.body_bytes() as usize, 0);
+                Cow::Owned(body)
+            }
+            None => Cow::Borrowed(encoded),
+        };
         Self::from_parts(shape, body)
     }
 }
@@ -73,8 +83,10 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
 
     /// The filter as the system its policy comes from stores it.
     pub fn export(&self) -> Vec<u8> {
+        let (policy, bits) = (self.shape.policy(), self.shape.geometry().bits);
         let mut encoded = self.body().to_vec();
-        encoded.extend(self.shape.policy().trailer(self.shape.geometry()));
+        encoded.truncate(policy.stored_bytes(bits) as usize);
+        encoded.extend(policy.trailer(self.shape.geometry()));
         encoded
     }
 
