@@ -112,6 +112,16 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
         words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
     }
 
+    /// Number of bits that are set here or in another filter of the same shape.
+    pub fn count_ones_with<C: AsRef<[u8]>>(&self, other: &BloomFilter<C>) -> u64 {
+        let ((words, rest), (others, other_rest)) =
+            (self.body().as_chunks::<8>(), other.body().as_chunks::<8>());
+        let both = |(one, other): (&[u8; 8], &[u8; 8])| u64::from_le_bytes(*one) | u64::from_le_bytes(*other);
+        let words: u64 = words.iter().zip(others).map(|pair| u64::from(both(pair).count_ones())).sum();
+        let rest = rest.iter().zip(other_rest).map(|(one, other)| u64::from((one | other).count_ones()));
+        words + rest.sum::<u64>()
+    }
+
     /// Whether no key was ever added.
     pub fn is_empty(&self) -> bool {
         self.body().iter().all(|&byte| byte == 0)
@@ -144,9 +154,16 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
     }
 
     /// The number of distinct keys, as the set bits tell it, with bounds. An intersection seems to have more than it
-    /// has.
+    /// has: see [`common`](Self::common).
     pub fn cardinality(&self) -> Cardinality {
         self.shape.layout().cardinality(self.count_ones())
+    }
+
+    /// The number of keys that are in another filter, too, as the set bits of both tell it, with bounds.
+    pub fn common<C: AsRef<[u8]>>(&self, other: &BloomFilter<C>) -> Result<Cardinality, PolicyError> {
+        self.shape.must_equal(&other.shape)?;
+        let any = self.count_ones_with(other);
+        Ok(self.shape.layout().common(self.count_ones(), other.count_ones(), any))
     }
 
     /// The rate at which keys match that were never added, as the set bits are now.
