@@ -146,6 +146,17 @@ CREATE FUNCTION bloom_cardinality_bounds(filter bloom, OUT low double precision,
     AS 'MODULE_PATHNAME', 'bloom_cardinality_bounds_wrapper';
 COMMENT ON FUNCTION bloom_cardinality_bounds(bloom) IS
     'bounds of bloom_cardinality: 95 % of such intervals hold the true number';
+CREATE FUNCTION bloom_intersection_cardinality(
+    a bloom,
+    b bloom,
+    OUT estimate double precision,
+    OUT low double precision,
+    OUT high double precision)
+    RETURNS SETOF record
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 1 COST 100
+    AS 'MODULE_PATHNAME', 'bloom_intersection_cardinality_wrapper';
+COMMENT ON FUNCTION bloom_intersection_cardinality(bloom, bloom) IS
+    'the number of distinct keys that are in both bloom filters, by inclusion and exclusion, with bounds: 95 % of such intervals hold the true number; they must have the same type, size, probes and policy';
 CREATE FUNCTION bloom_false_positive_rate(filter bloom) RETURNS double precision
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 100 AS 'MODULE_PATHNAME', 'bloom_false_positive_rate_wrapper';
 COMMENT ON FUNCTION bloom_false_positive_rate(bloom) IS

@@ -1,7 +1,8 @@
-//! What a filter is, and what its bits say: `bloom_info`, `bloom_cardinality`, `bloom_false_positive_rate`.
+//! What a filter is, and what its bits say: `bloom_info`, `bloom_cardinality`, `bloom_intersection_cardinality`,
+//! `bloom_false_positive_rate`.
 
-use super::keys;
 use super::operators::decode;
+use super::{keys, problem};
 use crate::pg::boundary;
 use crate::pg::text::Text;
 use pgrx::prelude::*;
@@ -18,6 +19,20 @@ fn bloom_cardinality_bounds(filter: &[u8]) -> TableIterator<'static, (name!(low,
     boundary::callback(|| {
         let found = decode(filter).cardinality();
         TableIterator::once((found.low, found.high))
+    })
+}
+
+/// The number of keys that two filters have in common.
+#[pg_extern(sql = false)]
+fn bloom_intersection_cardinality(
+    one: &[u8],
+    other: &[u8],
+) -> TableIterator<'static, (name!(estimate, f64), name!(low, f64), name!(high, f64))> {
+    boundary::callback(|| {
+        let (one, other) = (decode(one), decode(other));
+        let found =
+            one.common(&other).unwrap_or_else(|error| problem::mismatch(one.keys(), other.keys(), &error));
+        TableIterator::once((found.estimate, found.low, found.high))
     })
 }
 

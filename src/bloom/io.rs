@@ -2,14 +2,14 @@
 //!
 //! Text is `\x` and the bytes as hexadecimal digits, like bytea's.
 
-use super::problem;
+use super::{keys, problem};
 use crate::pg::Report;
 use crate::pg::boundary;
 use crate::pg::function::Call;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_core::value::seal::SEAL;
-use skip_core::value::{seal, unseal};
+use skip_core::value::{Value as Stored, ValueError, seal, unseal};
 use std::ffi::CString;
 
 /// Comes back without a value where the caller wants to go on after an error.
@@ -26,7 +26,7 @@ fn bloom_in(call: Call) -> Option<Made> {
             ));
             return None;
         };
-        match unseal(&bytes) {
+        match checked(&bytes) {
             Ok(value) => Some(Made::copy(value)),
             Err(error) => {
                 call.reject(problem::no_filter(CODE, &error));
@@ -85,7 +85,17 @@ fn sealed(value: &[u8]) -> Made {
 
 fn unsealed(bytes: &[u8]) -> Made {
     const CODE: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION;
-    unseal(bytes).map_or_else(|error| problem::no_filter(CODE, &error).raise(), Made::copy)
+    checked(bytes).map_or_else(|error| problem::no_filter(CODE, &error).raise(), Made::copy)
+}
+
+/// The value in sealed bytes, whose keys are of a type that filters can have.
+fn checked(sealed: &[u8]) -> Result<&[u8], ValueError> {
+    let value = unseal(sealed)?;
+    if keys::is_key_type(&Stored::decode(value)?.keys().key_type) {
+        Ok(value)
+    } else {
+        Err(ValueError::Malformed("its type is none that keys of filters have"))
+    }
 }
 
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {

@@ -161,6 +161,26 @@ pub fn type_of_key(key_type: &KeyType) -> Oid {
     oid.unwrap_or_else(|| no_type(&format!("{key_type}, of which the bloom filter's keys are")))
 }
 
+/// Whether filters are made of keys of this type, and say so in this way: not of pseudo-types and rows, not of int4, which is
+/// int8 to them, not of built-in types by name. A type that this database does not have is left to whoever asks.
+pub fn is_key_type(key_type: &KeyType) -> bool {
+    match key_type {
+        coded if coded.has_code() => true,
+        KeyType::BuiltIn(oid) => {
+            let oid = Oid::from(*oid);
+            let is_canonical = || {
+                types::base_type(oid) == oid
+                    && !types::is_row(oid)
+                    && types::hash_class(oid).is_some()
+                    && key_type_of(oid) == *key_type
+            };
+            !types::exists(oid) || !types::is_pseudo(oid) && is_canonical()
+        }
+        KeyType::Named { schema, name } => types::by_qualified_name(schema, name)
+            .is_none_or(|oid| oid.to_u32() >= pg_sys::FirstNormalObjectId),
+    }
+}
+
 fn no_type(what: &str) -> ! {
     fail(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, format!("there is no type {what}"), None, None)
 }

@@ -8,6 +8,7 @@ use skip_core::collect::wire::{Raw, Wire};
 use skip_core::collect::{CollectError, Collector, Options};
 use skip_core::policy::{BloomFilter, POLICIES, Shape, Size, by_name};
 use skip_core::value::{KeyType, Keys, Value};
+use std::collections::HashSet;
 
 /// The bound of these tests: some 12,000 exact hashes.
 const BOUND: usize = 128 << 10;
@@ -357,6 +358,28 @@ fn a_series_goes_on_at_the_lowest_rate_there_is() {
     }
     (160_000..260_000).for_each(|number| all.insert(hash(number), &Global).unwrap());
     holds_all(&encode(&mut all), 0..260_000);
+}
+
+/// LevelDB counts keys, some of which share the 32 bits that its filters see: whoever collected them, so do we.
+#[test]
+fn narrow_hashes_are_counted_as_keys() {
+    const KEYS: u64 = 300_000;
+    let policy = by_name("leveldb").unwrap();
+    let options =
+        Options { size: Size::BitsPerKey(10.0), bound: 8 << 20, ..options("leveldb", None, 0, true) };
+    let hash = |number: u64| policy.hash(0, format!("user{number}@example.org").as_bytes());
+    let mut all = Collector::new_in(&options, Global);
+    for (from, upto) in [(0, 120_000), (100_000, KEYS), (0, 7)] {
+        let mut part = Collector::new_in(&options, Global);
+        (from..upto).for_each(|number| part.insert(hash(number), &Global).unwrap());
+        all.combine(&mut sent(&mut part, &options), &Global).unwrap();
+    }
+    let seen: HashSet<u32> = (0..KEYS).map(|number| hash(number) as u32).collect();
+    assert!((seen.len() as u64) < KEYS, "the test is about keys that share a hash");
+    let bytes = encode(&mut all);
+    let value = Value::decode(&bytes).unwrap();
+    assert_eq!(value.single().unwrap().shape().geometry().bits, KEYS * 10);
+    assert!((0..KEYS).all(|number| value.may_contain_hash(hash(number))));
 }
 
 proptest! {

@@ -111,7 +111,10 @@ fn what_is_unknown_may_match() {
     assert!(key_may_match("clickhouse", b"foo", &filter));
     assert!(!clickhouse(61, 3).key_may_match(b"foo", &filter));
     assert!(clickhouse(56, 3).key_may_match(b"foo", &filter), "length");
+    assert_eq!(filter.len(), 61);
     let mut stray = filter;
+    stray.resize(64, 0);
+    assert!(!clickhouse(61, 3).key_may_match(b"foo", &stray), "whole words");
     stray[62] = 1;
     assert!(clickhouse(61, 3).key_may_match(b"foo", &stray), "bits past its size");
 }

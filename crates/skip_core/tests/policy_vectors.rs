@@ -12,6 +12,7 @@ use skip_core::policy::city::city64_with_seed;
 use skip_core::policy::leveldb::leveldb_hash;
 use skip_core::policy::*;
 use skip_core::{Filter, hash_bytes};
+use std::collections::HashSet;
 
 const LEVELDB: &str = include_str!("vectors/leveldb.tsv");
 const CLICKHOUSE: &str = include_str!("vectors/clickhouse_bloom.tsv");
@@ -44,6 +45,35 @@ fn leveldb() {
     assert_eq!((hashes, filters), (12, 56));
 }
 
+/// What LevelDB's `CreateFilter` makes of the bits and probes of `util/bloom.cc`, written down once more.
+fn as_leveldb_does(keys: &[String], bits_per_key: usize) -> Vec<u8> {
+    let bytes = (keys.len() * bits_per_key).max(64).div_ceil(8);
+    let probes = ((bits_per_key as f64 * 0.69) as u8).clamp(1, 30);
+    let mut filter = vec![0; bytes];
+    for key in keys {
+        let mut hash = leveldb_hash(key.as_bytes(), 0xbc9f_1d34);
+        let step = hash.rotate_right(17);
+        for _ in 0..probes {
+            let position = hash as usize % (bytes * 8);
+            filter[position / 8] |= 1 << (position % 8);
+            hash = hash.wrapping_add(step);
+        }
+    }
+    filter.push(probes);
+    filter
+}
+
+/// Of so many keys some share a hash, and LevelDB counts them all the same.
+#[test]
+fn leveldb_is_sized_by_keys() {
+    let keys: Vec<String> = (0..300_000).map(|i| format!("user{i}@example.org")).collect();
+    let hashes: HashSet<u32> = keys.iter().map(|key| leveldb_hash(key.as_bytes(), 0)).collect();
+    assert!(hashes.len() + 4 < keys.len(), "the test is about keys that share a hash");
+    let policy = ConfiguredPolicy::new(by_name("leveldb").unwrap(), Size::BitsPerKey(10.0)).unwrap();
+    let twice = keys.iter().chain(&keys);
+    assert!(policy.create_filter(twice).unwrap() == as_leveldb_does(&keys, 10));
+}
+
 #[test]
 fn clickhouse() {
     let (mut hashes, mut filters) = (0, 0);
@@ -64,8 +94,17 @@ fn clickhouse() {
         one.insert(&keys[0]);
         assert!(empty.is_empty() && !one.is_empty() && !empty.may_contain(&keys[0]));
         let filter = policy.build(&keys).unwrap();
-        let words: Vec<[u8; 8]> = hex(row[5]).as_chunks::<8>().0.to_vec();
-        assert_eq!(filter.export(), words.concat(), "{row:?}");
+        // In memory, whole words; in an index file, `filter_size` bytes of them.
+        let words = hex(row[5]);
+        assert!(words.len().is_multiple_of(8));
+        assert_eq!(filter.body(), words, "{row:?}");
+        assert_eq!(filter.export(), words[..bytes as usize], "{row:?}");
+        for encoded in [&words[..], &words[..bytes as usize]] {
+            let given = Some(*filter.shape().geometry());
+            let imported = BloomFilter::import(filter.shape().policy(), encoded, given).unwrap();
+            assert_eq!(imported, filter, "{row:?}");
+            assert!(keys.iter().all(|key| policy.key_may_match(key, encoded)));
+        }
         assert!(keys.iter().all(|key| policy.key_may_match(key, &filter.export())));
         assert!(filter.covers(&one).unwrap() && one.covers(&empty).unwrap() && !one.covers(&filter).unwrap());
         filters += 1;

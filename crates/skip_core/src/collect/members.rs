@@ -193,7 +193,7 @@ impl<A: Allocator + Clone> Members<A> {
         let rate: f64 = self.list.iter().map(Member::rate).sum();
         let most = options.rate()? * FIRST_SHARE;
         for member in self.list.iter_mut().filter(|member| *member.filter.shape() == shape) {
-            let ones = union_ones(member.filter.body(), other.filter.body());
+            let ones = member.filter.count_ones_with(&other.filter);
             let fits = ones <= member.most && rate - member.rate() + rate_at(&shape, ones) <= most;
             if must || member.most == u64::MAX || fits {
                 member.filter.union(&other.filter)?;
@@ -311,14 +311,4 @@ fn ones_at(shape: &Shape, rate: f64) -> u64 {
         }
     }
     ones_of(shape, low as f64)
-}
-
-fn union_ones(one: &[u8], other: &[u8]) -> u64 {
-    let (words, rest) = one.as_chunks::<8>();
-    let (others, other_rest) = other.as_chunks::<8>();
-    let pairs = words.iter().zip(others);
-    let words: u64 = pairs
-        .map(|(one, other)| u64::from((u64::from_le_bytes(*one) | u64::from_le_bytes(*other)).count_ones()))
-        .sum();
-    words + rest.iter().zip(other_rest).map(|(one, other)| u64::from((one | other).count_ones())).sum::<u64>()
 }

@@ -12,6 +12,7 @@ use super::filter_policy::FilterPolicy;
 use super::geometry::Geometry;
 use super::shape::Shape;
 use super::theory::Cardinality;
+use std::borrow::Cow;
 
 /// A filter. Without parameters, one that owns its bits.
 #[derive(Clone, Debug)]
@@ -27,15 +28,24 @@ impl BloomFilter {
     }
 }
 
-impl<'a> BloomFilter<&'a [u8]> {
-    /// The filter that an encoding of a policy holds, where it lies. See [`FilterPolicy::read`].
+impl<'a> BloomFilter<Cow<'a, [u8]>> {
+    /// The filter that an encoding of a policy holds, where it lies if its body is there as a whole. See
+    /// [`FilterPolicy::read`], which judges the length.
     pub fn import(
         policy: &'static dyn FilterPolicy,
         encoded: &'a [u8],
         given: Option<Geometry>,
     ) -> Result<Self, PolicyError> {
         let shape = Shape::new(policy, policy.read(encoded, given)?)?;
-        let body = encoded.get(..shape.body_bytes() as usize).unwrap_or(encoded);
+        let body = match encoded.get(..shape.body_bytes() as usize) {
+            Some(body) => Cow::Borrowed(body),
+            None if encoded.len() as u64 == policy.stored_bytes(shape.geometry().bits) => {
+                let mut body = encoded.to_vec();
+                body.resize(shape.body_bytes() as usize, 0);
+                Cow::Owned(body)
+            }
+            None => Cow::Borrowed(encoded),
+        };
         Self::from_parts(shape, body)
     }
 }
@@ -73,8 +83,10 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
 
     /// The filter as the system its policy comes from stores it.
     pub fn export(&self) -> Vec<u8> {
+        let (policy, bits) = (self.shape.policy(), self.shape.geometry().bits);
         let mut encoded = self.body().to_vec();
-        encoded.extend(self.shape.policy().trailer(self.shape.geometry()));
+        encoded.truncate(policy.stored_bytes(bits) as usize);
+        encoded.extend(policy.trailer(self.shape.geometry()));
         encoded
     }
 
@@ -98,6 +110,16 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
         let (words, rest) = self.body().as_chunks::<8>();
         let words: u64 = words.iter().map(|word| u64::from(u64::from_le_bytes(*word).count_ones())).sum();
         words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+    }
+
+    /// Number of bits that are set here or in another filter of the same shape.
+    pub fn count_ones_with<C: AsRef<[u8]>>(&self, other: &BloomFilter<C>) -> u64 {
+        let ((words, rest), (others, other_rest)) =
+            (self.body().as_chunks::<8>(), other.body().as_chunks::<8>());
+        let both = |(one, other): (&[u8; 8], &[u8; 8])| u64::from_le_bytes(*one) | u64::from_le_bytes(*other);
+        let words: u64 = words.iter().zip(others).map(|pair| u64::from(both(pair).count_ones())).sum();
+        let rest = rest.iter().zip(other_rest).map(|(one, other)| u64::from((one | other).count_ones()));
+        words + rest.sum::<u64>()
     }
 
     /// Whether no key was ever added.
@@ -132,9 +154,16 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
     }
 
     /// The number of distinct keys, as the set bits tell it, with bounds. An intersection seems to have more than it
-    /// has.
+    /// has: see [`common`](Self::common).
     pub fn cardinality(&self) -> Cardinality {
         self.shape.layout().cardinality(self.count_ones())
+    }
+
+    /// The number of keys that are in another filter, too, as the set bits of both tell it, with bounds.
+    pub fn common<C: AsRef<[u8]>>(&self, other: &BloomFilter<C>) -> Result<Cardinality, PolicyError> {
+        self.shape.must_equal(&other.shape)?;
+        let any = self.count_ones_with(other);
+        Ok(self.shape.layout().common(self.count_ones(), other.count_ones(), any))
     }
 
     /// The rate at which keys match that were never added, as the set bits are now.

@@ -6,8 +6,10 @@
 //! `(h1 + i · h2 + i²) mod 8 · filter_size`, the sum modulo 2^64. Bits lie in 64-bit little-endian words.
 //!
 //! The class has add, find, is_empty and contains; these are `insert`, `may_contain`, `is_empty` and `covers` of
-//! [`BloomFilter`](super::BloomFilter). Its encoding is the words alone: `filter_size`, `filter_hashes` and `seed` stand
-//! in the table's definition, and must come from elsewhere ([`Size::Fixed`](super::Size::Fixed)).
+//! [`BloomFilter`](super::BloomFilter). In memory it has whole words; its index files hold the first `filter_size` bytes of
+//! them (`MergeTreeIndexBloomFilterText.cpp`). That is the encoding: what it gives, and either what it reads.
+//! `filter_size`, `filter_hashes` and `seed` stand in the table's definition, and must come from elsewhere
+//! ([`Size::Fixed`](super::Size::Fixed)).
 //!
 //! For a rate, bits and probes are those of [`Sizing::for_rate`], after ClickHouse's `calculationBestPractices`, in whole words. (The index
 //! type `bloom_filter` takes these, too, but hashes in another way, over hashes of ClickHouse's types.)
@@ -89,6 +91,10 @@ impl FilterPolicy for ClickHouse {
         bits.div_ceil(64) * 8
     }
 
+    fn stored_bytes(&self, bits: u64) -> u64 {
+        bits / 8
+    }
+
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
         set_bits(body, positions(key, geometry))
     }
@@ -112,7 +118,8 @@ impl FilterPolicy for ClickHouse {
     fn read(&self, encoded: &[u8], given: Option<Geometry>) -> Result<Geometry, PolicyError> {
         let error = |reason| PolicyError::Encoding { policy: "clickhouse", reason };
         let given = given.ok_or(error("its size, hashes and seed are not given"))?;
-        if encoded.len() as u64 != self.body_bytes(given.bits) {
+        let lengths = [self.stored_bytes(given.bits), self.body_bytes(given.bits)];
+        if !lengths.contains(&(encoded.len() as u64)) {
             return Err(error("not of the length that its size gives"));
         }
         let spare = &encoded[(given.bits / 8) as usize..];

@@ -34,7 +34,7 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     /// Whether measured rates stay within 5 % of what [`theory`](super::theory) expects, from ten keys on.
     fn promises_rate(&self) -> bool;
 
-    /// The hash of a key's bytes. Policies without a seed ignore it.
+    /// The hash of a key's bytes, by which distinct keys are counted, too. Policies without a seed ignore it.
     fn hash(&self, seed: u64, key: &[u8]) -> u64;
 
     /// The numbers, with seed 0, of a filter for so many distinct keys and a rate between 0 and 1.
@@ -46,6 +46,11 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     /// Bytes that hold a filter's bits.
     fn body_bytes(&self, bits: u64) -> u64 {
         bits.div_ceil(8)
+    }
+
+    /// Bytes of its bits in the system it comes from: the first of [`body_bytes`](Self::body_bytes), the rest being zero.
+    fn stored_bytes(&self, bits: u64) -> u64 {
+        self.body_bytes(bits)
     }
 
     /// Sets a key's bits; returns how many of them were not set. The body has the geometry's length.
@@ -81,6 +86,6 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     fn trailer(&self, geometry: &Geometry) -> Vec<u8>;
 
     /// The numbers of an encoded filter: body and trailer. Its body is the first [`body_bytes`](Self::body_bytes) of
-    /// it. `given` are the numbers from elsewhere, for encodings that do not hold them; others ignore it.
+    /// it, or all of it and zeros, if it is shorter. `given` are the numbers from elsewhere, for encodings that do not hold them; others ignore it.
     fn read(&self, encoded: &[u8], given: Option<Geometry>) -> Result<Geometry, PolicyError>;
 }

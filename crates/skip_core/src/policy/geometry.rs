@@ -47,7 +47,7 @@ pub struct Limits {
     pub max_probes: u8,
     /// Whether key bytes can be hashed under a seed.
     pub seeded: bool,
-    /// Bits of a key's hash: keys that share all of them cannot be told apart.
+    /// Bits of a key's hash that a filter sees: it cannot tell keys apart that share all of them.
     pub hash_bits: u8,
     /// Bits of the line that all probes of a key lie in, if that is not the whole filter.
     pub line_bits: Option<u64>,

@@ -1,8 +1,11 @@
 //! Policy `leveldb`: the filters of LevelDB's `NewBloomFilterPolicy`, `leveldb.BuiltinBloomFilter2` in its tables.
 //!
-//! Key bytes have a 32-bit hash of LevelDB's own, like Murmur's; its 32 bits are all that the filter sees, so this
-//! hash is the key hash. Probe `i` is `(h + i · d) mod m`, all of it in 32 bits, with `d` the hash rotated right by
-//! 17. There is no seed. A filter is `m` bits, at least 64 and whole bytes, and one byte with the number of probes;
+//! Key bytes have a 32-bit hash of LevelDB's own, like Murmur's; its 32 bits are all that the filter sees. They are the
+//! lower half of the key hash. The upper half is one of XXH3, for counting only: LevelDB sizes a filter by its keys, and
+//! of 100,000 keys two are likely to share LevelDB's hash. Counted by that, the filter would be a byte shorter than
+//! LevelDB's, with all positions different. Both halves together count as well as 64 bits of one hash, unless somebody
+//! makes keys that share the lower half on purpose, and take no more memory. Probe `i` is `(h + i · d) mod m`, all of it
+//! in 32 bits, with `h` LevelDB's hash and `d` the same rotated right by 17. There is no seed. A filter is `m` bits, at least 64 and whole bytes, and one byte with the number of probes;
 //! more than 30 are LevelDB's reserve for encodings to come, and match.
 //!
 //! No rate is promised. For millions of keys the hash is short (with 5 million, 0.1 % of absent keys share one), double
@@ -19,6 +22,7 @@ use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
 use super::load::u32_at;
 use super::sizing::{bits_for, optimal_bits_per_key};
+use crate::hash::hash_bytes;
 
 /// `util/bloom.cc`: the hash's seed, "for small n, we can see a very high false positive rate" below 64 bits, 0.69 for
 /// ln 2, and the most probes.
@@ -29,6 +33,9 @@ const MAX_PROBES: u8 = 30;
 
 /// A position is a 32-bit number modulo the number of bits: more of them would never be set.
 const MAX_BITS: u64 = 1 << 32;
+
+/// What [`hash_bytes`] gives of a key hash.
+const UPPER_HALF: u64 = !(u32::MAX as u64);
 
 /// `util/hash.cc`.
 const MULTIPLIER: u32 = 0xc6a4_a793;
@@ -94,8 +101,9 @@ impl FilterPolicy for LevelDb {
         false
     }
 
+    /// LevelDB's hash in the lower half; the upper half tells keys apart that share it.
     fn hash(&self, _: u64, key: &[u8]) -> u64 {
-        leveldb_hash(key, SEED).into()
+        hash_bytes(0, key) & UPPER_HALF | u64::from(leveldb_hash(key, SEED))
     }
 
     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {

@@ -20,7 +20,7 @@
 //! | it says what a filter is | [`filter_policy`] | [`FilterPolicy`] |
 //! | keys, a rate or bits a key give the size | [`sizing`], [`shape`] | [`Shape::for_keys`] |
 //! | keys become hashes, hashes bits | [`bloom`] | [`BloomFilter`] |
-//! | filters are put together, and their bits read | [`bloom`], [`theory`] | [`BloomFilter::union`], [`Cardinality`] |
+//! | filters are put together, and their bits read | [`bloom`], [`theory`], `overlap` | [`BloomFilter::union`], [`BloomFilter::common`], [`Cardinality`] |
 //! | or all of it at once, as LevelDB does it | [`configured`], [`prefix`] | [`ConfiguredPolicy`] |
 //!
 //! ```
@@ -115,6 +115,7 @@ pub mod filter_policy;
 pub mod geometry;
 pub mod leveldb;
 mod load;
+mod overlap;
 pub mod prefix;
 pub mod registry;
 pub mod rocksdb;

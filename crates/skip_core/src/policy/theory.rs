@@ -45,12 +45,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    fn lines(self) -> f64 {
+    pub(super) fn lines(self) -> f64 {
         self.bits as f64 / self.line_bits as f64
     }
 
     /// The chance that one key of a line hits one or more of `given` bits of it: `1 - (1 - given/B)^k`.
-    fn hit(self, given: f64) -> f64 {
+    pub(super) fn hit(self, given: f64) -> f64 {
         let others = -given / self.line_bits as f64;
         if others <= -1.0 {
             return 1.0; // a line of one or two bits

@@ -68,6 +68,13 @@ pub enum KeyType {
     },
 }
 
+impl KeyType {
+    /// Whether it is one of the few that have a code in the short form: there is nothing to look up about these.
+    pub fn has_code(&self) -> bool {
+        matches!(self, Self::BuiltIn(oid) if CODED.contains(oid))
+    }
+}
+
 /// A collation whose notion of equality keys were hashed under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collation {
@@ -191,12 +198,12 @@ fn long_form(
     let key_type = if flags & NAMED == 0 {
         KeyType::BuiltIn(input.oid()?)
     } else {
-        KeyType::Named { schema: input.text()?, name: input.text()? }
+        KeyType::Named { schema: input.name()?, name: input.name()? }
     };
     let seed = if flags & SEED == 0 { 0 } else { u64::from_le_bytes(input.array()?) };
     let has_collation = flags & COLLATION != 0;
     let collation =
-        has_collation.then(|| Ok::<_, ValueError>(Collation { name: input.text()?, version: input.text()? }));
+        has_collation.then(|| Ok::<_, ValueError>(Collation { name: input.name()?, version: input.text()? }));
     let collation = collation.transpose()?;
     let count = usize::from(input.byte()?);
     if !(1..=MOST_MEMBERS).contains(&count) {
@@ -263,7 +270,16 @@ impl<'a> Input<'a> {
         if length > LONGEST_NAME {
             return Err(ValueError::Malformed("a name in its header is too long"));
         }
-        let text = std::str::from_utf8(self.take(length)?);
+        let text = self.take(length)?;
+        if text.contains(&0) {
+            return Err(ValueError::Malformed("a name in its header has a zero byte"));
+        }
+        let text = std::str::from_utf8(text);
         Ok(text.map_err(|_| ValueError::Malformed("a name in its header is not UTF-8"))?.to_owned())
+    }
+
+    fn name(&mut self) -> Result<String, ValueError> {
+        let name = self.text()?;
+        if name.is_empty() { Err(ValueError::Malformed("a name in its header is empty")) } else { Ok(name) }
     }
 }

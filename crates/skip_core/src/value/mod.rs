@@ -133,6 +133,15 @@ impl<B: AsRef<[u8]>> Value<B> {
         sum
     }
 
+    /// The number of keys that are in another value, too, as the set bits of both tell it.
+    ///
+    /// # Errors
+    /// What differs between the two, or that they are series: a key may lie in different members of them.
+    pub fn common<C: AsRef<[u8]>>(&self, other: &Value<C>) -> Result<Cardinality, ValueError> {
+        self.must_fit(other)?;
+        Ok(self.single()?.common(other.single()?)?)
+    }
+
     /// The rate at which keys match that were never added, as the set bits are now.
     pub fn false_positive_rate(&self) -> f64 {
         1.0 - self.members.iter().map(|member| 1.0 - member.false_positive_rate()).product::<f64>()

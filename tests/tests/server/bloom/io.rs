@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
         alone("bloom::io_replication", replication),
         on_shared("bloom::io_malformed", malformed),
         on_shared("bloom::io_damaged_in_a_table", damaged),
+        on_shared("bloom::io_types_of_keys", key_types),
         on_shared("bloom::io_soft_errors", soft),
     ]
 }
@@ -161,6 +162,59 @@ fn malformed(database: &Database) {
     })();
     let error = result.expect_err("three bytes are no filter");
     assert_eq!(error.code().map(|code| code.code().to_owned()).as_deref(), Some("22P03"), "{error}");
+}
+
+/// Well sealed, but of keys that no filter has; and every type that filters can have comes back.
+fn key_types(database: &Database) {
+    let mut session = database.session();
+    for types in ["SELECT oid FROM pg_type", "SELECT 'information_schema._cardinal_number'::regtype"] {
+        let round_trips = format!(
+            "DO $$
+             DECLARE t oid; b bloom; made int := 0;
+             BEGIN
+                 FOR t IN {types} LOOP
+                     BEGIN
+                         b := bloom_empty(t, 5);
+                     EXCEPTION WHEN OTHERS THEN
+                         CONTINUE;
+                     END;
+                     ASSERT b::text::bloom = b AND b::bytea::bloom = b, t::regtype::text;
+                     made := made + 1;
+                 END LOOP;
+                 ASSERT made > 0;
+             END $$"
+        );
+        session.run(&round_trips);
+    }
+    // A superuser's way to bytes that nobody would seal.
+    session.run(
+        "ALTER EXTENSION pg_skip DROP CAST (bytea AS bloom); DROP CAST (bytea AS bloom);
+         CREATE CAST (bytea AS bloom) WITHOUT FUNCTION",
+    );
+    let short = |oid: &str| format!("'\\x2105{oid}0000000000000000'::bytea::bloom::text");
+    // int4, int2, float4, varchar, cidr, regclass; any, record, cstring, unknown, anyarray, internal; json, point; pg_class's rows.
+    let oids = [
+        "17", "15", "bc05", "9308", "8a05", "9d11", "e411", "c911", "e311", "c105", "e511", "e911", "72",
+        "d804", "53",
+    ];
+    let mut wrong: Vec<String> = oids.iter().map(|oid| short(oid)).collect();
+    // By name: pg_catalog.int8, and names with zero bytes.
+    for name in ["0a70675f636174616c6f6704696e7438", "037000710174", "0170027400"] {
+        wrong.push(format!("'\\x210004{name}010540{}'::bytea::bloom::text", "00".repeat(8)));
+    }
+    for text in wrong {
+        let sealed = session.one(&format!("SELECT {text}"));
+        for (read, code) in [("bloom_in", "22P02"), ("bloom_from_bytea", "22P03")] {
+            let error = session.error(&format!("SELECT {read}('{sealed}')"));
+            assert_eq!(error.code().code(), code, "{sealed}: {error}");
+            assert!(error.detail().is_some(), "{sealed}: {error:?}");
+        }
+    }
+    // numeric, text[], numrange, and a type that this server may not have.
+    for oid in ["a40d", "f107", "c21e", "8f4e"] {
+        let sealed = session.one(&format!("SELECT {}", short(oid)));
+        assert_eq!(session.one(&format!("SELECT '{sealed}'::bloom::text")), sealed);
+    }
 }
 
 /// From 16 on, callers of input functions may want to go on after an error.

@@ -8,6 +8,7 @@ pub fn trials() -> Vec<Trial> {
         on_shared("bloom::operators_put_filters_together", together),
         on_shared("bloom::operators_contains_any", contains_any),
         on_shared("bloom::operators_cardinality", cardinality),
+        on_shared("bloom::operators_common_keys", common_keys),
         on_shared("bloom::operators_nulls", nulls),
         on_shared("bloom::operators_comments", comments),
     ]
@@ -115,6 +116,39 @@ fn cardinality(database: &Database) {
     assert_eq!(session.one(&format!("SELECT bloom_false_positive_rate({full})")), "1");
 }
 
+/// How many keys two filters have in common; the bits of `a & b` say something else.
+fn common_keys(database: &Database) {
+    let mut session = database.session();
+    for policy in ["skip", "rocksdb"] {
+        session.run(&format!(
+            "DROP TABLE IF EXISTS f;
+             CREATE TABLE f AS SELECT s, bloom_agg(i, 0.01, 1000, '{policy}') AS b
+             FROM generate_series(0, 1000, 500) s, generate_series(s + 1, s + 1000) i GROUP BY s"
+        ));
+        for (one, other, truth) in [(0, 1000, 0.0), (0, 500, 500.0), (0, 0, 1000.0)] {
+            let row = &session.rows(&format!(
+                "SELECT estimate, low, high, bloom_cardinality(one.b & other.b)
+                 FROM f one, f other, bloom_intersection_cardinality(one.b, other.b)
+                 WHERE one.s = {one} AND other.s = {other}"
+            ))[0];
+            let of = |field: usize| {
+                row[field].as_deref().and_then(|text| text.parse::<f64>().ok()).expect("a number")
+            };
+            // Keys and bits are always the same; intervals are 30 to 60 wide.
+            assert!(of(1) - 40.0 <= truth && truth <= of(2) + 40.0, "{policy} {one} {other}: {row:?}");
+            assert!(
+                of(1) <= of(0) && of(0) <= of(2) && of(2) - of(1) < 70.0,
+                "{policy} {one} {other}: {row:?}"
+            );
+            assert!(of(3) > truth + 100.0 || one == other, "{policy} {one} {other}: {row:?}");
+        }
+    }
+    let error = session
+        .error("SELECT bloom_intersection_cardinality(bloom_empty('int', 10), bloom_empty('int', 100))");
+    assert_eq!(error.code().code(), "42804");
+    assert!(error.detail().is_some_and(|detail| detail.contains("bits")), "{error:?}");
+}
+
 fn nulls(database: &Database) {
     let mut session = database.session();
     for expression in [
@@ -125,6 +159,7 @@ fn nulls(database: &Database) {
         "bloom_empty(NULL, 5)",
         "bloom_empty('int', NULL)",
         "bloom_cardinality(NULL)",
+        "(SELECT low FROM bloom_intersection_cardinality(bloom_empty('int', 5), NULL))",
         "bloom_export(NULL)",
         "bloom_import(NULL, 'leveldb', 'int')",
     ] {
