@@ -1,7 +1,8 @@
 //! `bloom_agg`: the keys of a group become a filter.
 //!
 //! Step, combine, serialize, deserialize and final function around `skip_core::collect`. A state and all it owns lies in the
-//! group's memory, so that the server counts it against work_mem where there are many groups, and frees it.
+//! group's memory, so that the server counts it against work_mem where there are many groups, and frees it. Its options are
+//! kept once for all states in that memory.
 
 use super::keys::KeyReader;
 use super::operators::{bad_policy, negative};
@@ -9,15 +10,15 @@ use super::problem;
 use crate::pg::aggregate::{Aggregate, StatePointer};
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::function::Call;
+use crate::pg::kept::Kept;
 use crate::pg::memory::work_mem;
 use crate::pg::parallel_memory::{Found, Place, Shared};
 use crate::pg::varlena::{Flat, Growing, Made, Room};
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
-use skip_core::policy::{Size, spec};
+use skip_core::policy::{FilterPolicy, Size, spec};
 use skip_core::value::Keys;
-use std::collections::HashMap;
 
 /// The false-positive rate unless another is asked for: some ten bits a key.
 pub const DEFAULT_RATE: f64 = 0.01;
@@ -33,13 +34,22 @@ struct State {
 /// Exact hashes that are sent must fit into a value of the server's, of 1 GB.
 const MOST_SENT: usize = 1 << 30;
 
+thread_local! {
+    /// The options of states, each once: groups mostly have the same.
+    static OPTIONS: Kept<OptionsKey, Options> = Kept::default();
+}
+
+/// Options for states in the memory of this group.
+fn keep(group: &Aggregate, options: Options) -> &'static Options {
+    group.keep(&OPTIONS, options.key(), options)
+}
+
 /// What the place in the query keeps for the step function.
 struct Steps {
     reader: KeyReader,
     key_type: Oid,
-    kept: Kept,
     /// What the last row asked for.
-    last: Option<(Asked, &'static Options)>,
+    last: Option<(Asked, Wanted)>,
 }
 
 /// What a row asks for beside its value.
@@ -47,6 +57,15 @@ struct Asked {
     rate: Option<f64>,
     expected: Option<i64>,
     policy: Option<String>,
+}
+
+/// What was asked for, understood.
+#[derive(Clone, Copy)]
+struct Wanted {
+    policy: &'static dyn FilterPolicy,
+    size: Size,
+    seed: u64,
+    expected: Option<u64>,
 }
 
 impl Asked {
@@ -64,19 +83,32 @@ impl Asked {
             }
     }
 
-    fn options(&self, group: &Aggregate) -> Options {
+    fn wanted(&self) -> Wanted {
         let policy = self.policy.as_deref().unwrap_or("skip");
         let spec = spec::parse(policy).unwrap_or_else(|error| bad_policy(&error));
-        let is_partial = group.is_partial();
-        let mut options = Options {
+        Wanted {
             policy: spec.policy,
             size: size_of(self.rate, spec.size),
             seed: spec.seed,
             expected: self.expected.map(|number| u64::try_from(number).unwrap_or_else(|_| negative(number))),
-            bound: if is_partial { work_mem().min(MOST_SENT) } else { work_mem() },
-            guess: group.expected_rows() as u64,
-            is_partial,
-        };
+        }
+    }
+}
+
+impl Wanted {
+    /// Whether a state collects what is wanted here.
+    fn is_of(&self, options: &Options) -> bool {
+        let of = |policy: &dyn FilterPolicy, size, seed, expected| (policy.code(), size, seed, expected);
+        of(self.policy, self.size, self.seed, self.expected)
+            == of(options.policy, options.size, options.seed, options.expected)
+    }
+
+    fn options(self, group: &Aggregate) -> Options {
+        let Self { policy, size, seed, expected } = self;
+        let is_partial = group.is_partial();
+        let bound = if is_partial { work_mem().min(MOST_SENT) } else { work_mem() };
+        let guess = group.expected_rows() as u64;
+        let mut options = Options { policy, size, seed, expected, bound, guess, is_partial };
         // Fails for parameters that no filter has, before any row was read in vain.
         options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
         or_raise(options.shape_for(1));
@@ -109,19 +141,13 @@ pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
 fn bloom_agg_step(call: Call) -> StatePointer {
     let steps = call.site(|| {
         let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
-        Steps {
-            reader: KeyReader::new(key_type, call.collation()),
-            key_type,
-            kept: Kept::default(),
-            last: None,
-        }
+        Steps { reader: KeyReader::new(key_type, call.collation()), key_type, last: None }
     });
     let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
-    let options = steps.options(&call);
-    let hash = steps.reader.hash(value, options.policy, options.seed);
+    let wanted = steps.wanted(&call);
+    let hash = steps.reader.hash(value, wanted.policy, wanted.seed);
     if let Some(state) = call.state::<State>(0) {
-        let begun = state.collector.options();
-        if !std::ptr::eq(begun, options) && begun != options {
+        if !wanted.is_of(state.collector.options()) {
             problem::collecting(&CollectError::Options);
         }
         or_raise(state.collector.insert(hash, &state.memory));
@@ -130,38 +156,28 @@ fn bloom_agg_step(call: Call) -> StatePointer {
     let group = call.aggregate();
     let memory = group.memory();
     let (key_type, collation) = (steps.key_type, call.collation());
-    let collector = Collector::new_in(options, memory);
+    let collector = Collector::new_in(keep(&group, wanted.options(&group)), memory);
     let mut state = State { collector, memory, key_type, collation };
     or_raise(state.collector.insert(hash, &memory));
     group.place(state)
 }
 
 impl Steps {
-    /// The options of a row. Rows mostly ask for the same.
-    fn options(&mut self, call: &Call) -> &'static Options {
-        if let Some((_, options)) = self.last.as_ref().filter(|(asked, _)| asked.is_asked_again(call)) {
-            return options;
+    /// What a row wants. Rows mostly want the same.
+    fn wanted(&mut self, call: &Call) -> Wanted {
+        if let Some((_, wanted)) = self.last.as_ref().filter(|(asked, _)| asked.is_asked_again(call)) {
+            return *wanted;
         }
         let asked = Asked::of(call);
-        let options = self.kept.keep(call, asked.options(&call.aggregate()));
-        self.last = Some((asked, options));
-        options
-    }
-}
-
-/// Options that are kept for as long as states live, each once: groups mostly have the same.
-#[derive(Default)]
-struct Kept(HashMap<OptionsKey, &'static Options>);
-
-impl Kept {
-    fn keep(&mut self, call: &Call, options: Options) -> &'static Options {
-        self.0.entry(options.key()).or_insert_with(|| call.keep(options))
+        let wanted = asked.wanted();
+        self.last = Some((asked, wanted));
+        wanted
     }
 }
 
 /// A state on its way to where it is combined, which the server does next: with its first byte, it tells which.
 enum Sent {
-    /// Bytes, read where they lie: those of two OIDs and the collector's own.
+    /// Bytes that live as long as this: those of two OIDs and the collector's own.
     Bytes(&'static [u8]),
     /// The same, in memory that the processes of the query share.
     Shared(Found),
@@ -245,7 +261,7 @@ fn short(first: u8, rest: &[u8]) -> Option<Made> {
 #[pg_extern(sql = false)]
 fn bloom_agg_deserialize(call: Call) -> StatePointer {
     let node = call.aggregate(); // nobody else has business here
-    let Some(sent) = call.lent_bytes(0) else { return call.none() };
+    let Some(sent) = call.bytes_for_state(0) else { return call.none() };
     let sent = match sent.split_first() {
         Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
         Some((&SHARED, place)) => {
@@ -280,7 +296,7 @@ fn combine_bytes(call: &Call, bytes: &[u8]) -> StatePointer {
     }
     let group = call.aggregate();
     let memory = group.memory();
-    let collector = Collector::deserialize(sent, &memory, |options| kept(call).keep(call, options));
+    let collector = Collector::deserialize(sent, &memory, |options| keep(&group, options));
     group.place(State { collector: or_raise(collector), memory, key_type, collation })
 }
 
@@ -291,13 +307,10 @@ fn combine_here(call: &Call, part: &mut State) -> StatePointer {
         or_raise(state.collector.combine(&mut collector, &state.memory));
         return call.same(0);
     }
+    let group = call.aggregate();
     let whole = Options { is_partial: false, ..*collector.options() };
-    let collector = collector.into_whole(kept(call).keep(call, whole));
-    call.aggregate().place(State { collector, memory, key_type, collation })
-}
-
-fn kept(call: &Call) -> &mut Kept {
-    call.site(Kept::default)
+    let collector = collector.into_whole(keep(&group, whole));
+    group.place(State { collector, memory, key_type, collation })
 }
 
 fn split_oids(bytes: &[u8]) -> Result<([Oid; 2], &[u8]), CollectError> {
