@@ -11,7 +11,7 @@ use crate::pg::aggregate::{Aggregate, StatePointer};
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::function::Call;
 use crate::pg::kept::Kept;
-use crate::pg::memory::work_mem;
+use crate::pg::memory::{process_secret, work_mem};
 use crate::pg::parallel_memory::{Found, Place, Shared};
 use crate::pg::varlena::{Flat, Growing, Made, Room};
 use pgrx::pg_sys::Oid;
@@ -108,7 +108,8 @@ impl Wanted {
         let is_partial = group.is_partial();
         let bound = if is_partial { work_mem().min(MOST_SENT) } else { work_mem() };
         let guess = group.expected_rows() as u64;
-        let mut options = Options { policy, size, seed, expected, bound, guess, is_partial };
+        let secret = process_secret();
+        let mut options = Options { policy, size, seed, expected, bound, guess, is_partial, secret };
         // Fails for parameters that no filter has, before any row was read in vain.
         options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
         or_raise(options.shape_for(1));
@@ -296,7 +297,9 @@ fn combine_bytes(call: &Call, bytes: &[u8]) -> StatePointer {
     }
     let group = call.aggregate();
     let memory = group.memory();
-    let collector = Collector::deserialize(sent, &memory, |options| keep(&group, options));
+    let collector = Collector::deserialize(sent, &memory, |options| {
+        keep(&group, Options { secret: process_secret(), ..options })
+    });
     group.place(State { collector: or_raise(collector), memory, key_type, collation })
 }
 

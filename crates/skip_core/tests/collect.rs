@@ -14,7 +14,7 @@ const BOUND: usize = 128 << 10;
 
 fn options(policy: &str, expected: Option<u64>, guess: u64, is_partial: bool) -> Options {
     let policy = by_name(policy).unwrap();
-    Options { policy, size: Size::Rate(0.01), seed: 0, expected, bound: BOUND, guess, is_partial }
+    Options { policy, size: Size::Rate(0.01), seed: 0, expected, bound: BOUND, guess, is_partial, secret: 11 }
 }
 
 fn hash(number: u64) -> u64 {

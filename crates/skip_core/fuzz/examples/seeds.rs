@@ -112,6 +112,7 @@ fn states() -> Result<Vec<Vec<u8>>> {
             bound: 64,
             guess: 0,
             is_partial: false,
+            secret: 0,
         };
         let fixed = Size::Fixed { bytes: 64, probes: 5 };
         for (options, count) in [

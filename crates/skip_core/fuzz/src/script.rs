@@ -48,6 +48,7 @@ struct PartOptions {
     bound: u8,
     guess: Guess,
     is_partial: bool,
+    secret: u64,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -152,6 +153,7 @@ impl Script {
             bound: usize::from(part.bound) * 32,
             guess,
             is_partial: part.is_partial,
+            secret: part.secret,
         }
     }
 

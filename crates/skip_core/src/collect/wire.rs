@@ -132,7 +132,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
         Wire { options, hashes: Raw(&hashes), members }.write(out).ok_or(CollectError::Wire)
     }
 
-    /// The state that another process sent. `keep` gives its options a place to stay.
+    /// The state that another process sent. `keep` gives its options a place to stay, and a secret of this process's.
     ///
     /// # Errors
     /// Bytes that are no state.
@@ -208,6 +208,7 @@ impl<'a> Wire<'a> {
             bound: usize::try_from(self.options.bound).unwrap_or(usize::MAX),
             guess: self.options.guess,
             is_partial: false,
+            secret: 0,
         })
     }
 }
