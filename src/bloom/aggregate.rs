@@ -1,8 +1,8 @@
 //! `bloom_agg`: the keys of a group become a filter.
 //!
 //! Step, combine, serialize, deserialize and final function around `skip_core::collect`. A state and all it owns lies in the
-//! group's memory, so that the server counts it against work_mem where there are many groups, and frees it. Its options are
-//! kept once for all states in that memory.
+//! group's memory, so that the server counts it against work_mem where there are many groups, and frees it. What
+//! it collects is kept once for all states in that memory.
 
 use super::keys::KeyReader;
 use super::operators::{bad_policy, negative};
@@ -14,7 +14,7 @@ use crate::pg::kept::Kept;
 use crate::pg::memory::{process_secret, work_mem};
 use crate::pg::parallel_memory::{Found, Place, Shared};
 use crate::pg::varlena::{Flat, Growing, Made, Room};
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
 use skip_core::policy::{FilterPolicy, Size, spec};
@@ -27,27 +27,33 @@ pub const DEFAULT_RATE: f64 = 0.01;
 struct State {
     collector: Collector<'static, ContextAllocator>,
     memory: ContextAllocator,
-    key_type: Oid,
-    collation: Oid,
+    kind: &'static Kind,
+}
+
+/// What states collect, and how: the same for most groups.
+#[derive(PartialEq)]
+struct Kind {
+    options: Options,
+    keys: Keys,
 }
 
 /// Exact hashes that are sent must fit into a value of the server's, of 1 GB.
 const MOST_SENT: usize = 1 << 30;
 
 thread_local! {
-    /// The options of states, each once: groups mostly have the same.
-    static OPTIONS: Kept<OptionsKey, Options> = Kept::default();
+    /// The kinds of states, each once.
+    static KINDS: Kept<OptionsKey, Kind> = Kept::default();
 }
 
-/// Options for states in the memory of this group.
-fn keep(group: &Aggregate, options: Options) -> &'static Options {
-    group.keep(&OPTIONS, options.key(), options)
+/// A kind for states in the memory of this group.
+fn keep(group: &Aggregate, options: Options, keys: Keys) -> &'static Kind {
+    let options = Options { secret: process_secret(), ..options };
+    group.keep(&KINDS, options.key(), Kind { options, keys })
 }
 
 /// What the place in the query keeps for the step function.
 struct Steps {
     reader: KeyReader,
-    key_type: Oid,
     /// What the last row asked for.
     last: Option<(Asked, Wanted)>,
 }
@@ -108,18 +114,12 @@ impl Wanted {
         let is_partial = group.is_partial();
         let bound = if is_partial { work_mem().min(MOST_SENT) } else { work_mem() };
         let guess = group.expected_rows() as u64;
-        let secret = process_secret();
-        let mut options = Options { policy, size, seed, expected, bound, guess, is_partial, secret };
+        let mut options = Options { policy, size, seed, expected, bound, guess, is_partial, secret: 0 };
         // Fails for parameters that no filter has, before any row was read in vain.
         options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
         or_raise(options.shape_for(1));
         options
     }
-}
-
-/// What it keeps for the final function.
-struct Finals {
-    keys: Option<((Oid, Oid, u8, u64), Keys)>,
 }
 
 fn or_raise<T>(result: Result<T, CollectError>) -> T {
@@ -142,7 +142,7 @@ pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
 fn bloom_agg_step(call: Call) -> StatePointer {
     let steps = call.site(|| {
         let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
-        Steps { reader: KeyReader::new(key_type, call.collation()), key_type, last: None }
+        Steps { reader: KeyReader::new(key_type, call.collation()), last: None }
     });
     let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
     let wanted = steps.wanted(&call);
@@ -156,9 +156,8 @@ fn bloom_agg_step(call: Call) -> StatePointer {
     }
     let group = call.aggregate();
     let memory = group.memory();
-    let (key_type, collation) = (steps.key_type, call.collation());
-    let collector = Collector::new_in(keep(&group, wanted.options(&group)), memory);
-    let mut state = State { collector, memory, key_type, collation };
+    let kind = keep(&group, wanted.options(&group), steps.reader.keys(wanted.policy, wanted.seed));
+    let mut state = State { collector: Collector::new_in(&kind.options, memory), memory, kind };
     or_raise(state.collector.insert(hash, &memory));
     group.place(state)
 }
@@ -178,7 +177,7 @@ impl Steps {
 
 /// A state on its way to where it is combined, which the server does next: with its first byte, it tells which.
 enum Sent {
-    /// Bytes that live as long as this: those of two OIDs and the collector's own.
+    /// Bytes that live as long as this.
     Bytes(&'static [u8]),
     /// The same, in memory that the processes of the query share.
     Shared(Found),
@@ -191,9 +190,6 @@ enum Sent {
 const BYTES: u8 = 0;
 const SHARED: u8 = 1;
 const HERE: u8 = 2;
-
-/// Bytes of the two OIDs before the collector's own.
-const OIDS: usize = 8;
 
 /// What a state is written into.
 enum Out {
@@ -228,14 +224,9 @@ fn bloom_agg_serialize(call: Call) -> Option<Made> {
         return short(HERE, &token);
     }
     let group = call.aggregate();
-    let oids = [state.key_type, state.collation].map(|oid| oid.to_u32().to_le_bytes());
-    let out = or_raise(state.collector.serialize(|length| {
-        let mut out = match group.share(OIDS + length) {
-            Some(shared) => Out::Shared(shared),
-            None => Out::Value(value(BYTES, OIDS + length)),
-        };
-        out.write(oids.as_flattened());
-        out
+    let out = or_raise(state.collector.serialize(&state.kind.keys, |length| match group.share(length) {
+        Some(shared) => Out::Shared(shared),
+        None => Out::Value(value(BYTES, length)),
     }));
     if group.makes_room_for_others() {
         drop(state.collector.take(&state.memory));
@@ -289,50 +280,39 @@ fn bloom_agg_combine(call: Call) -> StatePointer {
     }
 }
 
-fn combine_bytes(call: &Call, bytes: &[u8]) -> StatePointer {
-    let ([key_type, collation], sent) = or_raise(split_oids(bytes));
+fn combine_bytes(call: &Call, sent: &[u8]) -> StatePointer {
     if let Some(state) = call.state::<State>(0) {
-        or_raise(state.collector.combine_sent(sent, &state.memory));
+        or_raise(state.collector.combine_sent(sent, &state.kind.keys, &state.memory));
         return call.same(0);
     }
     let group = call.aggregate();
     let memory = group.memory();
-    let collector = Collector::deserialize(sent, &memory, |options| {
-        keep(&group, Options { secret: process_secret(), ..options })
+    let mut kind = None;
+    let collector = Collector::deserialize(sent, &memory, |options, keys| {
+        &kind.insert(keep(&group, options, keys)).options
     });
-    group.place(State { collector: or_raise(collector), memory, key_type, collation })
+    let collector = or_raise(collector);
+    kind.map_or_else(|| call.none(), |kind| group.place(State { collector, memory, kind }))
 }
 
 fn combine_here(call: &Call, part: &mut State) -> StatePointer {
-    let &mut State { memory, key_type, collation, .. } = part;
+    let &mut State { memory, kind, .. } = part;
     let mut collector = part.collector.take(&memory);
     if let Some(state) = call.state::<State>(0) {
+        if state.kind.keys != kind.keys {
+            problem::collecting(&CollectError::Keys);
+        }
         or_raise(state.collector.combine(&mut collector, &state.memory));
         return call.same(0);
     }
     let group = call.aggregate();
-    let whole = Options { is_partial: false, ..*collector.options() };
-    let collector = collector.into_whole(keep(&group, whole));
-    group.place(State { collector, memory, key_type, collation })
-}
-
-fn split_oids(bytes: &[u8]) -> Result<([Oid; 2], &[u8]), CollectError> {
-    let (oids, rest) = bytes.split_first_chunk::<OIDS>().ok_or(CollectError::Wire)?;
-    let [a, b, c, d, e, f, g, h] = *oids;
-    Ok(([[a, b, c, d], [e, f, g, h]].map(|oid| u32::from_le_bytes(oid).into()), rest))
+    let kind = keep(&group, Options { is_partial: false, ..kind.options }, kind.keys.clone());
+    group.place(State { collector: collector.into_whole(&kind.options), memory, kind })
 }
 
 /// The filter of the keys so far. The state stays as it is, for frames of windows that go on.
 #[pg_extern(sql = false)]
 fn bloom_agg_final(call: Call) -> Option<Made> {
     let state = call.state::<State>(0)?;
-    let finals = call.site(|| Finals { keys: None });
-    let options = state.collector.options();
-    let kind = (state.key_type, state.collation, options.policy.code(), options.seed);
-    if finals.keys.as_ref().is_none_or(|(known, _)| *known != kind) {
-        let keys = KeyReader::new(state.key_type, state.collation).keys(options.policy, options.seed);
-        finals.keys = Some((kind, keys));
-    }
-    let (_, keys) = finals.keys.as_ref()?;
-    Some(or_raise(state.collector.finish(keys, Growing::with_capacity)).finish())
+    Some(or_raise(state.collector.finish(&state.kind.keys, Growing::with_capacity)).finish())
 }

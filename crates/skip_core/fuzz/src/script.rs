@@ -96,9 +96,12 @@ impl<'o> Part<'o> {
 
     fn send(&mut self) -> Result<(), CollectError> {
         let options = self.state.options();
-        let bytes = self.state.serialize(Vec::with_capacity)?;
-        self.state = Collector::deserialize(&bytes, &Global, |sent| {
-            assert!(sent == *options, "{sent:?} arrived instead of {options:?}");
+        let bytes = self.state.serialize(&keys(options), Vec::with_capacity)?;
+        self.state = Collector::deserialize(&bytes, &Global, |sent, sent_keys| {
+            assert!(
+                sent == *options && sent_keys == keys(options),
+                "{sent:?} arrived instead of {options:?}"
+            );
             options
         })
         .expect("what was sent is no state");

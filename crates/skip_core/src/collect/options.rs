@@ -100,6 +100,8 @@ pub enum CollectError {
     TooManySizes,
     /// States of different options cannot be combined.
     Options,
+    /// States of keys of different types or collations cannot be combined.
+    Keys,
     /// Bytes that are no state.
     Wire,
 }
@@ -119,6 +121,7 @@ impl fmt::Display for CollectError {
                 write!(f, "parts of one filter have become filters of more than {MOST_MEMBERS} sizes")
             }
             Self::Options => f.write_str("parts of one filter were collected with different parameters"),
+            Self::Keys => f.write_str("parts of one filter have keys of different types or collations"),
             Self::Wire => f.write_str("bytes that are no state of this aggregate"),
         }
     }
