@@ -1,7 +1,8 @@
 //! `bloom_agg`: the keys of a group become a filter.
 //!
 //! Step, combine, serialize, deserialize and final function around `skip_core::collect`. A state and all it owns lies in the
-//! group's memory, so that the server counts it against work_mem where there are many groups, and frees it.
+//! group's memory, so that the server counts it against work_mem where there are many groups, and frees it. What
+//! it collects is kept once for all states in that memory.
 
 use super::keys::KeyReader;
 use super::operators::{bad_policy, negative};
@@ -10,16 +11,15 @@ use crate::pg::aggregate::{Aggregate, StatePointer};
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::boundary;
 use crate::pg::function::Call;
-use crate::pg::memory::work_mem;
+use crate::pg::kept::Kept;
+use crate::pg::memory::{process_secret, work_mem};
 use crate::pg::parallel_memory::{Found, Place, Shared};
-use crate::pg::text::of_bytes;
 use crate::pg::varlena::{Flat, Growing, Made, Room};
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
-use skip_core::policy::{Size, spec};
+use skip_core::policy::{FilterPolicy, Size, spec};
 use skip_core::value::Keys;
-use std::collections::HashMap;
 
 /// The false-positive rate unless another is asked for: some ten bits a key.
 pub const DEFAULT_RATE: f64 = 0.01;
@@ -28,20 +28,35 @@ pub const DEFAULT_RATE: f64 = 0.01;
 struct State {
     collector: Collector<'static, ContextAllocator>,
     memory: ContextAllocator,
-    key_type: Oid,
-    collation: Oid,
+    kind: &'static Kind,
+}
+
+/// What states collect, and how: the same for most groups.
+#[derive(PartialEq)]
+struct Kind {
+    options: Options,
+    keys: Keys,
 }
 
 /// Exact hashes that are sent must fit into a value of the server's, of 1 GB.
 const MOST_SENT: usize = 1 << 30;
 
+thread_local! {
+    /// The kinds of states, each once.
+    static KINDS: Kept<OptionsKey, Kind> = Kept::default();
+}
+
+/// A kind for states in the memory of this group.
+fn keep(group: &Aggregate, options: Options, keys: Keys) -> &'static Kind {
+    let options = Options { secret: process_secret(), ..options };
+    group.keep(&KINDS, options.key(), Kind { options, keys })
+}
+
 /// What the place in the query keeps for the step function.
 struct Steps {
     reader: KeyReader,
-    key_type: Oid,
-    kept: Kept,
     /// What the last row asked for.
-    last: Option<(Asked, &'static Options)>,
+    last: Option<(Asked, Wanted)>,
 }
 
 /// What a row asks for beside its value.
@@ -51,9 +66,18 @@ struct Asked {
     policy: Option<String>,
 }
 
+/// What was asked for, understood.
+#[derive(Clone, Copy)]
+struct Wanted {
+    policy: &'static dyn FilterPolicy,
+    size: Size,
+    seed: u64,
+    expected: Option<u64>,
+}
+
 impl Asked {
     fn of(call: &Call) -> Self {
-        let text = |text: Flat| text.with_bytes(of_bytes);
+        let text = |text: Flat| text.with_bytes(|bytes| crate::pg::text::of_bytes(bytes));
         Self { rate: call.float(2), expected: call.integer(3), policy: call.varlena(4).map(text) }
     }
 
@@ -66,29 +90,37 @@ impl Asked {
             }
     }
 
-    fn options(&self, group: &Aggregate) -> Options {
+    fn wanted(&self) -> Wanted {
         let policy = self.policy.as_deref().unwrap_or("skip");
         let spec = spec::parse(policy).unwrap_or_else(|error| bad_policy(&error));
-        let is_partial = group.is_partial();
-        let mut options = Options {
+        Wanted {
             policy: spec.policy,
             size: size_of(self.rate, spec.size),
             seed: spec.seed,
             expected: self.expected.map(|number| u64::try_from(number).unwrap_or_else(|_| negative(number))),
-            bound: if is_partial { work_mem().min(MOST_SENT) } else { work_mem() },
-            guess: group.expected_rows() as u64,
-            is_partial,
-        };
+        }
+    }
+}
+
+impl Wanted {
+    /// Whether a state collects what is wanted here.
+    fn is_of(&self, options: &Options) -> bool {
+        let of = |policy: &dyn FilterPolicy, size, seed, expected| (policy.code(), size, seed, expected);
+        of(self.policy, self.size, self.seed, self.expected)
+            == of(options.policy, options.size, options.seed, options.expected)
+    }
+
+    fn options(self, group: &Aggregate) -> Options {
+        let Self { policy, size, seed, expected } = self;
+        let is_partial = group.is_partial();
+        let bound = if is_partial { work_mem().min(MOST_SENT) } else { work_mem() };
+        let guess = group.expected_rows() as u64;
+        let mut options = Options { policy, size, seed, expected, bound, guess, is_partial, secret: 0 };
         // Fails for parameters that no filter has, before any row was read in vain.
         options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
         or_raise(options.shape_for(1));
         options
     }
-}
-
-/// What it keeps for the final function.
-struct Finals {
-    keys: Option<((Oid, Oid, u8, u64), Keys)>,
 }
 
 fn or_raise<T>(result: Result<T, CollectError>) -> T {
@@ -112,19 +144,13 @@ fn bloom_agg_step(call: Call) -> StatePointer {
     boundary::callback(|| {
         let steps = call.site(|| {
             let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
-            Steps {
-                reader: KeyReader::new(key_type, call.collation()),
-                key_type,
-                kept: Kept::default(),
-                last: None,
-            }
+            Steps { reader: KeyReader::new(key_type, call.collation()), last: None }
         });
         let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
-        let options = steps.options(&call);
-        let hash = steps.reader.hash(value, options.policy, options.seed);
+        let wanted = steps.wanted(&call);
+        let hash = steps.reader.hash(value, wanted.policy, wanted.seed);
         if let Some(state) = call.state::<State>(0) {
-            let begun = state.collector.options();
-            if !std::ptr::eq(begun, options) && begun != options {
+            if !wanted.is_of(state.collector.options()) {
                 problem::collecting(&CollectError::Options);
             }
             or_raise(state.collector.insert(hash, &state.memory));
@@ -132,40 +158,29 @@ fn bloom_agg_step(call: Call) -> StatePointer {
         }
         let group = call.aggregate();
         let memory = group.memory();
-        let (key_type, collation) = (steps.key_type, call.collation());
-        let collector = Collector::new_in(options, memory);
-        let mut state = State { collector, memory, key_type, collation };
+        let kind = keep(&group, wanted.options(&group), steps.reader.keys(wanted.policy, wanted.seed));
+        let mut state = State { collector: Collector::new_in(&kind.options, memory), memory, kind };
         or_raise(state.collector.insert(hash, &memory));
         group.place(state)
     })
 }
 
 impl Steps {
-    /// The options of a row. Rows mostly ask for the same.
-    fn options(&mut self, call: &Call) -> &'static Options {
-        if let Some((_, options)) = self.last.as_ref().filter(|(asked, _)| asked.is_asked_again(call)) {
-            return options;
+    /// What a row wants. Rows mostly want the same.
+    fn wanted(&mut self, call: &Call) -> Wanted {
+        if let Some((_, wanted)) = self.last.as_ref().filter(|(asked, _)| asked.is_asked_again(call)) {
+            return *wanted;
         }
         let asked = Asked::of(call);
-        let options = self.kept.keep(call, asked.options(&call.aggregate()));
-        self.last = Some((asked, options));
-        options
-    }
-}
-
-/// Options that are kept for as long as states live, each once: groups mostly have the same.
-#[derive(Default)]
-struct Kept(HashMap<OptionsKey, &'static Options>);
-
-impl Kept {
-    fn keep(&mut self, call: &Call, options: Options) -> &'static Options {
-        self.0.entry(options.key()).or_insert_with(|| call.keep(options))
+        let wanted = asked.wanted();
+        self.last = Some((asked, wanted));
+        wanted
     }
 }
 
 /// A state on its way to where it is combined, which the server does next: with its first byte, it tells which.
 enum Sent {
-    /// Bytes, read where they lie: those of two OIDs and the collector's own.
+    /// Bytes that live as long as this.
     Bytes(&'static [u8]),
     /// The same, in memory that the processes of the query share.
     Shared(Found),
@@ -178,9 +193,6 @@ enum Sent {
 const BYTES: u8 = 0;
 const SHARED: u8 = 1;
 const HERE: u8 = 2;
-
-/// Bytes of the two OIDs before the collector's own.
-const OIDS: usize = 8;
 
 /// What a state is written into.
 enum Out {
@@ -216,14 +228,9 @@ fn bloom_agg_serialize(call: Call) -> Option<Made> {
             return short(HERE, &token);
         }
         let group = call.aggregate();
-        let oids = [state.key_type, state.collation].map(|oid| oid.to_u32().to_le_bytes());
-        let out = or_raise(state.collector.serialize(|length| {
-            let mut out = match group.share(OIDS + length) {
-                Some(shared) => Out::Shared(shared),
-                None => Out::Value(value(BYTES, OIDS + length)),
-            };
-            out.write(oids.as_flattened());
-            out
+        let out = or_raise(state.collector.serialize(&state.kind.keys, |length| match group.share(length) {
+            Some(shared) => Out::Shared(shared),
+            None => Out::Value(value(BYTES, length)),
         }));
         if group.makes_room_for_others() {
             drop(state.collector.take(&state.memory));
@@ -252,7 +259,7 @@ fn short(first: u8, rest: &[u8]) -> Option<Made> {
 fn bloom_agg_deserialize(call: Call) -> StatePointer {
     boundary::callback(|| {
         let node = call.aggregate(); // nobody else has business here
-        let Some(sent) = call.lent_bytes(0) else { return call.none() };
+        let Some(sent) = call.bytes_for_state(0) else { return call.none() };
         let sent = match sent.split_first() {
             Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
             Some((&SHARED, place)) => {
@@ -282,38 +289,34 @@ fn bloom_agg_combine(call: Call) -> StatePointer {
     })
 }
 
-fn combine_bytes(call: &Call, bytes: &[u8]) -> StatePointer {
-    let ([key_type, collation], sent) = or_raise(split_oids(bytes));
+fn combine_bytes(call: &Call, sent: &[u8]) -> StatePointer {
     if let Some(state) = call.state::<State>(0) {
-        or_raise(state.collector.combine_sent(sent, &state.memory));
+        or_raise(state.collector.combine_sent(sent, &state.kind.keys, &state.memory));
         return call.same(0);
     }
     let group = call.aggregate();
     let memory = group.memory();
-    let collector = Collector::deserialize(sent, &memory, |options| kept(call).keep(call, options));
-    group.place(State { collector: or_raise(collector), memory, key_type, collation })
+    let mut kind = None;
+    let collector = Collector::deserialize(sent, &memory, |options, keys| {
+        &kind.insert(keep(&group, options, keys)).options
+    });
+    let collector = or_raise(collector);
+    kind.map_or_else(|| call.none(), |kind| group.place(State { collector, memory, kind }))
 }
 
 fn combine_here(call: &Call, part: &mut State) -> StatePointer {
-    let &mut State { memory, key_type, collation, .. } = part;
+    let &mut State { memory, kind, .. } = part;
     let mut collector = part.collector.take(&memory);
     if let Some(state) = call.state::<State>(0) {
+        if state.kind.keys != kind.keys {
+            problem::collecting(&CollectError::Keys);
+        }
         or_raise(state.collector.combine(&mut collector, &state.memory));
         return call.same(0);
     }
-    let whole = Options { is_partial: false, ..*collector.options() };
-    let collector = collector.into_whole(kept(call).keep(call, whole));
-    call.aggregate().place(State { collector, memory, key_type, collation })
-}
-
-fn kept(call: &Call) -> &mut Kept {
-    call.site(Kept::default)
-}
-
-fn split_oids(bytes: &[u8]) -> Result<([Oid; 2], &[u8]), CollectError> {
-    let (oids, rest) = bytes.split_first_chunk::<OIDS>().ok_or(CollectError::Wire)?;
-    let [a, b, c, d, e, f, g, h] = *oids;
-    Ok(([[a, b, c, d], [e, f, g, h]].map(|oid| u32::from_le_bytes(oid).into()), rest))
+    let group = call.aggregate();
+    let kind = keep(&group, Options { is_partial: false, ..kind.options }, kind.keys.clone());
+    group.place(State { collector: collector.into_whole(&kind.options), memory, kind })
 }
 
 /// The filter of the keys so far. The state stays as it is, for frames of windows that go on.
@@ -321,14 +324,6 @@ fn split_oids(bytes: &[u8]) -> Result<([Oid; 2], &[u8]), CollectError> {
 fn bloom_agg_final(call: Call) -> Option<Made> {
     boundary::callback(|| {
         let state = call.state::<State>(0)?;
-        let finals = call.site(|| Finals { keys: None });
-        let options = state.collector.options();
-        let kind = (state.key_type, state.collation, options.policy.code(), options.seed);
-        if finals.keys.as_ref().is_none_or(|(known, _)| *known != kind) {
-            let keys = KeyReader::new(state.key_type, state.collation).keys(options.policy, options.seed);
-            finals.keys = Some((kind, keys));
-        }
-        let (_, keys) = finals.keys.as_ref()?;
-        Some(or_raise(state.collector.finish(keys, Growing::with_capacity)).finish())
+        Some(or_raise(state.collector.finish(&state.kind.keys, Growing::with_capacity)).finish())
     })
 }

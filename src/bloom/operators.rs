@@ -87,6 +87,7 @@ fn bloom_empty(
             bound: 0,
             guess: 0,
             is_partial: false,
+            secret: 0, // nothing is collected
         };
         let shape = options.shape_for(expected).unwrap_or_else(|error| problem::collecting(&error));
         let keys = KeyReader::new(key_type, call.collation()).keys(spec.policy, spec.seed);

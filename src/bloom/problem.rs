@@ -99,6 +99,12 @@ pub fn collecting(error: &CollectError) -> ! {
             None,
             None,
         ),
+        CollectError::Keys => fail(
+            PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+            "the parts of the bloom filter cannot be put together".into(),
+            Some(sentence(&error.to_string())),
+            None,
+        ),
         CollectError::Wire => {
             fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, "malformed state of an aggregate".into(), None, None)
         }

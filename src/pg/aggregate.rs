@@ -40,6 +40,8 @@ unsafe impl SqlTranslatable for StatePointer {
 pub struct Aggregate {
     pub(super) context: pg_sys::MemoryContext,
     pub(super) node: *mut pg_sys::AggState,
+    /// The memory that the function was looked up in.
+    pub(super) look_up: pg_sys::MemoryContext,
 }
 
 impl Aggregate {
@@ -53,6 +55,19 @@ impl Aggregate {
     pub fn place<T>(&self, state: T) -> StatePointer {
         // SAFETY: the server keeps the context as long as the state.
         StatePointer(Some(unsafe { put(self.context, state) }))
+    }
+
+    /// Whether the node calls the function for an aggregate of its own, which it looked up when the query began. An engine on
+    /// top of the server may compute an aggregate within another one's function, and then the node is that one's.
+    fn is_nodes_own(&self) -> bool {
+        // SAFETY: a node that is being run.
+        !self.node.is_null() && unsafe { (*(*self.node).ss.ps.state).es_query_cxt } == self.look_up
+    }
+
+    /// Whether the node combines states that come from nodes of the same plan, as they sent them.
+    pub(super) fn combines(&self) -> bool {
+        // SAFETY: a node that is being run.
+        self.is_nodes_own() && unsafe { (*self.node).aggsplit } & plan_tree::COMBINE != 0
     }
 
     /// Whether other processes compute other parts.
@@ -72,7 +87,9 @@ impl Aggregate {
     /// Whether it is a partial aggregate without groups.
     fn has_one_state(&self) -> bool {
         // SAFETY: as above.
-        self.is_partial() && unsafe { (*self.node).aggstrategy } == pg_sys::AggStrategy::AGG_PLAIN
+        self.is_partial()
+            && self.is_nodes_own()
+            && unsafe { (*self.node).aggstrategy } == pg_sys::AggStrategy::AGG_PLAIN
     }
 
     /// Whether nothing else is above it in this process's plan; a worker has the plan below its Gather.
@@ -104,8 +121,8 @@ impl Aggregate {
 
     /// What a worker shared, for the combination that follows; None if it is not of this query.
     pub fn shared(&self, place: Place) -> Option<Found> {
-        if self.node.is_null() {
-            return None;
+        if !self.combines() {
+            return None; // nobody knows who made the place up
         }
         // SAFETY: the node that combines is above the Gather that the place came through, which is open while it gives tuples.
         unsafe { Found::find(self.node.cast(), place) }

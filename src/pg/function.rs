@@ -2,8 +2,9 @@
 //! call.
 //!
 //! Three lifetimes meet here. An argument lives for the call. What a place in a query keeps ([`Call::site`]) lives as long as
-//! the function's look-up there, which is the query's. An aggregate's state ([`Aggregate::place`]) lives in the memory of its
-//! group, which is reset before the query's is.
+//! the function's look-up there: the server's executor looks functions up once a query, others may for each row. An aggregate's
+//! state ([`Aggregate::place`]) lives in the memory of its group. So a state owns what it refers to, or has it kept for all
+//! states in that memory ([`Aggregate::keep`]); it refers to nothing that a place in a query keeps.
 
 use super::aggregate::{Aggregate, StatePointer, put};
 use super::alloc::ContextAllocator;
@@ -82,12 +83,18 @@ impl Call {
         self.datum(number).map(|datum| unsafe { Flat::new(datum) })
     }
 
-    /// The contents of a bytea argument of a deserialization function, for the combination that follows: the server evaluates
-    /// both in one step, on one row of its input, which the argument is in.
-    pub fn lent_bytes(&self, number: usize) -> Option<&'static [u8]> {
-        // SAFETY: a bytea; made flat in memory of the same row if it is not. The lifetime is the caller's promise.
+    /// The contents of a bytea argument of a deserialization function, for a state that lives in the current memory. The
+    /// server's own executor combines such a state in the step that deserializes it, on one row of its input, which the
+    /// argument is in: there it is lent. Nobody knows what other callers do: they get a copy in the current memory.
+    pub fn bytes_for_state(&self, number: usize) -> Option<&'static [u8]> {
+        let is_lent = self.aggregate().combines();
+        // SAFETY: a bytea; made flat in the current memory if it is not. What is not lent is copied there.
         self.datum(number).map(|datum| unsafe {
-            let flat = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+            let value = datum.cast_mut_ptr();
+            let mut flat = pg_sys::pg_detoast_datum_packed(value);
+            if !is_lent && flat == value {
+                flat = pg_sys::pg_detoast_datum_copy(value);
+            }
             let length = pgrx::varsize_any_exhdr(flat);
             std::slice::from_raw_parts(pgrx::vardata_any(flat).cast::<u8>(), length)
         })
@@ -159,13 +166,6 @@ impl Call {
         SiteMemory(unsafe { (*self.info().flinfo).fn_mcxt })
     }
 
-    /// Keeps a value for as long as any state of the aggregate that is being called lives.
-    pub fn keep<T: 'static>(&self, value: T) -> &'static T {
-        // SAFETY: dropped with fn_mcxt, the query's memory. The states that refer to it are in children of that: the
-        // server resets these before, and calls no function of the query afterwards.
-        unsafe { &*PgMemoryContexts::For((*self.info().flinfo).fn_mcxt).leak_and_drop_on_delete(value) }
-    }
-
     /// The memory that is current, which the result of a deserialization may stay in until it is combined.
     pub fn short_memory(&self) -> ContextAllocator {
         // SAFETY: results of the call live there.
@@ -186,7 +186,9 @@ impl Call {
             );
         }
         let is_plain = kind == pg_sys::AGG_CONTEXT_AGGREGATE as i32;
-        Aggregate { context, node: if is_plain { self.info().context.cast() } else { std::ptr::null_mut() } }
+        let node = if is_plain { self.info().context.cast() } else { std::ptr::null_mut() };
+        // SAFETY: the look-up of the function that is being called.
+        Aggregate { context, node, look_up: unsafe { (*self.info().flinfo).fn_mcxt } }
     }
 
     /// An argument that is a state which [`Aggregate::place`] or [`Call::pass`] made.
@@ -208,7 +210,9 @@ impl Call {
 
     /// The state of a token, for the combination that follows; None if it is gone, or another process's.
     pub fn handed_on<T>(&self, token: Token) -> Option<&'static mut T> {
-        self.aggregate(); // nobody else has business here
+        if !self.aggregate().combines() {
+            return None; // nobody knows whose bytes these are
+        }
         // SAFETY: the state is there, as its offer is; it is combined before its memory is reset (`keeps_what_it_hands_on`), and
         // its own node does nothing with it any more. The aggregate's definition says of which type it is.
         handover::take(u64::from_ne_bytes(token)).map(|state| unsafe { &mut *state.cast::<T>() })

@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 use skip_core::sharable;
+use std::sync::OnceLock;
 
 /// A memory context of its own, deleted when dropped.
 pub struct Scratch(pg_sys::MemoryContext);
@@ -90,4 +91,10 @@ pub fn random_seed() -> u64 {
     // SAFETY: fills exactly 8 bytes. When it fails the seed stays 0, which is a seed like any other.
     unsafe { pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len()) };
     u64::from_le_bytes(seed)
+}
+
+/// A random number of this process's own, for tables that nobody shall be able to prepare keys against.
+pub fn process_secret() -> u64 {
+    static SECRET: OnceLock<u64> = OnceLock::new();
+    *SECRET.get_or_init(random_seed)
 }

@@ -23,6 +23,7 @@ pub mod evaluate;
 pub mod function;
 mod handover;
 pub mod heap;
+pub mod kept;
 mod list;
 pub mod lock;
 pub mod memory;

@@ -4,7 +4,7 @@ use super::list::list;
 use pgrx::pg_sys::{self, Agg, Append, MergeAppend, NodeTag, Plan, SubqueryScan};
 
 /// AGGSPLITOP_COMBINE and AGGSPLITOP_SKIPFINAL of nodes.h: the node combines partial states; the node makes some.
-const COMBINE: u32 = 0x01;
+pub(super) const COMBINE: u32 = 0x01;
 pub(super) const SKIP_FINAL: u32 = 0x02;
 
 /// The plan nodes directly below one, as far as there can be aggregates in them.

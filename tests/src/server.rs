@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub struct Install {
     /// Where `postgres` and `initdb` are.
     pub bin: PathBuf,
+    /// Where the server's headers are.
+    pub headers: PathBuf,
     /// The major version.
     pub version: u32,
     /// Who runs the server: PostgreSQL refuses root, so root hands over to the user `postgres`.
@@ -56,7 +58,8 @@ impl Install {
             None
         };
         let version = major.ok_or(format!("no version in {version:?}"))?;
-        Ok(Self { bin: ask("--bindir")?.into(), version, user })
+        let (bin, headers) = (ask("--bindir")?.into(), ask("--includedir-server")?.into());
+        Ok(Self { bin, headers, version, user })
     }
 
     /// A command of this installation (or one given by its whole path), to be run by the server's user.

@@ -4,7 +4,7 @@
 
 use allocator_api2::alloc::Global;
 use proptest::prelude::*;
-use skip_core::collect::wire::{Raw, Wire};
+use skip_core::collect::wire::{Wire, WireKeys, WireMember, WireOptions, WireType};
 use skip_core::collect::{CollectError, Collector, Options};
 use skip_core::policy::{BloomFilter, POLICIES, Shape, Size, by_name};
 use skip_core::value::{KeyType, Keys, Value};
@@ -15,7 +15,7 @@ const BOUND: usize = 128 << 10;
 
 fn options(policy: &str, expected: Option<u64>, guess: u64, is_partial: bool) -> Options {
     let policy = by_name(policy).unwrap();
-    Options { policy, size: Size::Rate(0.01), seed: 0, expected, bound: BOUND, guess, is_partial }
+    Options { policy, size: Size::Rate(0.01), seed: 0, expected, bound: BOUND, guess, is_partial, secret: 11 }
 }
 
 fn hash(number: u64) -> u64 {
@@ -44,14 +44,25 @@ fn encode(collector: &mut Collector<'_, Global>) -> Vec<u8> {
     bytes
 }
 
+fn serialized(collector: &mut Collector<'_, Global>) -> Vec<u8> {
+    let mut length = 0;
+    let bytes = collector.serialize(&keys(collector.options()), |bytes| {
+        length = bytes;
+        Vec::with_capacity(bytes)
+    });
+    let bytes = bytes.unwrap();
+    assert_eq!(bytes.len(), length);
+    bytes
+}
+
 /// Sends the state as if to another process.
 fn sent<'o>(collector: &mut Collector<'o, Global>, options: &'o Options) -> Collector<'o, Global> {
-    let bytes = collector.serialize(Vec::with_capacity).unwrap();
-    let other = Collector::deserialize(&bytes, &Global, |sent| {
-        assert!(sent == *options);
+    let bytes = serialized(collector);
+    let other = Collector::deserialize(&bytes, &Global, |sent, sent_keys| {
+        assert!(sent == *options && sent_keys == keys(options));
         options
     });
-    assert!(Collector::<Global>::deserialize(&bytes[..bytes.len() - 1], &Global, |_| options).is_err());
+    assert!(Collector::<Global>::deserialize(&bytes[..bytes.len() - 1], &Global, |_, _| options).is_err());
     other.unwrap()
 }
 
@@ -67,8 +78,8 @@ fn in_parts(options: &Options, numbers: impl Iterator<Item = u64>, shares: &[u64
         if from % 2 == 0 {
             all.combine(&mut sent(&mut part, options), &Global).unwrap();
         } else {
-            let bytes = part.serialize(Vec::with_capacity).unwrap();
-            all.combine_sent(&bytes, &Global).unwrap();
+            let bytes = serialized(&mut part);
+            all.combine_sent(&bytes, &keys(&options), &Global).unwrap();
         }
         from = upto;
     }
@@ -222,11 +233,11 @@ fn states_do_not_claim_memory() {
             let hashes: Vec<u8> = numbers.iter().flat_map(|&number| hash(number).to_le_bytes()).collect();
             let part = collect(&options, numbers.iter().copied());
             assert_eq!(part.is_exact(), !is_one_more, "{count} {bound}");
-            let empty = Collector::new_in(&options, Global).serialize(Vec::with_capacity).unwrap();
+            let empty = serialized(&mut Collector::new_in(&options, Global));
             let mut wire = Wire::read(&empty).unwrap();
-            wire.hashes = Raw(&hashes);
-            let sent = wire.write(vec![]).unwrap();
-            let read = Collector::deserialize(&sent, &Global, |_| &options);
+            wire.hashes = &hashes;
+            let sent = wire.write(Vec::with_capacity).unwrap();
+            let read = Collector::deserialize(&sent, &Global, |_, _| &options);
             assert_eq!(read.is_err(), is_one_more, "{count} {bound}");
         }
     }
@@ -281,15 +292,26 @@ fn different_options_do_not_mix() {
     }
 }
 
+const BODY: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+
 /// A state as it is sent, of these exact hashes and so many members of 64 bits.
-fn as_sent(hashes: &[u64], members: u8) -> Vec<u8> {
-    let mut bytes = vec![1, 0];
-    bytes.extend(0.01f64.to_le_bytes());
-    bytes.extend([0, 0, 0, 0, hashes.len() as u8 * 8]);
-    bytes.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
-    bytes.push(members);
-    (0..members).for_each(|_| bytes.extend([64, 5, 13, 60, 60, 10, 8, 1, 2, 3, 4, 5, 6, 7, 8]));
-    bytes
+fn as_sent(hashes: &[u64], members: usize) -> Vec<u8> {
+    let hashes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+    let keys = WireKeys { key_type: WireType::BuiltIn(20), collation: None };
+    let size = Size::Rate(0.01);
+    let options = WireOptions { policy: 1, size, seed: 0, expected: None, bound: 0, guess: 0 };
+    let member = |_| WireMember {
+        bits: 64,
+        probes: 5,
+        ones: 13,
+        full_at: 60,
+        most: 60,
+        keys: 10,
+        length: 8,
+        body: &BODY,
+    };
+    let members = (0..members).map(member).collect();
+    Wire { keys, options, members, hashes: &hashes }.write(Vec::with_capacity).unwrap()
 }
 
 /// Found by fuzzing: hashes beside filters were lost, and a value of more than 64 members cannot be read.
@@ -300,7 +322,7 @@ fn states_that_no_process_sends_are_errors() {
     {
         let mut kept = None;
         let state = as_sent(hashes, members);
-        let state = Collector::deserialize(&state, &Global, |options| &*kept.insert(options));
+        let state = Collector::deserialize(&state, &Global, |options, _| &*kept.insert(options));
         assert_eq!(state.is_ok(), is_state, "{hashes:?} and {members} members");
         if let Ok(mut state) = state {
             let bytes = encode(&mut state);
@@ -404,8 +426,8 @@ proptest! {
             if count % 2 == 0 {
                 all.combine(&mut sent(&mut part, &options), &Global).unwrap();
             } else {
-                let bytes = part.serialize(Vec::with_capacity).unwrap();
-                all.combine_sent(&bytes, &Global).unwrap();
+                let bytes = serialized(&mut part);
+                all.combine_sent(&bytes, &keys(&options), &Global).unwrap();
             }
         }
         all.insert(hash(1_000_000), &Global).unwrap();
@@ -416,4 +438,52 @@ proptest! {
         }
         holds_all(&bytes, 1_000_000..1_000_001);
     }
+}
+
+/// Keys of a state are such as a stored filter can have, and a state lacks nothing of what it was sent with.
+#[test]
+fn states_of_no_keys_are_errors() {
+    let sent = as_sent(&[7, 8], 0);
+    let mut wire = Wire::read(&sent).unwrap();
+    let options = options("skip", None, 0, false);
+    let long = "x".repeat(1_025);
+    let name = &long[1..];
+    for (key_type, collation, is_state) in [
+        (WireType::BuiltIn(20), None, true),
+        (WireType::BuiltIn(0), None, false),
+        (WireType::BuiltIn(16_384), None, false),
+        (WireType::Named("public", "mood"), Some(("\"de\"", "1.2")), true),
+        (WireType::Named(name, name), Some((name, name)), true),
+        (WireType::Named("public", &long), None, false),
+        (WireType::BuiltIn(25), Some(("\"de\"", &*long)), false),
+    ] {
+        wire.keys = WireKeys { key_type, collation };
+        let sent = wire.write(Vec::with_capacity).unwrap();
+        let read = Collector::deserialize(&sent, &Global, |_, _| &options);
+        assert_eq!(read.is_ok(), is_state, "{:?}", wire.keys);
+        if let Ok(mut state) = read {
+            let bytes = state.finish(&wire.keys().unwrap(), Vec::with_capacity).unwrap();
+            assert!(*Value::decode(&bytes).unwrap().keys() == wire.keys().unwrap());
+        }
+        for length in 0..sent.len() {
+            let read = Collector::<Global>::deserialize(&sent[..length], &Global, |_, _| &options);
+            assert!(read.is_err(), "{length} of {}", sent.len());
+        }
+    }
+}
+
+/// States of other keys are not combined: they would be found as what they are not.
+#[test]
+fn states_of_other_keys_are_not_combined() {
+    let options = options("skip", None, 0, false);
+    let own = keys(&options);
+    let sent = serialized(&mut collect(&options, 0..10));
+    let mut all = Collector::new_in(&options, Global);
+    for other in [
+        Keys { key_type: KeyType::BuiltIn(25), ..own.clone() },
+        Keys { key_type: KeyType::Named { schema: "public".into(), name: "mood".into() }, ..own.clone() },
+    ] {
+        assert_eq!(all.combine_sent(&sent, &other, &Global), Err(CollectError::Keys));
+    }
+    all.combine_sent(&sent, &own, &Global).unwrap();
 }

@@ -2,6 +2,7 @@
 //! (`tests/vectors`), stored values and states of every kind. What a fuzzer can find by itself is left out.
 
 use allocator_api2::alloc::Global;
+use skip_core::collect::wire::{Wire, WireKeys, WireMember, WireOptions, WireType};
 use skip_core::collect::{Collector, Options};
 use skip_core::policy::{BloomFilter, Geometry, POLICIES, Shape, Size, by_name};
 use skip_core::value::{Collation, KeyType, Keys, Value, empty, seal};
@@ -104,6 +105,9 @@ fn values() -> Result<Vec<Vec<u8>>> {
 fn states() -> Result<Vec<Vec<u8>>> {
     let mut states = Vec::new();
     for &policy in POLICIES {
+        let key_type = KeyType::Named { schema: "public".into(), name: "mood".into() };
+        let collation = Some(Collation { name: "ignore_case".into(), version: "153.120".into() });
+        let named = Keys { policy, seed: 0, key_type, collation };
         let plain = Options {
             policy,
             size: Size::Rate(0.01),
@@ -112,6 +116,7 @@ fn states() -> Result<Vec<Vec<u8>>> {
             bound: 64,
             guess: 0,
             is_partial: false,
+            secret: 0,
         };
         let fixed = Size::Fixed { bytes: 64, probes: 5 };
         for (options, count) in [
@@ -126,26 +131,50 @@ fn states() -> Result<Vec<Vec<u8>>> {
         ] {
             let mut state = Collector::new_in(&options, Global);
             (0..count).try_for_each(|number| state.insert(skip_core::hash_i64(3, number), &Global))?;
-            let bytes = state.serialize(Vec::with_capacity)?;
-            states.push(bytes);
+            states.push(state.serialize(&keys(policy.name(), 0)?, Vec::with_capacity)?);
+            states.push(state.serialize(&named, Vec::with_capacity)?);
         }
     }
     Ok(states)
 }
 
-/// States that no process sends: a filter of less than it claims, hashes beside a filter, more members than a value has.
-fn refused() -> [Vec<u8>; 3] {
-    // Policy, rate; seed, expected, bound and guess are 0.
-    let options = [&[1, 0][..], &0.01f64.to_le_bytes(), &[0; 4]].concat();
-    let (no_hashes, one_hash) = ([0], [8, 1, 2, 3, 4, 5, 6, 7, 8]);
-    // Bits, probes, three numbers, and the body.
-    let member = [64, 5, 60, 60, 10, 8, 1, 2, 3, 4, 5, 6, 7, 8];
-    let claims = [0x80, 0x80, 0x80, 0x80, 4, 5, 60, 60, 10, 0];
-    [
-        [&options[..], &no_hashes, &[1], &claims].concat(),
-        [&options[..], &one_hash, &[1], &member].concat(),
-        [&options[..], &no_hashes, &[65], &member.repeat(65)].concat(),
-    ]
+/// States that no process sends: a filter of less than it claims, hashes beside a filter, more members than a value has, no
+/// built-in type, a name that is too long.
+fn refused() -> Result<Vec<Vec<u8>>> {
+    let options =
+        || WireOptions { policy: 1, size: Size::Rate(0.01), seed: 0, expected: None, bound: 0, guess: 0 };
+    let keys = |key_type| WireKeys { key_type, collation: None };
+    let body = [1, 2, 3, 4, 5, 6, 7, 8];
+    let member = |bits| WireMember {
+        bits,
+        probes: 5,
+        ones: 60,
+        full_at: 60,
+        most: 60,
+        keys: 10,
+        length: 8,
+        body: &body,
+    };
+    let bigint = || keys(WireType::BuiltIn(20));
+    let long = "x".repeat(1_025);
+    let wires = [
+        Wire { keys: bigint(), options: options(), members: vec![member(1 << 30)], hashes: &[] },
+        Wire { keys: bigint(), options: options(), members: vec![member(64)], hashes: &body },
+        Wire {
+            keys: bigint(),
+            options: options(),
+            members: (0..65).map(|_| member(64)).collect(),
+            hashes: &[],
+        },
+        Wire { keys: keys(WireType::BuiltIn(16_384)), options: options(), members: vec![], hashes: &body },
+        Wire {
+            keys: keys(WireType::Named("public", &long)),
+            options: options(),
+            members: vec![],
+            hashes: &body,
+        },
+    ];
+    Ok(wires.iter().map(|wire| wire.write(Vec::with_capacity)).collect::<std::result::Result<_, _>>()?)
 }
 
 fn main() -> Result<()> {
@@ -166,7 +195,7 @@ fn main() -> Result<()> {
             policy.add(&[&[0; 26], &filter.export()])?;
         }
     }
-    for bytes in states()?.into_iter().chain(refused()) {
+    for bytes in states()?.into_iter().chain(refused()?) {
         state.add(&[&[0], &bytes])?;
     }
     // Numbers without a pattern, for what is made up of numbers.

@@ -48,6 +48,7 @@ struct PartOptions {
     bound: u8,
     guess: Guess,
     is_partial: bool,
+    secret: u64,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -95,9 +96,12 @@ impl<'o> Part<'o> {
 
     fn send(&mut self) -> Result<(), CollectError> {
         let options = self.state.options();
-        let bytes = self.state.serialize(Vec::with_capacity)?;
-        self.state = Collector::deserialize(&bytes, &Global, |sent| {
-            assert!(sent == *options, "{sent:?} arrived instead of {options:?}");
+        let bytes = self.state.serialize(&keys(options), Vec::with_capacity)?;
+        self.state = Collector::deserialize(&bytes, &Global, |sent, sent_keys| {
+            assert!(
+                sent == *options && sent_keys == keys(options),
+                "{sent:?} arrived instead of {options:?}"
+            );
             options
         })
         .expect("what was sent is no state");
@@ -152,6 +156,7 @@ impl Script {
             bound: usize::from(part.bound) * 32,
             guess,
             is_partial: part.is_partial,
+            secret: part.secret,
         }
     }
 

@@ -6,7 +6,7 @@
 use crate::{allocations, facts};
 use allocator_api2::alloc::Global;
 use arbitrary::Arbitrary;
-use skip_core::collect::wire::{Raw, Wire, WireMember, WireOptions};
+use skip_core::collect::wire::{Wire, WireKeys, WireMember, WireOptions, WireType};
 use skip_core::collect::{CollectError, Collector, Options};
 use skip_core::policy::{BloomFilter, Geometry, POLICIES, PolicyError, Shape, Size, by_code};
 use skip_core::value::{KeyType, Keys, Value};
@@ -29,7 +29,7 @@ fn is_small(wire: &Wire<'_>) -> bool {
     let of = |keys| by_code(policy).map(|policy| Shape::for_keys(policy, keys, size, seed));
     let small = |keys| matches!(of(keys), Some(Ok(shape)) if shape.body_bytes() <= LARGE_FILTER);
     // A guess is taken for up to 256 times the keys that are there.
-    let most = (wire.hashes.0.len() as u64 / 8 + 1) * 256;
+    let most = (wire.hashes.len() as u64 / 8 + 1) * 256;
     let is_fixed = expected.is_some() || matches!(size, Size::Fixed { .. });
     (if is_fixed { small(expected.unwrap_or(0)) } else { small(most) })
         && wire.members.iter().all(|member| member.keys <= MANY_KEYS)
@@ -39,7 +39,7 @@ fn is_small(wire: &Wire<'_>) -> bool {
 fn holds(wire: &Wire<'_>, options: &Options, hash: u64) -> bool {
     let in_member = |member: &WireMember<'_>| {
         let geometry = Geometry { bits: member.bits, probes: member.probes, seed: options.seed };
-        let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, member.body.0)?;
+        let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, member.body)?;
         Ok::<_, PolicyError>(filter.may_contain_hash(hash))
     };
     wire.hashes().any(|exact| exact == hash) || wire.members.iter().any(|member| in_member(member).unwrap())
@@ -50,7 +50,7 @@ pub fn check(bytes: &[u8]) {
     let mut place = None;
     let allowed = ALLOCATED + bytes.len() * ALLOCATED_PER_BYTE;
     let received = allocations::at_most(allowed, || {
-        Collector::deserialize(bytes, &Global, |options| &*place.insert(options))
+        Collector::deserialize(bytes, &Global, |options, keys| &place.insert((options, keys)).0)
     });
     let mut state = match received {
         Ok(state) => state,
@@ -60,20 +60,22 @@ pub fn check(bytes: &[u8]) {
         }
     };
     let wire = Wire::read(bytes).expect("it was read before");
+    let keys = wire.keys().expect("they were read before");
     if !is_small(&wire) {
         return;
     }
     // An error says that there is no filter for the keys: then nothing is promised.
-    _ = go_on(&mut state, &wire);
+    _ = go_on(&mut state, &wire, &keys);
 }
 
-fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>) -> Result<(), CollectError> {
+fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>, keys: &Keys) -> Result<(), CollectError> {
     let options = state.options();
-    let sent = state.serialize(Vec::with_capacity)?;
-    let mut again = Collector::deserialize(&sent, &Global, |_| options).expect("what was sent is no state");
-    let first = finish(state)?;
-    assert!(finish(state)? == first, "finishing changes the state");
-    let arrived = finish(&mut again)?;
+    let sent = state.serialize(keys, Vec::with_capacity)?;
+    let mut again =
+        Collector::deserialize(&sent, &Global, |_, _| options).expect("what was sent is no state");
+    let first = finish_with(state, keys)?;
+    assert!(finish_with(state, keys)? == first, "finishing changes the state");
+    let arrived = finish_with(&mut again, keys)?;
     // Several filters arrive one by one, and which of them can be ORed depends on those that are there.
     let several = Wire::read(&sent).expect("it was read before").members.len() > 1;
     assert!(several || arrived == first, "sending changes the state");
@@ -84,7 +86,7 @@ fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>) -> Result<(), Colle
     all.insert(added[1], &Global)?;
     all.combine(state, &Global)?;
     all.insert(added[2], &Global)?;
-    let last = finish(&mut all)?;
+    let last = finish_with(&mut all, keys)?;
     let [first, arrived, last] =
         [&first, &arrived, &last].map(|bytes| Value::decode(bytes).expect("what was written cannot be read"));
     facts::hold(last.cardinality(), last.false_positive_rate());
@@ -105,8 +107,13 @@ pub fn keys(options: &Options) -> Keys {
 
 /// The value of what was collected so far.
 pub fn finish(state: &mut Collector<'_, Global>) -> Result<Vec<u8>, CollectError> {
+    let keys = keys(state.options());
+    finish_with(state, &keys)
+}
+
+fn finish_with(state: &mut Collector<'_, Global>, keys: &Keys) -> Result<Vec<u8>, CollectError> {
     let mut length = 0;
-    let bytes = state.finish(&keys(state.options()), |bytes| {
+    let bytes = state.finish(keys, |bytes| {
         length = bytes;
         Vec::with_capacity(bytes)
     })?;
@@ -127,6 +134,9 @@ pub struct MadeUp {
     /// A value has 64 members at most: a few are made many by taking them several times.
     times: u8,
     members: Vec<MadeUpMember>,
+    oid: u32,
+    name: String,
+    collation: Option<(String, String)>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -176,7 +186,8 @@ impl MadeUp {
                 full_at: of(member.full_at),
                 most: of(member.most),
                 keys: of(member.keys),
-                body: Raw(body),
+                length: body.len() as u64,
+                body,
             }
         });
         let hashes: Vec<u8> = self.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
@@ -190,6 +201,14 @@ impl MadeUp {
         };
         let most = self.members.len() * (usize::from(self.times) % 24 + 1);
         let members = members.cycle().take(most.min(MANY_MEMBERS)).collect();
-        Wire { options, hashes: Raw(&hashes), members }.write(vec![]).expect("memory is no limit here")
+        let key_type = if self.name.is_empty() {
+            WireType::BuiltIn(self.oid)
+        } else {
+            WireType::Named("public", &self.name)
+        };
+        let collation = self.collation.as_ref().map(|(name, version)| (&**name, &**version));
+        let keys = WireKeys { key_type, collation };
+        // An error says that the head is longer than any.
+        Wire { keys, options, hashes: &hashes, members }.write(Vec::with_capacity).unwrap_or_default()
     }
 }

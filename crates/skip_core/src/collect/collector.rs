@@ -66,7 +66,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     #[inline]
     pub fn insert(&mut self, hash: u64, allocator: &A) -> Result<(), CollectError> {
         match &mut self.state {
-            State::Exact(table) => match table.insert(hash, self.options.bound) {
+            State::Exact(table) => match table.insert(hash, self.options.secret, self.options.bound) {
                 Ok(()) => Ok(()),
                 Err(Full) => self.overflow(hash, allocator),
             },

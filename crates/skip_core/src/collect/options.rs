@@ -24,6 +24,8 @@ pub struct Options {
     pub guess: u64,
     /// Whether other processes collect other parts of the keys.
     pub is_partial: bool,
+    /// Orders exact hashes in memory. A random number, which nobody can know who chooses keys; each process has its own.
+    pub secret: u64,
 }
 
 impl PartialEq for Options {
@@ -44,6 +46,7 @@ pub struct OptionsKey {
     bound: usize,
     guess: u64,
     is_partial: bool,
+    secret: u64,
 }
 
 impl Options {
@@ -54,8 +57,8 @@ impl Options {
             Size::BitsPerKey(bits) => (1, bits.to_bits(), 0),
             Size::Fixed { bytes, probes } => (2, bytes, probes),
         };
-        let &Self { seed, expected, bound, guess, is_partial, .. } = self;
-        OptionsKey { policy: self.policy.code(), size, seed, expected, bound, guess, is_partial }
+        let &Self { seed, expected, bound, guess, is_partial, secret, .. } = self;
+        OptionsKey { policy: self.policy.code(), size, seed, expected, bound, guess, is_partial, secret }
     }
 
     /// The filter's shape where it does not depend on the keys.
@@ -97,6 +100,8 @@ pub enum CollectError {
     TooManySizes,
     /// States of different options cannot be combined.
     Options,
+    /// States of keys of different types or collations cannot be combined.
+    Keys,
     /// Bytes that are no state.
     Wire,
 }
@@ -116,6 +121,7 @@ impl fmt::Display for CollectError {
                 write!(f, "parts of one filter have become filters of more than {MOST_MEMBERS} sizes")
             }
             Self::Options => f.write_str("parts of one filter were collected with different parameters"),
+            Self::Keys => f.write_str("parts of one filter have keys of different types or collations"),
             Self::Wire => f.write_str("bytes that are no state of this aggregate"),
         }
     }

@@ -3,11 +3,14 @@
 //! [`DistinctHashes`](crate::DistinctHashes) is faster and made for one set that is filled again and again; this one starts
 //! with 32 bytes, because there may be a million groups. Invariants: the number of slots is a power of two; more than a
 //! quarter of them is free; a slot of 0 is free, and the hash 0 is kept apart.
+//!
+//! Where a hash belongs depends on a secret: values could be chosen whose hashes all belong to one slot, and a table of them
+//! takes the square of their number. The caller gives the secret with each call, always the same one to one table.
 
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
-/// 2^64 divided by the golden ratio: spreads hashes over slots by the product's upper bits.
+/// 2^64 divided by the golden ratio: spreads hashes even where there is no randomness for a secret.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The part of the table that iteration steps over: neighbours in time are far apart, and stay so the longest.
@@ -41,6 +44,15 @@ pub(super) fn can_hold(hashes: usize, bound: usize) -> bool {
     is_within(slots, bound)
 }
 
+/// The slot that a hash belongs to: a product of 128 bits, both of whose factors depend on the secret, with its halves XORed.
+/// Without the secret nobody can tell which hashes come together.
+#[inline]
+fn home(hash: u64, secret: u64, slots: usize) -> usize {
+    let product = u128::from(hash ^ secret) * u128::from((secret.rotate_left(32) ^ SPREAD) | 1);
+    let mixed = (product >> 64) as u64 ^ product as u64;
+    (mixed >> (64 - slots.trailing_zeros())) as usize
+}
+
 /// There was no room for one more hash within the bound.
 pub(super) struct Full;
 
@@ -51,13 +63,13 @@ impl<A: Allocator + Clone> HashTable<A> {
 
     /// Adds a hash, unless the table would have to grow beyond `bound` bytes for it.
     #[inline]
-    pub fn insert(&mut self, hash: u64, bound: usize) -> Result<(), Full> {
+    pub fn insert(&mut self, hash: u64, secret: u64, bound: usize) -> Result<(), Full> {
         if hash == 0 {
             self.has_zero = true;
             return Ok(());
         }
         if !self.slots.is_empty() {
-            let slot = self.find(hash);
+            let slot = self.find(hash, secret);
             if self.slots[slot] == hash {
                 return Ok(());
             }
@@ -67,8 +79,8 @@ impl<A: Allocator + Clone> HashTable<A> {
                 return Ok(());
             }
         }
-        self.grow(bound)?;
-        let slot = self.find(hash);
+        self.grow(secret, bound)?;
+        let slot = self.find(hash, secret);
         self.slots[slot] = hash;
         self.len += 1;
         Ok(())
@@ -76,9 +88,9 @@ impl<A: Allocator + Clone> HashTable<A> {
 
     /// The slot that holds a hash, or the first free one where it belongs. There are slots, and a free one among them.
     #[inline]
-    fn find(&self, hash: u64) -> usize {
+    fn find(&self, hash: u64, secret: u64) -> usize {
         let mask = self.slots.len() - 1;
-        let mut slot = (hash.wrapping_mul(SPREAD) >> (64 - self.slots.len().trailing_zeros())) as usize;
+        let mut slot = home(hash, secret, self.slots.len());
         while self.slots[slot & mask] != 0 && self.slots[slot & mask] != hash {
             slot += 1;
         }
@@ -86,7 +98,7 @@ impl<A: Allocator + Clone> HashTable<A> {
     }
 
     #[cold]
-    fn grow(&mut self, bound: usize) -> Result<(), Full> {
+    fn grow(&mut self, secret: u64, bound: usize) -> Result<(), Full> {
         let count = (self.slots.len() * 2).max(MIN_SLOTS);
         if !is_within(count, bound) {
             return Err(Full);
@@ -95,7 +107,7 @@ impl<A: Allocator + Clone> HashTable<A> {
         slots.resize(count, 0);
         let old = std::mem::replace(&mut self.slots, slots);
         for &hash in old.iter().filter(|&&hash| hash != 0) {
-            let slot = self.find(hash);
+            let slot = self.find(hash, secret);
             self.slots[slot] = hash;
         }
         Ok(())
@@ -108,8 +120,8 @@ impl<A: Allocator + Clone> HashTable<A> {
 
     /// The hashes, evenly from all over the table.
     ///
-    /// Not slot by slot: that is the order of the hashes' products, and whoever adds them in this order to another table
-    /// fills the beginning of that one first, in one long run of taken slots, and takes the square of the time.
+    /// Not slot by slot: whoever adds them in that order to another table under the same secret fills the
+    /// beginning of that one first, in one long run of taken slots, and takes the square of the time.
     pub fn iter(&self) -> impl Iterator<Item = u64> {
         let zero = self.has_zero.then_some(0);
         let mask = self.slots.len().wrapping_sub(1);
@@ -117,5 +129,69 @@ impl<A: Allocator + Clone> HashTable<A> {
         let step = (mask as f64 * GOLDEN_SECTION) as usize | 1;
         let slots = (0..self.slots.len()).map(move |i| self.slots[i.wrapping_mul(step) & mask]);
         slots.filter(|&hash| hash != 0).chain(zero)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocator_api2::alloc::Global;
+
+    const MANY: u64 = 100_000;
+
+    /// An older table took the upper bits of the product with this number.
+    const PUBLIC: u64 = SPREAD;
+
+    fn filled(secret: u64, hashes: impl Iterator<Item = u64>) -> HashTable<Global> {
+        let mut table = HashTable::new_in(Global);
+        hashes.for_each(|hash| assert!(table.insert(hash, secret, usize::MAX).is_ok()));
+        table
+    }
+
+    /// Slots that are looked at to find every hash once.
+    fn steps(table: &HashTable<Global>, secret: u64) -> u64 {
+        let mask = table.slots.len() - 1;
+        let taken = table.slots.iter().enumerate().filter(|&(_, &hash)| hash != 0);
+        taken.map(|(slot, &hash)| (slot.wrapping_sub(home(hash, secret, mask + 1)) & mask) as u64 + 1).sum()
+    }
+
+    /// The inverse of an odd number, by Newton's method.
+    fn inverse(odd: u64) -> u64 {
+        (0..6).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
+    }
+
+    /// Hashes that were chosen to be in one slot of the older table are all over this one, whatever the secret
+    /// is; so are hashes in sequence, and hashes that only differ in their upper bits.
+    #[test]
+    fn chosen_hashes_are_spread() {
+        let same_slot = |number: u64| (number + 1).wrapping_mul(inverse(PUBLIC));
+        assert!((0..MANY).all(|number| same_slot(number).wrapping_mul(PUBLIC) >> 44 == 0));
+        for secret in [3, 0x0123_4567_89ab_cdef, crate::hash_i64(5, 1), crate::hash_i64(5, 2), u64::MAX - 12]
+        {
+            for (name, hashes) in [
+                ("same slot", &same_slot as &dyn Fn(u64) -> u64),
+                ("sequence", &|number| number + 1),
+                ("upper bits", &|number| (number + 1) << 44),
+                ("random", &|number| crate::hash_i64(7, number as i64)),
+            ] {
+                let table = filled(secret, (0..MANY).map(hashes));
+                assert_eq!(table.len() as u64, MANY);
+                let steps = steps(&table, secret);
+                assert!(steps < 8 * MANY, "{name} under {secret:x}: {steps} steps for {MANY} hashes");
+            }
+        }
+    }
+
+    /// Whatever the secret, the set is the same.
+    #[test]
+    fn the_secret_does_not_matter() {
+        let hashes = |secret| {
+            let mut hashes: Vec<u64> =
+                filled(secret, (0..5_000).map(|n| crate::hash_i64(7, n % 3_000))).iter().collect();
+            hashes.sort_unstable();
+            hashes
+        };
+        assert_eq!(hashes(1), hashes(0xfeed_beef_dead_cafe));
+        assert_eq!(hashes(1).len(), 3_000);
     }
 }

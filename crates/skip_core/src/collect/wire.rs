@@ -1,51 +1,52 @@
 //! A state on its way from one process to another.
 //!
-//! With serde and postcard. (bincode, which would have done as well, has been given up by its authors: RUSTSEC-2025-0141.)
-//! Both processes are of the same server, so this is no format that lasts; yet nothing is believed that could do harm.
+//! A small head says what the state is: which keys, how they are collected, and the numbers of its filters. It goes through serde
+//! and bincode. Behind it lie the hashes, or the bits of the filters, as they are: there may be many megabytes of them. The processes may
+//! be of different servers, if an engine distributes tables over them: so nothing refers to a database, as OIDs do, and nothing is
+//! believed that could do harm. It is no format that lasts: a state lives no longer than a query.
 
 use super::collector::{Collector, Sink, State};
 use super::members::Member;
 use super::options::{CollectError, Options};
 use super::table::can_hold;
 use crate::policy::{BloomFilter, Geometry, Shape, Size, by_code};
-use crate::value::header::MOST_MEMBERS;
+use crate::value::header::{FIRST_USER_OID, LONGEST_NAME, MOST_MEMBERS};
+use crate::value::{Collation, KeyType, Keys};
 use allocator_api2::alloc::Allocator;
-use postcard::ser_flavors::Flavor;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-/// A sink as postcard wants it.
-struct Into<S>(S);
+/// Version of the head, its first byte: the next one is another number.
+const VERSION: u8 = 1;
 
-impl<S: Sink> Flavor for Into<S> {
-    type Output = S;
+/// The most bytes that bincode may read, or reserve memory for, in a head: four names, and the numbers of all members.
+const LONGEST_HEAD: usize = 16 << 10;
 
-    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.try_extend(&[byte])
-    }
+type Format = bincode::config::Configuration<
+    bincode::config::LittleEndian,
+    bincode::config::Varint,
+    bincode::config::Limit<LONGEST_HEAD>,
+>;
 
-    fn try_extend(&mut self, piece: &[u8]) -> postcard::Result<()> {
-        self.0.write(piece).ok_or(postcard::Error::SerializeBufferFull)
-    }
+const FORMAT: Format = bincode::config::standard().with_limit::<LONGEST_HEAD>();
 
-    fn finalize(self) -> postcard::Result<S> {
-        Ok(self.0)
-    }
+/// The type of keys, as it is sent.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum WireType<'a> {
+    /// The OID of a built-in one.
+    BuiltIn(u32),
+    /// Schema and name.
+    Named(&'a str, &'a str),
 }
 
-/// Bytes that are copied as a whole.
-#[derive(Debug)]
-pub struct Raw<'a>(pub &'a [u8]);
-
-impl Serialize for Raw<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(self.0)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <&[u8]>::deserialize(deserializer).map(Self)
-    }
+/// [`Keys`] as they are sent, but for what [`WireOptions`] have.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WireKeys<'a> {
+    /// Their type.
+    #[serde(borrow)]
+    pub key_type: WireType<'a>,
+    /// Name and version of their collation.
+    #[serde(borrow)]
+    pub collation: Option<(&'a str, &'a str)>,
 }
 
 /// [`Options`] as they are sent.
@@ -75,71 +76,66 @@ pub struct WireMember<'a> {
     pub most: u64,
     /// Number of keys that it was made for.
     pub keys: u64,
-    /// The bits.
-    #[serde(borrow)]
-    pub body: Raw<'a>,
+    /// Bytes of the body.
+    pub length: u64,
+    /// The bits, behind the head.
+    #[serde(skip)]
+    pub body: &'a [u8],
 }
 
 /// A state as it is sent: hashes or filters.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Wire<'a> {
+    /// What the keys are.
+    #[serde(borrow)]
+    pub keys: WireKeys<'a>,
     /// How keys are collected.
     pub options: WireOptions,
-    /// Little-endian, 8 bytes each; of a state that has become filters, none.
-    #[serde(borrow)]
-    pub hashes: Raw<'a>,
     /// The filters; of exact hashes, none.
     pub members: Vec<WireMember<'a>>,
+    /// Little-endian, 8 bytes each, behind the head; of a state that has become filters, none.
+    #[serde(skip)]
+    pub hashes: &'a [u8],
 }
 
-/// Bytes for everything but hashes and bits.
-const OVERHEAD: usize = 128;
-
 impl<'o, A: Allocator + Clone> Collector<'o, A> {
-    /// The state as bytes, in the sink that `allocate` gives for so many bytes or a few less.
+    /// The state as bytes, in the sink that `allocate` gives for so many bytes.
     ///
     /// # Errors
     /// That keys which waited could not become bits, or that the sink did not take what was asked for.
-    pub fn serialize<S: Sink>(&mut self, allocate: impl FnOnce(usize) -> S) -> Result<S, CollectError> {
-        let options = self.options;
-        let mut hashes = Vec::new();
-        let mut members = Vec::new();
-        match &mut self.state {
-            State::Exact(table) => {
-                hashes.reserve_exact(table.len() * size_of::<u64>());
-                table.iter().for_each(|hash| hashes.extend(hash.to_le_bytes()));
-            }
-            State::Filters(filters) => {
-                filters.flush(options)?;
-                members.extend(filters.list.iter().map(|member| {
-                    let Geometry { bits, probes, .. } = *member.filter.shape().geometry();
-                    let (ones, full_at) = (member.ones, member.full_at);
-                    let (most, keys) = (member.most, member.keys);
-                    WireMember { bits, probes, ones, full_at, most, keys, body: Raw(member.filter.body()) }
-                }));
-            }
+    pub fn serialize<S: Sink>(
+        &mut self,
+        keys: &Keys,
+        allocate: impl FnOnce(usize) -> S,
+    ) -> Result<S, CollectError> {
+        if let State::Filters(filters) = &mut self.state {
+            filters.flush(self.options)?;
         }
-        let bodies: usize = members.iter().map(|member| member.body.0.len() + OVERHEAD).sum();
-        let options = WireOptions {
-            policy: options.policy.code(),
-            size: options.size,
-            seed: options.seed,
-            expected: options.expected,
-            bound: options.bound as u64,
-            guess: options.guess,
+        let members = match &self.state {
+            State::Exact(_) => Vec::new(),
+            State::Filters(filters) => filters.list.iter().map(WireMember::of).collect(),
         };
-        let out = allocate(OVERHEAD + hashes.len() + bodies);
-        Wire { options, hashes: Raw(&hashes), members }.write(out).ok_or(CollectError::Wire)
+        let wire =
+            Wire { keys: WireKeys::of(keys), options: WireOptions::of(self.options), members, hashes: &[] };
+        let State::Exact(table) = &self.state else { return wire.write(allocate) };
+        let length = table.len() * size_of::<u64>();
+        let head = wire.head(length)?;
+        let mut sink = allocate(head.len() + length);
+        let room = sink.write(&head).and_then(|()| sink.zeros(length)).ok_or(CollectError::Wire)?;
+        for (place, hash) in room.as_chunks_mut().0.iter_mut().zip(table.iter()) {
+            *place = hash.to_le_bytes();
+        }
+        Ok(sink)
     }
 
-    /// The state that another process sent. `keep` gives its options a place to stay.
+    /// The state that another process sent. `keep` gives its options a place to stay, and a secret of this process's.
     ///
     /// # Errors
     /// Bytes that are no state.
     pub fn deserialize(
         bytes: &[u8],
         allocator: &A,
-        keep: impl FnOnce(Options) -> &'o Options,
+        keep: impl FnOnce(Options, Keys) -> &'o Options,
     ) -> Result<Self, CollectError> {
         let wire = Wire::read(bytes)?;
         let options = wire.options()?;
@@ -147,7 +143,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
         if !can_hold(wire.hashes().filter(|&hash| hash != 0).count(), options.bound) {
             return Err(CollectError::Wire);
         }
-        let mut state = Self::new_in(keep(options), allocator.clone());
+        let mut state = Self::new_in(keep(options, wire.keys()?), allocator.clone());
         state.add(&wire, allocator)?;
         Ok(state)
     }
@@ -155,11 +151,14 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     /// Adds the keys of a state that another process sent, from where its bytes lie.
     ///
     /// # Errors
-    /// Bytes that are no state; different options; no filter for so many keys.
-    pub fn combine_sent(&mut self, bytes: &[u8], allocator: &A) -> Result<(), CollectError> {
+    /// Bytes that are no state; different options or keys; no filter for so many keys.
+    pub fn combine_sent(&mut self, bytes: &[u8], keys: &Keys, allocator: &A) -> Result<(), CollectError> {
         let wire = Wire::read(bytes)?;
         if *self.options != wire.options()? {
             return Err(CollectError::Options);
+        }
+        if *keys != wire.keys()? {
+            return Err(CollectError::Keys);
         }
         self.add(&wire, allocator)
     }
@@ -175,9 +174,22 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
 }
 
 impl<'a> Wire<'a> {
-    /// Writes it into a sink; None if that has no room for it.
-    pub fn write<S: Sink>(&self, sink: S) -> Option<S> {
-        postcard::serialize_with_flavor(self, Into(sink)).ok()
+    /// What stands before so many bytes of hashes or bits.
+    fn head(&self, rest: usize) -> Result<Vec<u8>, CollectError> {
+        bincode::serde::encode_to_vec((VERSION, rest as u64, self), FORMAT).map_err(|_| CollectError::Wire)
+    }
+
+    /// Writes it into the sink that `allocate` gives for so many bytes.
+    ///
+    /// # Errors
+    /// That the sink did not take what was asked for.
+    pub fn write<S: Sink>(&self, allocate: impl FnOnce(usize) -> S) -> Result<S, CollectError> {
+        let rest = || self.members.iter().map(|member| member.body).chain([self.hashes]);
+        let length = rest().map(<[u8]>::len).sum::<usize>();
+        let head = self.head(length)?;
+        let mut sink = allocate(head.len() + length);
+        let written = [&head[..]].into_iter().chain(rest()).try_for_each(|piece| sink.write(piece));
+        written.map(|()| sink).ok_or(CollectError::Wire)
     }
 
     /// What was written.
@@ -185,10 +197,19 @@ impl<'a> Wire<'a> {
     /// # Errors
     /// Bytes that are no state.
     pub fn read(bytes: &'a [u8]) -> Result<Self, CollectError> {
-        let wire: Self = postcard::from_bytes(bytes).map_err(|_| CollectError::Wire)?;
-        let both = !wire.hashes.0.is_empty() && !wire.members.is_empty();
-        if both || !wire.hashes.0.len().is_multiple_of(size_of::<u64>()) || wire.members.len() > MOST_MEMBERS
-        {
+        let read = bincode::serde::borrow_decode_from_slice::<(u8, u64, Self), _>(bytes, FORMAT);
+        let ((version, length, mut wire), head) = read.map_err(|_| CollectError::Wire)?;
+        let mut rest = bytes.get(head..).ok_or(CollectError::Wire)?;
+        if version != VERSION || length != rest.len() as u64 || wire.members.len() > MOST_MEMBERS {
+            return Err(CollectError::Wire);
+        }
+        for member in &mut wire.members {
+            let length = usize::try_from(member.length).unwrap_or(usize::MAX);
+            (member.body, rest) = rest.split_at_checked(length).ok_or(CollectError::Wire)?;
+        }
+        wire.hashes = rest;
+        let both = !rest.is_empty() && !wire.members.is_empty();
+        if both || !rest.len().is_multiple_of(size_of::<u64>()) {
             return Err(CollectError::Wire);
         }
         Ok(wire)
@@ -196,7 +217,7 @@ impl<'a> Wire<'a> {
 
     /// The exact hashes.
     pub fn hashes(&self) -> impl Iterator<Item = u64> {
-        self.hashes.0.as_chunks().0.iter().map(|hash| u64::from_le_bytes(*hash))
+        self.hashes.as_chunks().0.iter().map(|hash| u64::from_le_bytes(*hash))
     }
 
     fn options(&self) -> Result<Options, CollectError> {
@@ -208,14 +229,60 @@ impl<'a> Wire<'a> {
             bound: usize::try_from(self.options.bound).unwrap_or(usize::MAX),
             guess: self.options.guess,
             is_partial: false,
+            secret: 0,
         })
+    }
+
+    /// What the keys are; only what a stored filter can say of its keys.
+    ///
+    /// # Errors
+    /// That there are no such keys.
+    pub fn keys(&self) -> Result<Keys, CollectError> {
+        let text =
+            |text: &str| (text.len() <= LONGEST_NAME).then(|| text.to_owned()).ok_or(CollectError::Wire);
+        let key_type = match self.keys.key_type {
+            WireType::BuiltIn(oid) if (1..FIRST_USER_OID).contains(&oid) => KeyType::BuiltIn(oid),
+            WireType::BuiltIn(_) => return Err(CollectError::Wire),
+            WireType::Named(schema, name) => KeyType::Named { schema: text(schema)?, name: text(name)? },
+        };
+        let collation = self.keys.collation.map(|(name, version)| {
+            Ok::<_, CollectError>(Collation { name: text(name)?, version: text(version)? })
+        });
+        let policy = by_code(self.options.policy).ok_or(CollectError::Wire)?;
+        Ok(Keys { policy, seed: self.options.seed, key_type, collation: collation.transpose()? })
+    }
+}
+
+impl<'a> WireKeys<'a> {
+    /// Keys as they are sent.
+    pub fn of(keys: &'a Keys) -> Self {
+        let key_type = match &keys.key_type {
+            KeyType::BuiltIn(oid) => WireType::BuiltIn(*oid),
+            KeyType::Named { schema, name } => WireType::Named(schema, name),
+        };
+        let collation = keys.collation.as_ref();
+        Self { key_type, collation: collation.map(|collation| (&*collation.name, &*collation.version)) }
+    }
+}
+
+impl WireOptions {
+    fn of(options: &Options) -> Self {
+        let &Options { policy, size, seed, expected, bound, guess, .. } = options;
+        Self { policy: policy.code(), size, seed, expected, bound: bound as u64, guess }
     }
 }
 
 impl<'a> WireMember<'a> {
+    fn of<B: AsRef<[u8]>>(member: &'a Member<B>) -> Self {
+        let Geometry { bits, probes, .. } = *member.filter.shape().geometry();
+        let &Member { ones, full_at, most, keys, .. } = member;
+        let body = member.filter.body();
+        Self { bits, probes, ones, full_at, most, keys, length: body.len() as u64, body }
+    }
+
     fn read(&self, options: &Options) -> Result<Member<&'a [u8]>, CollectError> {
         let geometry = Geometry { bits: self.bits, probes: self.probes, seed: options.seed };
-        let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, self.body.0)?;
+        let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, self.body)?;
         let (ones, full_at) = (self.ones, self.full_at);
         Ok(Member { filter, ones, full_at, most: self.most, keys: self.keys })
     }

@@ -35,7 +35,7 @@ use std::fmt;
 pub const VERSION: u8 = 1;
 
 /// Servers give OIDs from here on to what users create (FirstNormalObjectId).
-const FIRST_USER_OID: u32 = 16_384;
+pub(crate) const FIRST_USER_OID: u32 = 16_384;
 
 const SEED: u8 = 1;
 const COLLATION: u8 = 2;
@@ -52,7 +52,7 @@ const PROBES_MASK: u8 = (1 << PROBES_BITS) - 1;
 pub const MOST_MEMBERS: usize = 64;
 
 /// The longest name: far above a server's 64 bytes, in case it was built with more.
-const LONGEST_NAME: usize = 1024;
+pub(crate) const LONGEST_NAME: usize = 1024;
 
 /// The type of a filter's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]

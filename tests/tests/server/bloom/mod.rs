@@ -1,5 +1,6 @@
 //! The type `bloom`: no key is ever lost, whatever its type and however its filter was made, moved or put together.
 mod aggregate;
+mod engine;
 mod exchange;
 mod growth;
 mod io;
@@ -16,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
         growth::trials,
         aggregate::trials,
         parts::trials,
+        engine::trials,
         keys::trials,
         io::trials,
         operators::trials,

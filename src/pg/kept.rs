@@ -1,0 +1,64 @@
+//! What states of an aggregate have in common, kept once for all that are in one memory context.
+//!
+//! There may be a million states in a context: they refer to what they share. It must live exactly as long as they do, so it is
+//! kept for their context, and dropped when that is reset or deleted. (Not for the function's look-up: who calls a function may
+//! look it up anew for each row, in memory that is gone after the row.)
+
+use super::aggregate::Aggregate;
+use pgrx::{PgMemoryContexts, pg_sys};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::thread::LocalKey;
+
+/// What is kept for one context, by key. Values of one key are few.
+type OfContext<K, T> = HashMap<K, Vec<Box<T>>>;
+
+/// What is kept, by memory context.
+pub struct Kept<K, T>(RefCell<HashMap<pg_sys::MemoryContext, OfContext<K, T>>>);
+
+impl<K, T> Default for Kept<K, T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+/// Drops what is kept for a context when it is dropped itself, with the context's memory.
+struct Ending<K: 'static, T: 'static> {
+    context: pg_sys::MemoryContext,
+    kept: &'static LocalKey<Kept<K, T>>,
+}
+
+impl<K, T> Drop for Ending<K, T> {
+    fn drop(&mut self) {
+        let of_context = self.kept.with(|kept| kept.0.borrow_mut().remove(&self.context));
+        drop(of_context);
+    }
+}
+
+impl Aggregate {
+    /// A value that equals this one, kept for as long as the memory of the group: only for states in that memory.
+    pub fn keep<K: Eq + Hash, T: PartialEq>(
+        &self,
+        kept: &'static LocalKey<Kept<K, T>>,
+        key: K,
+        value: T,
+    ) -> &'static T {
+        let context = self.context;
+        if kept.with(|kept| !kept.0.borrow().contains_key(&context)) {
+            PgMemoryContexts::For(context).leak_and_drop_on_delete(Ending { context, kept });
+            kept.with(|kept| kept.0.borrow_mut().insert(context, HashMap::new()));
+        }
+        kept.with(|kept| {
+            let mut kept = kept.0.borrow_mut();
+            let alike = kept.entry(context).or_default().entry(key).or_default();
+            let place = alike.iter().position(|known| **known == value).unwrap_or_else(|| {
+                alike.push(Box::new(value));
+                alike.len() - 1
+            });
+            // SAFETY: what is in a box stays where it is until `Ending` drops it, when the context is reset or deleted; the
+            // states, which alone refer to it, are in that memory, and gone with it.
+            unsafe { &*std::ptr::from_ref::<T>(&alike[place]) }
+        })
+    }
+}
