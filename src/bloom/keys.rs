@@ -77,7 +77,7 @@ impl KeyReader {
         let deterministic = datum::is_deterministic(collation);
         let form = match Canon::choose(hashed_as, collation, function) {
             Canon::Extended if hashed_as == pg_sys::BPCHAROID && deterministic => Form::Trimmed,
-            Canon::Extended => Form::Hashed(HashFunction::new(function, collation)),
+            Canon::Extended | Canon::Blankless => Form::Hashed(HashFunction::new(function, collation)),
             canon => Form::Canonical(canon),
         };
         let collation = (!deterministic && matches!(form, Form::Hashed(_))).then(|| {
@@ -113,7 +113,9 @@ impl KeyReader {
             Form::Canonical(canon) => {
                 value.with_bytes(|bytes| canon.with_key_bytes(bytes, |key| policy.hash(seed, key)))
             }
-            Form::Trimmed => value.with_bytes(|bytes| policy.hash(seed, bytes.trim_suffix_blanks())),
+            Form::Trimmed => {
+                value.with_bytes(|bytes| policy.hash(seed, datum::without_trailing_blanks(bytes)))
+            }
             Form::Label => {
                 let oid =
                     value.with_bytes(|bytes| bytes.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b)));
@@ -121,17 +123,6 @@ impl KeyReader {
             }
             Form::Hashed(function) => policy.hash(seed, &function.hash(value, 0).to_le_bytes()),
         }
-    }
-}
-
-trait Blanks {
-    fn trim_suffix_blanks(&self) -> &[u8];
-}
-
-impl Blanks for [u8] {
-    fn trim_suffix_blanks(&self) -> &[u8] {
-        let end = self.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
-        &self[..end]
     }
 }
 
@@ -205,6 +196,8 @@ fn refuse_unsafe(input: Oid, collation: Oid) {
         "It contains strings under a nondeterministic collation of their own, whose version a filter does not keep."
     } else if types::hashes_against_collation(input, collation) {
         "PostgreSQL hashes names without regard to their collation, which is nondeterministic here."
+    } else if types::is_hashed_with_blanks(input, collation) {
+        "This version of PostgreSQL hashes trailing blanks of character(n) in it, which its = does not see."
     } else {
         return;
     };

@@ -10,6 +10,7 @@
 //! | Float | float4, float8 | as float8; -0 as 0, one NaN |
 //! | Bytes | bool, "char", uuid, macaddr, macaddr8, bytea, name; text and varchar under a deterministic collation | as they are |
 //! | Extended | everything else | what the type's extended hash function says |
+//! | Blankless | char(n) under a nondeterministic collation, and arrays and ranges of it | the same, of strings without trailing blanks |
 //!
 //! The canon of each column is frozen in the meta page. If what this build would choose differs (an operator
 //! class was replaced, say) the column rules nothing out.
@@ -18,6 +19,7 @@ use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
 use crate::pg::heap::Field;
+use crate::pg::types;
 use pgrx::pg_sys::{self, Oid};
 use skip_core::{canonical_f64, hash_bytes};
 
@@ -30,10 +32,13 @@ pub enum Canon {
     Float = 3,
     Bytes = 4,
     Extended = 5,
+    /// Not Extended: an index whose strings were hashed with their blanks must rule nothing out.
+    Blankless = 6,
 }
 
 impl Canon {
-    /// The canon of values of `input` in an operator family whose hash function for it is `function`.
+    /// The canon of values of `input` in an operator family whose hash function for it is `function`. Of arrays and the like
+    /// `input` is the very type, not the one that stands for all.
     pub fn choose(input: Oid, collation: Oid, function: Oid) -> Self {
         // Somebody's own operator class may see other values as equal than the built-in ones do.
         if function.to_u32() >= pg_sys::FirstNormalObjectId {
@@ -47,8 +52,14 @@ impl Canon {
             pg_sys::BOOLOID | pg_sys::CHAROID | pg_sys::UUIDOID | pg_sys::MACADDROID => Canon::Bytes,
             pg_sys::MACADDR8OID | pg_sys::BYTEAOID | pg_sys::NAMEOID => Canon::Bytes,
             pg_sys::TEXTOID | pg_sys::VARCHAROID if datum::is_deterministic(collation) => Canon::Bytes,
+            _ if types::has_uncounted_blanks(input, collation) => Canon::Blankless,
             _ => Canon::Extended,
         }
+    }
+
+    /// Whether a hash function of the type's is called.
+    fn is_of_function(self) -> bool {
+        matches!(self, Canon::Extended | Canon::Blankless)
     }
 }
 
@@ -80,19 +91,24 @@ pub struct KeyHasher {
     repr: Repr,
     seed: u64,
     function: Option<HashFunction>,
+    /// Whether values are strings of char(n).
+    has_blanks: bool,
 }
 
 impl KeyHasher {
     /// The hasher for an index column's own values.
     pub fn of_column(index: Rel, column: usize, seed: u64) -> Self {
         let class = index.column_class(column);
-        Self::new(class.family, class.input, class.collation, seed).unwrap_or(Self {
+        let is_any = types::is_pseudo(class.input);
+        let values = if is_any { index.column_type(column) } else { class.input };
+        Self::new(class.family, class.input, values, class.collation, seed).unwrap_or(Self {
             // An operator class without its hash function cannot be made; should one turn up, its column
             // hashes everything alike: nothing is ruled out, nothing is lost.
             canon: Canon::Extended,
             repr: Repr::of_type(class.input),
             seed,
             function: None,
+            has_blanks: false,
         })
     }
 
@@ -104,21 +120,23 @@ impl KeyHasher {
         if input == pg_sys::InvalidOid || input == class.input {
             return Some(own);
         }
-        let other = Self::new(class.family, input, class.collation, seed)?;
+        let other = Self::new(class.family, input, input, class.collation, seed)?;
         (other.canon == own.canon && other.is_comparable(class.input, input)).then_some(other)
     }
 
     /// Two different types under the Extended canon hash alike only if their functions say so; a family that
     /// lists functions for both promises it, unless one of them ignores a collation that the other heeds.
     fn is_comparable(&self, column: Oid, key: Oid) -> bool {
-        self.canon != Canon::Extended || (column != pg_sys::NAMEOID && key != pg_sys::NAMEOID)
+        !self.canon.is_of_function() || (column != pg_sys::NAMEOID && key != pg_sys::NAMEOID)
     }
 
-    fn new(family: Oid, input: Oid, collation: Oid, seed: u64) -> Option<Self> {
+    /// `values` is the type that the values have, `input` the one that the family knows it by.
+    fn new(family: Oid, input: Oid, values: Oid, collation: Oid, seed: u64) -> Option<Self> {
         let function = datum::hash_function_of(family, input)?;
-        let canon = Canon::choose(input, collation, function);
-        let function = (canon == Canon::Extended).then(|| HashFunction::new(function, collation));
-        Some(Self { canon, repr: Repr::of_type(input), seed, function })
+        let canon = Canon::choose(values, collation, function);
+        let function = canon.is_of_function().then(|| HashFunction::new(function, collation));
+        let has_blanks = input == pg_sys::BPCHAROID;
+        Some(Self { canon, repr: Repr::of_type(input), seed, function, has_blanks })
     }
 
     /// The canon, as the meta page keeps it.
@@ -135,16 +153,21 @@ impl KeyHasher {
     pub fn hash(&mut self, value: Value) -> u64 {
         match (&mut self.function, self.canon) {
             (Some(function), _) => function.hash(value, self.seed),
-            (None, Canon::Extended) => 0,
+            (None, canon) if canon.is_of_function() => 0,
             (None, canon) => value.with_bytes(|bytes| hash_canonical(canon, self.seed, bytes)),
         }
+    }
+
+    /// Hashes an equal value of other bytes, if one can be made: it must have the same hash.
+    pub fn hash_of_equal(&mut self, value: Value) -> Option<u64> {
+        self.has_blanks.then(|| datum::with_another_blank(value, |equal| self.hash(equal)))
     }
 
     /// Hashes a value found in a heap tuple. None for NULL, and for one stored out of line, which the caller
     /// has to fetch first.
     pub fn hash_field(&mut self, field: &Field<'_>) -> Option<u64> {
         match *field {
-            _ if self.canon == Canon::Extended => field.value(self.repr).map(|value| self.hash(value)),
+            _ if self.canon.is_of_function() => field.value(self.repr).map(|value| self.hash(value)),
             Field::Fixed(bytes) if self.repr == Repr::Name => {
                 Some(hash_bytes(self.seed, datum::until_nul(bytes)))
             }
@@ -159,6 +182,15 @@ impl KeyHasher {
 #[inline]
 fn hash_canonical(canon: Canon, seed: u64, bytes: &[u8]) -> u64 {
     canon.with_key_bytes(bytes, |key| hash_bytes(seed, key))
+}
+
+/// Whether the hash function of a column is somebody's own.
+pub fn is_of_users(index: Rel) -> bool {
+    (0..index.key_columns()).any(|column| {
+        let class = index.column_class(column);
+        let function = datum::hash_function_of(class.family, class.input);
+        function.is_some_and(|function| function.to_u32() >= pg_sys::FirstNormalObjectId)
+    })
 }
 
 /// The hashers of all columns; None for a column whose values this build would hash differently than the index.

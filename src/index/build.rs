@@ -4,6 +4,8 @@
 //! into the meta page. The trailing, partial range is summarized too when there are complete ones, so that a
 //! table that does not grow is covered to its end.
 
+use super::collect::{Collector, CollectorOptions, Versions};
+use super::indexable;
 use super::summarize::{self, Plan};
 use crate::hash::KeyHasher;
 use crate::pages::directory::{self, Directory};
@@ -11,7 +13,7 @@ use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta};
 use crate::pg::error::or_raise;
 use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
-use crate::pg::{Rel, am, catalog, datum, fail, memory, page, types};
+use crate::pg::{Rel, am, fail, memory, page};
 use pgrx::PgSqlErrorCode;
 use skip_core::Sizing;
 use skip_core::page::NO_BLOCK;
@@ -47,25 +49,26 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
         summarize::summarize_to(heap, index, &mut directory, end, plan)
     });
     let summary = or_raise(index, result);
+    let rows_left_out =
+        if blocks < meta.pages_per_range { try_rows(heap, index, &meta, blocks) } else { 0.0 };
     am::progress_phase(PHASE_LOG);
     wal::log_whole(index);
-    (summary.live_rows + rows_behind(heap, &meta, blocks, summary.live_rows), summary.ranges as f64)
+    (summary.live_rows + rows_left_out, summary.ranges as f64)
 }
 
-/// Rows in the blocks that were not scanned (a table smaller than one range), as many as elsewhere or, where
-/// nothing was scanned, counted.
-fn rows_behind(heap: Rel, meta: &Meta, blocks: u32, rows: f64) -> f64 {
-    if rows > 0.0 || blocks >= meta.pages_per_range {
-        return 0.0;
-    }
-    let mut reader = crate::pg::heap::HeapReader::new(heap, false);
-    let mut live = 0u32;
-    for block in 0..blocks {
-        memory::check_for_interrupts();
-        reader.load(block, None);
-        live += reader.tuples().filter(|tuple| tuple.looks_live()).count() as u32;
-    }
-    live.into()
+/// Evaluates and hashes the rows of a table smaller than one range, which gets no filter yet: what fails must fail now, not in
+/// somebody's INSERT. Returns the number of rows.
+fn try_rows(heap: Rel, index: Rel, meta: &Meta, blocks: u32) -> f64 {
+    let options = CollectorOptions {
+        bulk: false,
+        in_vacuum: false,
+        most_hashes: memory::maintenance_work_mem() / 32,
+        versions: Versions::All,
+        may_fail: false,
+    };
+    let mut collector = Collector::new(heap, index, meta, &options);
+    collector.collect(0, blocks);
+    collector.live_rows
 }
 
 /// The init fork of an unlogged index: what an empty index looks like.
@@ -86,7 +89,7 @@ fn check_buildable(heap: Rel, index: Rel) {
         );
     }
     for column in 0..index.key_columns() {
-        check_hashable(index, column);
+        indexable::check(index, column);
     }
     if index.blocks() != 0 {
         fail(
@@ -94,40 +97,6 @@ fn check_buildable(heap: Rel, index: Rel) {
             format!("index \"{}\" already contains data", index.name()),
             None,
             None,
-        );
-    }
-}
-
-/// An operator class may lack its hash function, and one for any array or range says nothing of the elements: whether
-/// they can be hashed is asked now, not at the first row.
-fn check_hashable(index: Rel, column: usize) {
-    let class = index.column_class(column);
-    let hashable = datum::hash_function_of(class.family, class.input).is_some()
-        && (!types::is_pseudo(class.input) || catalog::has_extended_hash(index.column_type(column)));
-    let own = index.column_type(column);
-    if types::hashes_against_collation(own, class.collation) {
-        fail(
-            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            format!("access method \"skip\" does not support type {} with nondeterministic collations", types::display_name(own)),
-            Some("The type's hash function does not heed the collation, so equal values would hash differently.".into()),
-            Some("Index the column cast to text.".into()),
-        );
-    }
-    if types::is_pseudo(class.input) && types::any_part(own, &types::is_row) {
-        fail(
-            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            format!("access method \"skip\" does not support type {}, which contains rows", types::display_name(own)),
-            Some("Rows have another hash when a column is added to their type: the index would not find what was there before.".into()),
-            Some("Index an expression of the rows' columns, or use an operator class with a hash function of your own.".into()),
-        );
-    }
-    if !hashable {
-        let type_name = types::display_name(index.column_type(column));
-        fail(
-            PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
-            format!("could not identify an extended hash function for type {type_name}"),
-            Some(format!("Column \"{}\" of the index cannot be hashed.", index.column_name(column))),
-            Some("Index an expression of a type that can be hashed, or use an operator class with support function 1.".into()),
         );
     }
 }

@@ -8,7 +8,10 @@
 //! Some tuples cannot be hashed for certain: those with a value stored out of line that may go any time (dead ones,
 //! recently dead ones, and those that another transaction in progress inserted, which may yet fail), and dead or
 //! foreign ones for which an expression or predicate would have to run. Their range stays *open*, matching everything,
-//! until maintenance comes by again.
+//! until maintenance comes by again. Rows of a transaction that failed are left out there: nobody ever sees them.
+//!
+//! CREATE INDEX fails where an expression fails, or a hash function of a user's. Afterwards that must not be: the row is somebody
+//! else's, or the function has changed. So upkeep runs such code in subtransactions, and a range where it fails stays open.
 
 use crate::hash::{self, KeyHasher};
 use crate::pages::meta::Meta;
@@ -16,7 +19,7 @@ use crate::pg::datum;
 use crate::pg::evaluate::{Evaluator, IndexRow};
 use crate::pg::heap::{self, ColumnFinder, Field, Fields, HeapReader, Standing};
 use crate::pg::memory::{self, Scratch};
-use crate::pg::{Rel, compat};
+use crate::pg::{Rel, attempt, compat};
 use pgrx::pg_sys;
 use skip_core::{DistinctHashes, RangeState};
 
@@ -41,8 +44,53 @@ pub struct Collector {
     pub overflowed: bool,
     /// Rows that look live, in all ranges collected so far.
     pub live_rows: f64,
+    /// The first error in users' code, if failing was allowed.
+    pub failure: Option<Failure>,
     in_vacuum: bool,
-    visible_only: bool,
+    versions: Versions,
+    may_fail: bool,
+}
+
+/// Users' code failed for a row.
+pub struct Failure {
+    pub block: u32,
+    pub message: String,
+}
+
+/// Which of the tuple versions on a page count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Versions {
+    /// All.
+    All,
+    /// All but those that another transaction, in progress, inserts into the index itself.
+    Settled,
+    /// Only those that some snapshot here may see: what an index must have, not all that it may have. Equal values of other
+    /// bytes are added where they can be made, since queries may ask with them.
+    Visible,
+}
+
+/// What is done with a tuple version.
+enum Use {
+    Hash,
+    /// It cannot be hashed for certain.
+    Open,
+    Skip,
+}
+
+impl Versions {
+    fn use_of(self, standing: Standing, has_external: bool, runs_user_code: bool) -> Use {
+        let certain = |is_certain| if is_certain { Use::Hash } else { Use::Open };
+        match standing {
+            Standing::Usable => Use::Hash,
+            Standing::Aborted => Use::Skip,
+            Standing::RecentlyDead if !has_external => Use::Hash,
+            _ if self == Versions::Visible => Use::Skip,
+            Standing::Inserting => Use::Hash,
+            Standing::InsertedByOther if self == Versions::Settled => Use::Skip,
+            Standing::RecentlyDead => Use::Open,
+            Standing::InsertedByOther | Standing::Dead => certain(!has_external && !runs_user_code),
+        }
+    }
 }
 
 /// What a collector needs to know.
@@ -53,14 +101,22 @@ pub struct CollectorOptions {
     pub in_vacuum: bool,
     /// The most distinct values of one range and column that memory allows.
     pub most_hashes: usize,
-    /// Only tuples that some snapshot here may see: what an index must have, not all that it may have.
-    pub visible_only: bool,
+    /// Which tuple versions count.
+    pub versions: Versions,
+    /// Whether users' code may fail, which leaves the range open.
+    pub may_fail: bool,
+}
+
+/// Whether collecting for an index runs users' code: expressions, a predicate, hash functions of their own.
+pub fn runs_user_code(heap: Rel, index: Rel) -> bool {
+    Evaluator::new(heap, index).plain_columns().is_none() || hash::is_of_users(index)
 }
 
 impl Collector {
     /// A collector for an index of a table.
     pub fn new(heap: Rel, index: Rel, meta: &Meta, options: &CollectorOptions) -> Self {
         let evaluator = Evaluator::new(heap, index);
+        let may_fail = options.may_fail && runs_user_code(heap, index);
         let finder = evaluator.plain_columns().map(|columns| {
             let count = columns.iter().copied().max().unwrap_or(0);
             ColumnFinder::new(
@@ -80,8 +136,10 @@ impl Collector {
             most_hashes: options.most_hashes,
             overflowed: false,
             live_rows: 0.0,
+            failure: None,
             in_vacuum: options.in_vacuum,
-            visible_only: options.visible_only,
+            versions: options.versions,
+            may_fail,
         }
     }
 
@@ -97,9 +155,7 @@ impl Collector {
             } else {
                 memory::check_for_interrupts()
             }
-            if self.visible_only || !self.collect_plain(block) {
-                self.collect_evaluated(block);
-            }
+            self.collect_block(block);
             self.scratch.reset();
         }
         for column in &mut self.columns {
@@ -111,12 +167,38 @@ impl Collector {
         }
     }
 
+    fn collect_block(&mut self, block: u32) {
+        if self.versions != Versions::Visible && self.finder.is_some() {
+            self.reader.load(block, None);
+            if self.or_open(block, Self::collect_plain) {
+                return;
+            }
+        }
+        self.reader.load(block, Some(heap::dead_horizon(self.heap)));
+        self.or_open(block, |this| this.collect_evaluated(block));
+    }
+
+    /// Runs `collect`. If users' code fails in it the range is open, and there is no more to the block.
+    fn or_open(&mut self, block: u32, collect: impl FnOnce(&mut Self) -> bool) -> bool {
+        if !self.may_fail {
+            return collect(self);
+        }
+        match attempt::attempt(|| collect(self)) {
+            Ok(complete) => complete,
+            Err(message) => {
+                self.failure.get_or_insert(Failure { block, message });
+                self.columns.iter_mut().for_each(|column| column.state.open = true);
+                self.evaluator.restart_after_error();
+                true
+            }
+        }
+    }
+
     /// The fast way: values are hashed as they lie in the tuples. False when some tuple needs the other way; what
     /// was hashed before stays, and is hashed again then.
-    fn collect_plain(&mut self, block: u32) -> bool {
+    fn collect_plain(&mut self) -> bool {
         let Self { reader, finder, columns, scratch, most_hashes, live_rows, .. } = self;
         let Some(finder) = finder else { return false };
-        reader.load(block, None);
         let mut fields = [Field::Null; pg_sys::INDEX_MAX_KEYS as usize];
         let fields = &mut fields[..columns.len()];
         let mut live = 0;
@@ -147,36 +229,29 @@ impl Collector {
         complete
     }
 
-    /// The slow way: each tuple's standing is looked at, then its index row is formed as the executor does.
-    fn collect_evaluated(&mut self, block: u32) {
-        self.reader.load(block, Some(heap::dead_horizon(self.heap)));
-        let Self {
-            reader, evaluator, columns, scratch, most_hashes, live_rows, finder, visible_only, ..
-        } = self;
+    /// The slow way: each tuple's standing is looked at, then its index row is formed as the executor does. Always true.
+    fn collect_evaluated(&mut self, block: u32) -> bool {
+        let Self { reader, evaluator, columns, scratch, most_hashes, live_rows, finder, versions, .. } = self;
         let runs_user_code = finder.is_none();
         scratch.run(|| {
             for tuple in reader.tuples() {
-                let usable = match reader.standing(&tuple) {
-                    Standing::Usable => true,
-                    Standing::Inserting => !*visible_only,
-                    Standing::InsertedByOther => !tuple.has_external() && !runs_user_code && !*visible_only,
-                    Standing::RecentlyDead => !tuple.has_external(),
-                    Standing::Dead => !tuple.has_external() && !runs_user_code && !*visible_only,
-                };
                 *live_rows += f64::from(u8::from(tuple.looks_live()));
-                if !usable && *visible_only {
-                    continue;
-                }
-                if !usable {
-                    columns.iter_mut().for_each(|column| column.state.open = true);
-                } else if let Some(row) = evaluator.form(&tuple, block) {
-                    columns
-                        .iter_mut()
-                        .enumerate()
-                        .for_each(|(c, column)| column.add_row(&row, c, *most_hashes));
+                match versions.use_of(reader.standing(&tuple), tuple.has_external(), runs_user_code) {
+                    Use::Skip => {}
+                    Use::Open => columns.iter_mut().for_each(|column| column.state.open = true),
+                    Use::Hash => {
+                        let Some(row) = evaluator.form(&tuple, block) else { continue };
+                        for (c, column) in columns.iter_mut().enumerate() {
+                            column.add_row(&row, c, *most_hashes);
+                            if *versions == Versions::Visible {
+                                column.add_equal(&row, c);
+                            }
+                        }
+                    }
                 }
             }
         });
+        true
     }
 }
 
@@ -186,6 +261,14 @@ impl ColumnContents {
         if self.hashes.len() <= most_hashes
             && let Some(hash) = self.hasher.as_mut().and_then(|hasher| hasher.hash_field(field))
         {
+            self.hashes.insert(hash);
+        }
+    }
+
+    /// What a query may ask with to find the row.
+    fn add_equal(&mut self, row: &IndexRow<'_>, c: usize) {
+        let Some(hasher) = &mut self.hasher else { return };
+        if let Some(hash) = row.value(c, hasher.repr()).and_then(|value| hasher.hash_of_equal(value)) {
             self.hashes.insert(hash);
         }
     }

@@ -1,7 +1,7 @@
 //! The handler of the access method: the table of callbacks, each in its own file.
 
 use super::insert::{self, InsertState};
-use super::{build, cost, scan, vacuum, validate};
+use super::{build, catch_up, cost, scan, vacuum, validate};
 use crate::pg::am::{InsertCache, Place};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::planner::{Costs, IndexPathView};
@@ -27,6 +27,10 @@ impl am::AccessMethod for Skip {
 
     fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, cache: InsertCache<InsertState>) {
         insert::insert(heap, index, row, place, cache);
+    }
+
+    fn before_valid(heap: Rel, index: Rel) {
+        catch_up::before_valid(heap, index);
     }
 
     fn vacuum_cleanup(heap: Rel, index: Rel) {

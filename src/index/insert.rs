@@ -24,10 +24,11 @@ use crate::pg::sandbox::{Sandbox, in_recovery};
 use crate::pg::{Rel, memory::Scratch, wal::Logging};
 use skip_core::page::PAGE;
 
-/// Ranges summarized at a time: a byte of bits, the narrowest segment that wastes none.
+/// Ranges summarized at a time: a byte of bits, the narrowest segment that wastes none. A small table takes fewer, which are
+/// merged soon.
 const BATCH: u32 = 8;
 /// Complete ranges left alone behind the newest one: other backends may still be filling them (a backend that
-/// extends a table in bulk gets up to 64 blocks at a time).
+/// extends a table in bulk gets up to 64 blocks at a time). Of a small table fewer: what comes into them is soon folded.
 const LAG: u32 = 4;
 /// The most ranges that one insert summarizes, however far summarizing is behind.
 const MOST_AT_ONCE: u32 = 64;
@@ -157,7 +158,8 @@ pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, mut cache
         }
     }
     if range >= progress.watermark {
-        if place.offset == 1 && range - progress.watermark >= BATCH + LAG {
+        let (batch, lag) = pace(progress.watermark);
+        if place.offset == 1 && range - progress.watermark >= batch + lag {
             or_raise(index, autosummarize(heap, index, range));
         }
         return;
@@ -173,6 +175,12 @@ pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, mut cache
     }
 }
 
+/// Ranges summarized at a time and ranges left alone, in a table of which so many are summarized: together at most about a
+/// third of them, or two.
+fn pace(summarized: u32) -> (u32, u32) {
+    ((summarized / 4).clamp(1, BATCH), (summarized / 8).clamp(1, LAG))
+}
+
 /// Summarizes ranges behind the one that a row was just put into, if nobody else is at it, and merges the
 /// newest narrow segments. Costs are bounded: so many ranges, so many blocks written.
 fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
@@ -184,8 +192,9 @@ fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
     let scratch = Scratch::new();
     scratch.run(|| {
         let (meta, mut directory) = upkeep::open(index)?;
-        let behind = range.saturating_sub(LAG).saturating_sub(meta.watermark);
-        let end = meta.watermark + behind / BATCH * BATCH;
+        let (batch, lag) = pace(meta.watermark);
+        let behind = range.saturating_sub(lag).saturating_sub(meta.watermark);
+        let end = meta.watermark + behind / batch * batch;
         if end == meta.watermark {
             return Ok(());
         }
@@ -196,7 +205,8 @@ fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
             progress: false,
             most: MOST_AT_ONCE,
         };
-        summarize::summarize_to(heap, index, &mut directory, end, plan)?;
+        let summary = summarize::summarize_to(heap, index, &mut directory, end, plan)?;
+        summarize::warn_of_failure(heap, index, summary.failure);
         for column in 0..meta.columns.len() {
             merge::merge_column(&mut directory, column as u16, MOST_MERGED_BLOCKS)?;
         }

@@ -5,6 +5,7 @@
 //! | [`handler`] | the handler function and the table of callbacks |
 //! | [`build`] | ambuild, ambuildempty |
 //! | [`insert`] | aminsert |
+//! | [`catch_up`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
 //! | [`vacuum`] | amvacuumcleanup, and skip_summarize |
 //! | [`scan`] | amgetbitmap |
 //! | [`cost`] | amcostestimate |
@@ -14,12 +15,14 @@
 //! | [`verify`] | skip_index_verify |
 //!
 //! What they share: [`collect`] reads block ranges of the table, [`place`] turns them into segments,
-//! [`summarize`] does both in the order that makes it safe.
+//! [`summarize`] does both in the order that makes it safe; [`indexable`] refuses columns that cannot be indexed.
 
 mod build;
+mod catch_up;
 mod collect;
 mod cost;
 mod handler;
+mod indexable;
 mod insert;
 mod inspect;
 mod place;

@@ -4,7 +4,7 @@
 //! in WAL; then scan the heap; then write the segments; then publish them. Until then the ranges have no filter
 //! and match. A crash or error in between leaves a gap in the directory, which the next maintenance fills.
 
-use super::collect::{Collector, CollectorOptions};
+use super::collect::{Collector, CollectorOptions, Failure, Versions};
 use super::place::Placer;
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::{self, Meta};
@@ -31,12 +31,22 @@ pub struct Plan {
 const STEP: u32 = 16_256;
 
 /// What was done.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub struct Summary {
     /// Ranges newly summarized.
     pub ranges: u64,
     /// Rows that look live in them.
     pub live_rows: f64,
+    /// What failed first in users' code; the range is open.
+    pub failure: Option<Failure>,
+}
+
+impl Summary {
+    fn add(&mut self, more: Self) {
+        self.ranges += more.ranges;
+        self.live_rows += more.live_rows;
+        self.failure = self.failure.take().or(more.failure);
+    }
 }
 
 /// The ranges without a filter below `end`, for each column: gaps in its segments.
@@ -88,7 +98,9 @@ pub fn fill_gaps(
         bulk: plan.progress || plan.in_vacuum,
         in_vacuum: plan.in_vacuum,
         most_hashes: memory / 32,
-        visible_only: false,
+        versions: Versions::All,
+        // CREATE INDEX fails as that of any index does.
+        may_fail: plan.logging != Logging::AtEnd,
     };
     let mut collector = Collector::new(heap, index, &meta, &options);
     let frozen = meta.columns.iter().enumerate();
@@ -112,7 +124,7 @@ pub fn fill_gaps(
     if collector.overflowed {
         warn_of_overflow(index);
     }
-    Ok(Summary { ranges, live_rows: collector.live_rows })
+    Ok(Summary { ranges, live_rows: collector.live_rows, failure: collector.failure.take() })
 }
 
 #[allow(
@@ -165,6 +177,22 @@ fn warn_of_overflow(index: Rel) {
     );
 }
 
+/// Warns of rows for which users' code failed: maintenance has gone on without them.
+pub fn warn_of_failure(heap: Rel, index: Rel, failure: Option<Failure>) {
+    let Some(Failure { block, message }) = failure else { return };
+    report(
+        PgLogLevel::WARNING,
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!(
+            "index \"{}\" cannot be kept for a row in block {block} of table \"{}\": {message}",
+            index.name(),
+            heap.name()
+        ),
+        Some("Its block range is left without a filter; every query reads it.".into()),
+        Some("Mend the row, or the function that the index calls; then run VACUUM.".into()),
+    );
+}
+
 /// The first range that a scan of `blocks` blocks must leave out: those behind it, and the trailing partial one
 /// unless it is wanted and has complete neighbours to take its filter size from.
 pub fn end_of_summarized(meta: &Meta, blocks: u32, partial: bool) -> u32 {
@@ -187,9 +215,7 @@ pub fn summarize_to(heap: Rel, index: Rel, directory: &mut Directory, end: u32, 
         watermark = end.min(watermark.saturating_add(step.min(left)));
         meta::update(index, |meta| meta.watermark = meta.watermark.max(watermark))?;
         // Only now: a block that was added before the watermark rose must be scanned.
-        let more = fill_gaps(heap, index, directory, watermark, heap.blocks(), plan)?;
-        summary.ranges += more.ranges;
-        summary.live_rows += more.live_rows;
+        summary.add(fill_gaps(heap, index, directory, watermark, heap.blocks(), plan)?);
     }
     Ok(summary)
 }

@@ -10,7 +10,7 @@
 
 use super::summarize::{self, Plan, Summary};
 use super::target;
-use crate::index::collect::{Collector, CollectorOptions};
+use crate::index::collect::{self, Collector, CollectorOptions, Failure, Versions};
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Bit};
@@ -18,7 +18,7 @@ use crate::pages::upkeep::{self, fold, merge};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
-use crate::pg::{Rel, boundary, memory, wal::Logging};
+use crate::pg::{Rel, attempt, boundary, memory, wal::Logging};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_core::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
@@ -61,10 +61,16 @@ fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {
     let (_, mut directory) = upkeep::open(index)?;
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&directory, meta.columns.len())?;
-    let closed = close_open_ranges(heap, &directory, &meta, plan)?;
-    let end = summarize::end_of_summarized(&meta, heap.blocks(), plan.partial);
-    let mut summary = summarize::summarize_to(heap, index, &mut directory, end, plan)?;
-    summary.ranges += closed;
+    let mut summary = Summary::default();
+    // Users' code that fails must not fail VACUUM. In parallel mode that cannot be helped before PostgreSQL 17: the ranges
+    // wait for autovacuum, or inserts, or skip_summarize.
+    if attempt::is_possible() || !collect::runs_user_code(heap, index) {
+        let (closed, failure) = close_open_ranges(heap, &directory, &meta, plan)?;
+        let end = summarize::end_of_summarized(&meta, heap.blocks(), plan.partial);
+        summary = summarize::summarize_to(heap, index, &mut directory, end, plan)?;
+        summary.ranges += closed;
+        summarize::warn_of_failure(heap, index, failure.or(summary.failure.take()));
+    }
     for column in 0..meta.columns.len() {
         merge::merge_column(&mut directory, column as u16, u32::MAX)?;
     }
@@ -72,10 +78,15 @@ fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {
 }
 
 /// Summarizes the ranges whose open bit is set, in place: first all bits, then the open bit is cleared. Returns
-/// the number of ranges closed.
-fn close_open_ranges(heap: Rel, directory: &Directory, meta: &Meta, plan: Plan) -> Read<u64> {
+/// the number of ranges closed, and what failed first.
+fn close_open_ranges(
+    heap: Rel,
+    directory: &Directory,
+    meta: &Meta,
+    plan: Plan,
+) -> Read<(u64, Option<Failure>)> {
     let index = directory.index();
-    let mut collector = None;
+    let mut collector: Option<Collector> = None;
     let mut closed = 0;
     let blocks = heap.blocks();
     for segment in directory.all_segments() {
@@ -92,7 +103,8 @@ fn close_open_ranges(heap: Rel, directory: &Directory, meta: &Meta, plan: Plan) 
                 in_vacuum: plan.in_vacuum,
                 // What the segment's filter was made for, with room: more would only fill it up.
                 most_hashes: memory::maintenance_work_mem() / 64,
-                visible_only: false,
+                versions: Versions::All,
+                may_fail: true,
             };
             let collector = collector.get_or_insert_with(|| Collector::new(heap, index, meta, &options));
             let first = u64::from(segment.first_range + range) * u64::from(meta.pages_per_range);
@@ -101,7 +113,7 @@ fn close_open_ranges(heap: Rel, directory: &Directory, meta: &Meta, plan: Plan) 
             closed += u64::from(close_range(index, &segment, range, collector)?);
         }
     }
-    Ok(closed)
+    Ok((closed, collector.and_then(|mut collector| collector.failure.take())))
 }
 
 fn close_range(index: Rel, segment: &Segment, range: u32, collector: &Collector) -> Read<bool> {

@@ -4,7 +4,7 @@
 //! each tuple version that the summarizing scan would hash is looked up in its range; one that is not found
 //! there, nor in the delta, is a row that queries lose.
 
-use super::collect::{Collector, CollectorOptions};
+use super::collect::{Collector, CollectorOptions, Versions};
 use super::target;
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Directory, Segment};
@@ -143,7 +143,8 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     // The watermark before the table: rows that come meanwhile are in the delta, which is read later.
     let meta = Meta::read(index)?;
     let most_hashes = memory::maintenance_work_mem() / 8;
-    let options = CollectorOptions { bulk: true, in_vacuum: false, most_hashes, visible_only: true };
+    let versions = Versions::Visible;
+    let options = CollectorOptions { bulk: true, in_vacuum: false, most_hashes, versions, may_fail: false };
     let mut collector = Collector::new(table, index, &meta, &options);
     let blocks = table.blocks();
     let index = meta.bind(index);

@@ -20,6 +20,9 @@ pub trait AccessMethod {
     fn build_empty(index: Rel);
     /// A row was put into heap block `block` at `offset`.
     fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, cache: InsertCache<Self::InsertState>);
+    /// CREATE INDEX CONCURRENTLY compares the index with the table before it makes the index valid; VACUUM comes to an index
+    /// that such a command has left behind.
+    fn before_valid(heap: Rel, index: Rel);
     /// VACUUM is done with the table.
     fn vacuum_cleanup(heap: Rel, index: Rel);
     /// Calls `add` with every run of heap blocks (first, behind last) that may hold matching rows; returns an
@@ -83,7 +86,7 @@ pub fn routine<A: AccessMethod>() -> PgBox<pg_sys::IndexAmRoutine> {
     am.ambuild = Some(build::<A>);
     am.ambuildempty = Some(build_empty::<A>);
     am.aminsert = Some(insert::<A>);
-    am.ambulkdelete = Some(bulk_delete);
+    am.ambulkdelete = Some(bulk_delete::<A>);
     am.amvacuumcleanup = Some(vacuum_cleanup::<A>);
     am.amcostestimate = Some(cost_estimate::<A>);
     super::custom::plan::announce(cost_estimate::<A> as *const () as usize);
@@ -146,17 +149,25 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
     })
 }
 
-/// Deleted rows need no work: their values stay in the filters, costing false positives at most.
-unsafe extern "C-unwind" fn bulk_delete(
+/// Deleted rows need no work: their values stay in the filters, costing false positives at most. But CREATE INDEX CONCURRENTLY,
+/// too, calls this, to be told of the index's rows. It is told of none, so it inserts all that its snapshot sees.
+unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
     info: *mut pg_sys::IndexVacuumInfo,
     stats: *mut pg_sys::IndexBulkDeleteResult,
     _callback: pg_sys::IndexBulkDeleteCallback,
     _state: *mut std::ffi::c_void,
 ) -> *mut pg_sys::IndexBulkDeleteResult {
     boundary::callback(|| {
-        let _ = info;
         if !stats.is_null() {
             return stats;
+        }
+        // SAFETY: a valid IndexVacuumInfo with an open index.
+        let index = unsafe { Rel::from_raw((*info).index) };
+        if !index.is_valid_index()
+            && let Some(table) = relation::table_of(index.oid())
+        {
+            // The command holds the table's lock already.
+            A::before_valid(*OpenRel::table(table, lock::Mode::None), index);
         }
         // SAFETY: a palloc'd struct for the caller.
         unsafe { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() }

@@ -1,8 +1,14 @@
 //! Work that may fail without the query failing: a subtransaction around it, as PL/pgSQL's EXCEPTION has.
 
 use super::boundary::Caught;
+use super::{catalog, compat};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Whether `attempt` can be made here: before PostgreSQL 17 not while processes work in parallel.
+pub fn is_possible() -> bool {
+    compat::HAS_PARALLEL_SUBTRANSACTIONS || !catalog::in_parallel_mode()
+}
 
 /// Runs `work`; an ERROR in it is rolled back and comes back as its message. A cancelled query stays cancelled.
 ///

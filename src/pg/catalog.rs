@@ -169,6 +169,24 @@ pub fn operator_types(operator: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid
     }
 }
 
+/// Whether an operator is a member of an operator family.
+pub fn is_in_family(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog look-up.
+    unsafe { pg_sys::op_in_opfamily(operator, family) }
+}
+
+/// An operator with its argument types, as SQL has it.
+pub fn operator_signature(operator: pg_sys::Oid) -> String {
+    // SAFETY: a palloc'd string, a number for an operator that is not there.
+    unsafe { text::of_server(pg_sys::format_operator(operator)) }
+}
+
+/// A function with its argument types, as SQL has it.
+pub fn function_signature(function: pg_sys::Oid) -> String {
+    // SAFETY: a palloc'd string, a number for a function that is not there.
+    unsafe { text::of_server(pg_sys::format_procedure(function)) }
+}
+
 /// Whether values of one type are values of the other as they are.
 pub fn is_binary_coercible(from: pg_sys::Oid, to: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up.

@@ -162,6 +162,9 @@ pub fn vacuum_delay_point() {
     }
 }
 
+/// Whether a subtransaction may be begun while processes work in parallel (17 and later).
+pub const HAS_PARALLEL_SUBTRANSACTIONS: bool = cfg!(any(feature = "pg17", feature = "pg18"));
+
 /// Sets the fields of the access method's table that some versions do not have.
 pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
     // HOT updates stay possible although an indexed column changes: safe because the summarizing scan takes

@@ -14,6 +14,7 @@ const MAX_KEYS: usize = pg_sys::INDEX_MAX_KEYS as usize;
 /// Forms index rows from heap tuples as the executor would.
 pub struct Evaluator {
     heap: Rel,
+    index: Rel,
     info: *mut pg_sys::IndexInfo,
     estate: *mut pg_sys::EState,
     slot: *mut pg_sys::TupleTableSlot,
@@ -55,16 +56,28 @@ impl IndexRow<'_> {
 impl Evaluator {
     /// An evaluator for an index of `heap`.
     pub fn new(heap: Rel, index: Rel) -> Self {
-        // SAFETY: index is an open index relation; the IndexInfo lives in the current memory context; executor state in the current memory context; released in Drop, or with the context.
+        // SAFETY: the slot lives in the current memory context; released in Drop, or with the context.
+        let slot = unsafe {
+            pg_sys::MakeSingleTupleTableSlot((*heap.raw()).rd_att, &raw const pg_sys::TTSOpsHeapTuple)
+        };
+        let (info, estate, predicate) = prepare(index);
+        let (values, nulls) = ([pg_sys::Datum::null(); MAX_KEYS], [true; MAX_KEYS]);
+        Self { heap, index, info, estate, slot, predicate, values, nulls }
+    }
+
+    /// Starts anew after an ERROR, which was rolled back since, has left expressions in the middle of their work: no function is
+    /// told that its expression ends, as the rollback has taken from it what it would give back.
+    pub fn restart_after_error(&mut self) {
+        use super::list::list;
+        // SAFETY: the executor state and its expression contexts, each freed once; nothing else refers to them, but the IndexInfo
+        // and the predicate, which are made again. The slot is not theirs.
         unsafe {
-            let info = pg_sys::BuildIndexInfo(index.raw());
-            let estate = pg_sys::CreateExecutorState();
-            let slot =
-                pg_sys::MakeSingleTupleTableSlot((*heap.raw()).rd_att, &raw const pg_sys::TTSOpsHeapTuple);
-            let predicate = server::ExecPrepareQual((*info).ii_Predicate, estate);
-            let (values, nulls) = ([pg_sys::Datum::null(); MAX_KEYS], [true; MAX_KEYS]);
-            Self { heap, info, estate, slot, predicate, values, nulls }
+            while let Some(context) = list::<pg_sys::ExprContext>((*self.estate).es_exprcontexts).next() {
+                pg_sys::FreeExprContext(context, false);
+            }
+            pg_sys::FreeExecutorState(self.estate);
         }
+        (self.info, self.estate, self.predicate) = prepare(self.index);
     }
 
     /// The table columns (1-based) that the index has; None when it has an expression or a predicate, so that rows
@@ -107,6 +120,16 @@ impl Evaluator {
             }
             wanted.then_some(IndexRow { values: &self.values, nulls: &self.nulls })
         }
+    }
+}
+
+/// What evaluating the expressions and the predicate of an index needs, in the current memory context.
+fn prepare(index: Rel) -> (*mut pg_sys::IndexInfo, *mut pg_sys::EState, *mut pg_sys::ExprState) {
+    // SAFETY: index is an open index relation.
+    unsafe {
+        let info = server::BuildIndexInfo(index.raw());
+        let estate = pg_sys::CreateExecutorState();
+        (info, estate, server::ExecPrepareQual((*info).ii_Predicate, estate))
     }
 }
 

@@ -42,8 +42,10 @@ pub enum Standing {
     InsertedByOther,
     /// Recently dead: some snapshot may still see it, but its out-of-line values may go any time.
     RecentlyDead,
-    /// Dead to everybody here (a standby's snapshot may still see it), or never committed.
+    /// Deleted, and dead to everybody here; a standby's snapshot may still see it.
     Dead,
+    /// Inserted by a transaction that failed: nobody ever sees it, here or on a standby.
+    Aborted,
 }
 
 #[repr(C, align(8))]
@@ -149,12 +151,18 @@ unsafe fn standings(
                 pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS if is_own(&tuple) => Standing::Inserting,
                 pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => Standing::InsertedByOther,
                 pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD => Standing::RecentlyDead,
+                _ if is_aborted((*tuple.t_data).t_infomask) => Standing::Aborted,
                 _ => Standing::Dead,
             }
         };
         found[usize::from(offset) - 1] = standing;
     }
     found
+}
+
+/// Whether hint bits say that a tuple's inserter failed. The look at its visibility sets them.
+fn is_aborted(infomask: u16) -> bool {
+    infomask & (HEAP_XMIN_COMMITTED | HEAP_XMIN_INVALID) == HEAP_XMIN_INVALID
 }
 
 /// Whether a tuple was inserted by the current transaction.
@@ -195,11 +203,8 @@ impl<'a> Tuple<'a> {
     /// taken as live.
     pub fn looks_live(&self) -> bool {
         let mask = self.infomask();
-        let frozen =
-            mask & (HEAP_XMIN_COMMITTED | HEAP_XMIN_INVALID) == HEAP_XMIN_COMMITTED | HEAP_XMIN_INVALID;
-        let aborted = mask & HEAP_XMIN_INVALID != 0 && !frozen;
         let deleted = mask & HEAP_XMAX_COMMITTED != 0 && mask & HEAP_XMAX_LOCK_ONLY == 0;
-        !aborted && !deleted
+        !is_aborted(mask) && !deleted
     }
 }
 

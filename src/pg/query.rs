@@ -115,7 +115,7 @@ fn add_collation(text: &Text, collation: pg_sys::Oid) {
 fn add_predicate(text: &Text, table: Rel, index: Rel) {
     // SAFETY: open relations; the lists and strings made here live in the current memory context.
     unsafe {
-        let predicate = pg_sys::RelationGetIndexPredicate(index.raw());
+        let predicate = server::RelationGetIndexPredicate(index.raw());
         if !predicate.is_null() {
             let columns =
                 pg_sys::deparse_context_for((*(*table.raw()).rd_rel).relname.data.as_ptr(), table.oid());

@@ -9,7 +9,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::{
     Bitmapset, Datum, EState, ExecScanAccessMtd, ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo,
     IndexInfo, JoinType, List, Node, Oid, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo,
-    Portal, Query, RelOptInfo, ScanState, Selectivity, SpecialJoinInfo, TupleTableSlot,
+    Portal, Query, RelOptInfo, Relation, ScanState, Selectivity, SpecialJoinInfo, TupleTableSlot,
 };
 use std::ffi::{c_char, c_int, c_long};
 
@@ -59,6 +59,10 @@ passing_errors! {
     fn ExecInitExpr(expr: *mut Expr, parent: *mut PlanState) -> *mut ExprState;
     /// Makes a list of conditions ready that belong to no plan.
     fn ExecPrepareQual(qual: *mut List, estate: *mut EState) -> *mut ExprState;
+    /// What an index is made of; simplifies its expressions.
+    fn BuildIndexInfo(index: Relation) -> *mut IndexInfo;
+    /// An index's predicate, simplified.
+    fn RelationGetIndexPredicate(index: Relation) -> *mut List;
     /// Forms an index row.
     fn FormIndexDatum(
         info: *mut IndexInfo, slot: *mut TupleTableSlot, estate: *mut EState, values: *mut Datum, nulls: *mut bool,

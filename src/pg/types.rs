@@ -122,13 +122,16 @@ fn parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     inner.into_iter().chain(fields).filter(|&part| part != pg_sys::InvalidOid).collect()
 }
 
-/// Whether values of a type contain strings, below others, under a nondeterministic collation of their own: in fields of row
-/// types and bounds of ranges.
-pub fn has_nondeterministic_part(oid: pg_sys::Oid) -> bool {
+/// The collations that a type brings for strings below others: in fields of row types and bounds of ranges.
+fn own_collations(oid: pg_sys::Oid) -> impl Iterator<Item = pg_sys::Oid> {
     // SAFETY: a catalog look-up.
     let of_range = unsafe { pg_sys::get_range_collation(oid) };
-    let of_fields = fields(oid).into_iter().map(|(_, collation)| collation);
-    of_fields.chain([of_range]).any(|collation| !super::datum::is_deterministic(collation))
+    fields(oid).into_iter().map(|(_, collation)| collation).chain([of_range])
+}
+
+/// Whether values of a type contain strings, below others, under a nondeterministic collation of their own.
+pub fn has_nondeterministic_part(oid: pg_sys::Oid) -> bool {
+    own_collations(oid).any(|collation| !super::datum::is_deterministic(collation))
 }
 
 /// Family and input type of the default operator class for hashing.
@@ -139,6 +142,26 @@ pub fn hash_class(oid: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid)> {
         (class != pg_sys::InvalidOid)
             .then(|| (pg_sys::get_opclass_family(class), pg_sys::get_opclass_input_type(class)))
     }
+}
+
+/// The `=` of a type, if it has one of its own, in an operator class for hashing or sorting, and does not use another type's.
+pub fn own_equality(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    let methods = [
+        (pg_sys::HASH_AM_OID, pg_sys::HTEqualStrategyNumber),
+        (pg_sys::BTREE_AM_OID, pg_sys::BTEqualStrategyNumber),
+    ];
+    methods.into_iter().find_map(|(method, strategy)| {
+        // SAFETY: catalog look-ups.
+        unsafe {
+            let class = pg_sys::GetDefaultOpClass(oid, method);
+            if class == pg_sys::InvalidOid || pg_sys::get_opclass_input_type(class) != oid {
+                return None;
+            }
+            let family = pg_sys::get_opclass_family(class);
+            let operator = pg_sys::get_opfamily_member(family, oid, oid, strategy as i16);
+            (operator != pg_sys::InvalidOid).then_some(operator)
+        }
+    })
 }
 
 /// Whether a type is polymorphic (anyarray, anyenum…), or stands for any row.
@@ -165,6 +188,23 @@ pub fn hashes_against_collation(oid: pg_sys::Oid, collation: pg_sys::Oid) -> boo
     let is_name = |part| part == pg_sys::NAMEOID;
     any_part(oid, &is_name)
         && (!super::datum::is_deterministic(collation) || any_part(oid, &has_nondeterministic_part))
+}
+
+/// Whether values of a type are strings of char(n), or contain some, and are compared under a nondeterministic collation:
+/// trailing blanks count for nothing then, and some versions of PostgreSQL hash them all the same.
+pub fn has_uncounted_blanks(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
+    any_part(oid, &|part| part == pg_sys::BPCHAROID)
+        && (!super::datum::is_deterministic(collation) || any_part(oid, &has_nondeterministic_part))
+}
+
+/// Whether this server's hash function gives equal values of a type different hashes because of trailing blanks: strings of
+/// char(n) within others, where nobody can leave the blanks out before.
+pub fn is_hashed_with_blanks(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
+    use super::datum::hashes_trailing_blanks;
+    base_type(oid) != pg_sys::BPCHAROID
+        && any_part(oid, &|part| part == pg_sys::BPCHAROID)
+        && (hashes_trailing_blanks(collation)
+            || any_part(oid, &|part| own_collations(part).any(hashes_trailing_blanks)))
 }
 
 /// The label of an enum's value.

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bloom;
+mod column_types;
 mod concurrency;
 mod core_bugs;
 mod crash;
@@ -27,6 +28,7 @@ mod skip_scan;
 mod standby;
 mod statistics;
 mod types;
+mod upkeep;
 
 use libtest_mimic::{Arguments, Trial};
 use pg_skip_tests::server;
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     for topic in [
         crash::trials,
         standby::trials,
+        upkeep::trials,
         statistics::trials,
         damage::trials,
         page_rot::trials,
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         skip_scan::trials,
         bloom::trials,
         types::trials,
+        column_types::trials,
         plans::trials,
         range_map::trials,
         real_data::trials,

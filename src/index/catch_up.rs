@@ -1,0 +1,117 @@
+//! ambulkdelete, as CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY call it: once the index takes inserts, and before they
+//! make it valid.
+//!
+//! A row may come into a block that the build has read already, and be deleted again before the command takes the snapshot by
+//! which it inserts what the build has missed. Nobody here can miss that row: the command waits for all who see it. A transaction on a
+//! standby, which nobody waits for, can. So every tuple version that is on the table's pages now is looked up in its filter,
+//! and added. What comes later comes through aminsert. What was pruned before has ended the standby's transactions that saw it,
+//! or has waited for them.
+//!
+//! VACUUM does the same to an index that such a command has left behind; nobody reads that.
+
+use super::collect::{Collector, CollectorOptions, Versions};
+use super::summarize;
+use crate::pages::directory::Segment;
+use crate::pages::segment::{self, Bit, Group};
+use crate::pages::upkeep::{self, merge::not_recycled};
+use crate::pg::error::{Read, or_raise};
+use crate::pg::lock::{Part, PartLock};
+use crate::pg::{Rel, attempt, memory};
+use skip_core::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
+
+/// Bits gathered at the most before they are written.
+const MOST_BITS: usize = 1 << 20;
+
+/// Adds what the filters lack of the table's tuple versions.
+pub fn before_valid(heap: Rel, index: Rel) {
+    let _maintenance = PartLock::take(index, Part::Maintenance);
+    or_raise(index, add_lacking(heap, index));
+}
+
+fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
+    let (meta, directory) = upkeep::open(index)?;
+    let options = CollectorOptions {
+        bulk: true,
+        in_vacuum: true,
+        most_hashes: memory::maintenance_work_mem() / 2 / meta.columns.len().max(1) / 32,
+        versions: Versions::Settled,
+        may_fail: attempt::is_possible(),
+    };
+    let mut collector = Collector::new(heap, index, &meta, &options);
+    let index = meta.bind(index);
+    let mut segments: Vec<_> =
+        (0..meta.columns.len()).map(|c| directory.segments(c as u16).into_iter().peekable()).collect();
+    let mut gaps: Vec<Option<Gaps>> = segments.iter().map(|_| None).collect();
+    let blocks = heap.blocks();
+    for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
+        let first = range * meta.pages_per_range;
+        collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
+        for (c, contents) in collector.columns.iter().enumerate() {
+            while segments[c].next_if(|segment| segment.end_range() <= range).is_some() {}
+            let Some(segment) = segments[c].peek().filter(|segment| segment.first_range <= range) else {
+                continue;
+            };
+            let gaps = Gaps::at(&mut gaps[c], index, segment, range)?;
+            gaps.look_up(contents.state, contents.hashes.iter(), range);
+            if gaps.bits.len() > MOST_BITS {
+                gaps.fill(index)?;
+            }
+        }
+    }
+    for gaps in gaps.iter_mut().flatten() {
+        gaps.fill(index)?;
+    }
+    summarize::warn_of_failure(heap, index, collector.failure.take());
+    Ok(())
+}
+
+/// What the filters of 64 neighbouring ranges of a column lack.
+struct Gaps {
+    segment: Segment,
+    number: u32,
+    filters: Group,
+    bits: Vec<Bit>,
+}
+
+impl Gaps {
+    /// Those of the ranges around `range`; what others lack is written first.
+    fn at<'a>(
+        current: &'a mut Option<Self>,
+        index: Rel,
+        segment: &Segment,
+        range: u32,
+    ) -> Read<&'a mut Self> {
+        let number = (range - segment.first_range) / 64;
+        let kept = match current.take() {
+            Some(gaps) if (gaps.segment.id, gaps.number) == (segment.id, number) => gaps,
+            other => {
+                other.map_or(Ok(()), |mut gaps| gaps.fill(index))?;
+                let filters = Group::read(index, segment, &segment.shape()?, number).map_err(not_recycled)?;
+                Self { segment: *segment, number, filters, bits: Vec::new() }
+            }
+        };
+        Ok(current.insert(kept))
+    }
+
+    fn look_up(&mut self, state: RangeState, hashes: impl Iterator<Item = u64>, range: u32) {
+        let Ok(shape) = self.segment.shape() else { return };
+        let place = range - self.segment.first_range;
+        let mut need = |is_needed: bool, slice| {
+            if is_needed && !self.filters.has_bit(slice, place) {
+                self.bits.push(Bit::new(&shape, slice, place));
+            }
+        };
+        need(state.open, OPEN_SLICE);
+        need(state.nulls, NULLS_SLICE);
+        need(state.values, VALUES_SLICE);
+        for hash in hashes.filter(|&hash| !self.filters.has_key(hash, place)) {
+            self.bits.extend(Bit::of_key(&shape, self.segment.hashes, hash, place));
+        }
+    }
+
+    fn fill(&mut self, index: Rel) -> Read<()> {
+        segment::set_bits(index, &self.segment, &mut self.bits)?;
+        self.bits.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! Whether a column can be indexed: asked when the index is made, not at the first row, and never answered by an index that loses
+//! rows or can never be used.
+
+use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types};
+use pgrx::PgSqlErrorCode;
+use pgrx::pg_sys::Oid;
+
+/// Raises an error for a column that cannot be indexed.
+pub fn check(index: Rel, column: usize) {
+    let class = index.column_class(column);
+    let values = types::base_type(index.column_type(column));
+    check_equality(values, class);
+    check_collation(values, class);
+    if types::is_pseudo(class.input) {
+        check_parts(values, class);
+    }
+    // An operator class may lack its hash function, and one for any array or range says nothing of the elements.
+    let hashable = datum::hash_function_of(class.family, class.input).is_some()
+        && (!types::is_pseudo(class.input) || catalog::has_extended_hash(values));
+    if !hashable {
+        fail(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
+            format!("could not identify an extended hash function for type {}", types::display_name(values)),
+            Some(format!("Column \"{}\" of the index cannot be hashed.", index.column_name(column))),
+            Some("Index an expression of a type that can be hashed, or use an operator class with support function 1.".into()),
+        );
+    }
+}
+
+/// The server takes the operator class of another type for one whose values are stored alike: citext has no class of its own, so it
+/// gets that of text. But its `=` is not that of text: no condition on the column would ever use the index.
+fn check_equality(values: Oid, class: ColumnClass) {
+    if class.input == values || types::is_pseudo(class.input) {
+        return;
+    }
+    let Some(equality) = types::own_equality(values) else { return };
+    if catalog::is_in_family(equality, class.family) {
+        return;
+    }
+    let (own, other) = (types::display_name(values), types::display_name(class.input));
+    let cast = format!("index an expression that casts the column to {other}");
+    let hint = match statement_for_class(values, equality) {
+        Some(statement) => format!("{statement}; or {cast}."),
+        None => format!(
+            "Make an operator class for {own}, with a hash function that agrees with its =; or {cast}."
+        ),
+    };
+    fail(
+        PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
+        format!("type {own} has no operator class of its own for access method \"skip\""),
+        Some(format!(
+            "That of type {other} does not know the = of type {own}: no query would use the index."
+        )),
+        Some(hint),
+    );
+}
+
+/// What makes an operator class for a type, if it has an extended hash function.
+fn statement_for_class(values: Oid, equality: Oid) -> Option<String> {
+    let (family, input) = types::hash_class(values)?;
+    let function = datum::extended_hash_of(family, input).filter(|_| input == values)?;
+    Some(format!(
+        "CREATE OPERATOR CLASS {}_skip_ops DEFAULT FOR TYPE {} USING skip AS OPERATOR 1 {}, FUNCTION 1 {}",
+        types::qualified_name(values)?.1,
+        types::display_name(values),
+        catalog::operator_signature(equality),
+        catalog::function_signature(function)
+    ))
+}
+
+fn check_collation(values: Oid, class: ColumnClass) {
+    if types::hashes_against_collation(values, class.collation) {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            under_nondeterministic(values),
+            Some("The type's hash function does not heed the collation, so equal values would hash differently.".into()),
+            Some("Index the column cast to text.".into()),
+        );
+    }
+}
+
+/// What the values of any array, range or multirange consist of.
+fn check_parts(values: Oid, class: ColumnClass) {
+    if types::is_hashed_with_blanks(values, class.collation) {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            under_nondeterministic(values),
+            Some("This version of PostgreSQL hashes trailing blanks of character(n) in it, which its = does not see.".into()),
+            Some("Index the column cast to a type of text, or upgrade PostgreSQL.".into()),
+        );
+    }
+    if types::any_part(values, &types::is_row) {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("access method \"skip\" does not support type {}, which contains rows", types::display_name(values)),
+            Some("Rows have another hash when a column is added to their type: the index would not find what was there before.".into()),
+            Some("Index an expression of the rows' columns, or use an operator class with a hash function of your own.".into()),
+        );
+    }
+}
+
+fn under_nondeterministic(values: Oid) -> String {
+    let name = types::display_name(values);
+    format!("access method \"skip\" does not support type {name} with nondeterministic collations")
+}

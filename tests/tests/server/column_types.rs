@@ -1,0 +1,254 @@
+//! Types whose equality or hash is peculiar: char(n) under nondeterministic collations, domains over ranges, types that the server
+//! gives another type's operator class.
+use crate::shared::{self, Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::server;
+use pg_skip_tests::session::Session;
+use std::fs;
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("column_types::blanks_count_for_nothing", blanks_count_for_nothing),
+        on_shared("column_types::blanks_within_others", blanks_within_others),
+        on_shared("column_types::blanks_in_filters", blanks_in_filters),
+        on_shared("column_types::verifying_asks_with_other_blanks", verifying_asks_with_other_blanks),
+        on_shared("column_types::domains_over_ranges", domains_over_ranges),
+        on_shared("column_types::borrowed_operator_classes", borrowed_operator_classes),
+        on_shared("column_types::documented_classes_of_extensions", documented_classes_of_extensions),
+    ]
+}
+
+/// Values of different lengths, with and without blanks before they are padded, and keys with other blanks than the table has.
+fn blanks_count_for_nothing(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    for kind in ["char(6)", "bpchar"] {
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t;
+             CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, c {kind} COLLATE nocase, filler text DEFAULT repeat('x', 900));
+             INSERT INTO t (c) SELECT 'v' || i % 50 || repeat(' ', i % 3) FROM generate_series(1, 300) i;
+             CREATE INDEX t_skip ON t USING skip (c) WITH (pages_per_range = 1);
+             INSERT INTO t (c) SELECT 'W' || i % 50 FROM generate_series(1, 300) i;
+             UPDATE t SET c = 'u' || id || ' ' WHERE id % 60 = 0"
+        ));
+        ask_blanks(&mut session);
+        session.run("SELECT skip_summarize('t_skip')");
+        ask_blanks(&mut session);
+        session.run("VACUUM t");
+        ask_blanks(&mut session);
+    }
+}
+
+fn ask_blanks(session: &mut Session) {
+    let keys = ["v7", "V7", "v7 ", "v7    ", "w8", "W8   ", "u60", "U120  ", "absent", ""];
+    for key in keys {
+        for kind in ["bpchar", "char(6)", "char(2)", "varchar"] {
+            let predicate = format!("c = '{key}'::{kind}");
+            same(session, "t", &Question::any(predicate));
+        }
+        same(session, "t", &Question::using("t_skip", format!("c = '{key}'")));
+        same(session, "t", &Question::any(format!("c IN ('{key}', 'v9  '::bpchar)")));
+    }
+    let found = session.number("SET enable_seqscan = off; SELECT count(*) FROM t WHERE c = 'v7 '::bpchar");
+    assert!(found > 0.0, "rows with other trailing blanks than the key");
+    session.run("RESET enable_seqscan");
+    sound(session, "t_skip");
+}
+
+/// Arrays and ranges are hashed by the server alone: right, or refused.
+fn blanks_within_others(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    session.run(
+        "CREATE TYPE padded AS RANGE (subtype = bpchar, collation = nocase);
+         CREATE DOMAIN padded_list AS bpchar[] COLLATE nocase;
+         CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, a char(4)[] COLLATE nocase, b bpchar[] COLLATE nocase, r padded,
+            d padded_list);
+         INSERT INTO t (a, b, r, d) SELECT ARRAY['v' || i], ARRAY['v' || i || ' '], padded('a', 'v' || i || ' '), ARRAY['v' || i || '  ']
+            FROM generate_series(1, 500) i",
+    );
+    let counted = session.one(
+        "SELECT hashbpcharextended('a' COLLATE nocase, 0) <> hashbpcharextended('a ' COLLATE nocase, 0)",
+    ) == "t";
+    assert_eq!(counted, server::install().version == 15, "later versions do not hash trailing blanks");
+    for (column, key) in [
+        ("a", "ARRAY['V7'::bpchar]"),
+        ("b", "ARRAY['V7   '::bpchar]"),
+        ("r", "padded('A', 'V7')"),
+        ("d", "ARRAY['V7'::bpchar]"),
+    ] {
+        let make = format!("CREATE INDEX t_{column} ON t USING skip ({column}) WITH (pages_per_range = 1)");
+        if counted {
+            let error = session.error(&make);
+            assert_eq!(error.code().code(), "0A000", "{error:?}");
+            assert!(error.detail().unwrap_or_default().contains("trailing blanks"), "{error:?}");
+        } else {
+            session.run(&make);
+            same(&mut session, "t", &Question::using(&format!("t_{column}"), format!("{column} = {key}")));
+            sound(&mut session, &format!("t_{column}"));
+        }
+    }
+    // Under a deterministic collation blanks are no question.
+    session.run("CREATE TABLE plain (id int, c char(4)[]); CREATE INDEX ON plain USING skip (c)");
+}
+
+fn blanks_in_filters(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    let found = session.column(
+        "SELECT bool_and(f @> ('V' || i || repeat(' ', i % 4))::bpchar COLLATE nocase)
+         FROM (SELECT bloom_agg(('v' || i || repeat(' ', i % 5))::bpchar COLLATE nocase) AS f FROM generate_series(1, 100) i) s,
+              generate_series(1, 100) i",
+    );
+    assert_eq!(found, ["t"], "keys with other trailing blanks");
+    let list = "SELECT bloom_agg(ARRAY['v '::bpchar] COLLATE nocase)";
+    if server::install().version == 15 {
+        assert_eq!(session.error(list).code().code(), "0A000");
+    } else {
+        let found = session.one(
+            "SELECT bloom_agg(ARRAY['v '::bpchar] COLLATE nocase) @> (ARRAY['V'::bpchar] COLLATE nocase)",
+        );
+        assert_eq!(found, "t");
+    }
+}
+
+/// A hash function that counts blanks, as PostgreSQL 15's does: the index loses rows, and verifying it says so.
+fn verifying_asks_with_other_blanks(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE FUNCTION hash_with_blanks(bpchar, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql
+            AS $$ SELECT hashbyteaextended(bpcharsend($1), $2) $$;
+         CREATE OPERATOR CLASS wrong_ops FOR TYPE bpchar USING skip AS
+            OPERATOR 1 =, FUNCTION 1 hash_with_blanks(bpchar, bigint);
+         CREATE TABLE t (id int, c char(10));
+         INSERT INTO t SELECT i, i FROM generate_series(1, 3000) i;
+         CREATE INDEX t_wrong ON t USING skip (c wrong_ops) WITH (pages_per_range = 1);
+         CREATE INDEX t_right ON t USING skip (c) WITH (pages_per_range = 1)",
+    );
+    sound(&mut session, "t_right");
+    let problems = session.column("SELECT problem FROM skip_index_verify('t_wrong')");
+    assert!(problems.iter().any(|problem| problem.contains("column 1")), "{problems:?}");
+}
+
+fn domains_over_ranges(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE DOMAIN span AS int4range;
+         CREATE DOMAIN checked_span AS span CHECK (NOT isempty(VALUE));
+         CREATE DOMAIN spans AS int4multirange;
+         CREATE TABLE t (id int, a span, b checked_span, c spans);
+         INSERT INTO t SELECT i, int4range(i, i + 2), int4range(i, i + 3), int4multirange(int4range(i, i + 4))
+            FROM generate_series(1, 2000) i;
+         CREATE INDEX t_skip ON t USING skip (a, b, c) WITH (pages_per_range = 1);
+         INSERT INTO t VALUES (0, '[7,9)', '[7,10)', '{[7,11)}')",
+    );
+    for key in [7, 1500, 9999] {
+        for predicate in [
+            format!("a = int4range({key}, {})", key + 2),
+            format!("b = int4range({key}, {})", key + 3),
+            format!("c = int4multirange(int4range({key}, {}))", key + 4),
+        ] {
+            same(&mut session, "t", &Question::using("t_skip", predicate));
+        }
+    }
+    same(&mut session, "t", &Question::using("t_skip", "a IS NULL"));
+    sound(&mut session, "t_skip");
+    let found = session
+        .one("SELECT bloom_agg(a) @> '[7,9)'::int4range AND NOT bloom_agg(a) @> '[7,19)'::int4range FROM t");
+    assert_eq!(found, "t", "filters of a domain over a range");
+}
+
+/// As citext does: stored as text, with an `=` of its own.
+fn borrowed_operator_classes(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TYPE loud;
+         CREATE FUNCTION loud_in(cstring) RETURNS loud IMMUTABLE STRICT LANGUAGE internal AS 'textin';
+         CREATE FUNCTION loud_out(loud) RETURNS cstring IMMUTABLE STRICT LANGUAGE internal AS 'textout';
+         CREATE TYPE loud (INPUT = loud_in, OUTPUT = loud_out, LIKE = text);
+         CREATE CAST (loud AS text) WITHOUT FUNCTION AS IMPLICIT;
+         CREATE CAST (text AS loud) WITHOUT FUNCTION AS ASSIGNMENT;
+         CREATE TABLE t (id int, c loud);
+         INSERT INTO t SELECT i, 'Word' || i FROM generate_series(1, 5000) i",
+    );
+    // Without an `=` of its own, the type is compared as text, and the index serves it.
+    session.run("CREATE INDEX t_skip ON t USING skip (c) WITH (pages_per_range = 1)");
+    same(&mut session, "t", &Question::using("t_skip", "c = 'Word77'"));
+    session.run(
+        "DROP INDEX t_skip;
+         CREATE FUNCTION loud_eq(loud, loud) RETURNS bool IMMUTABLE STRICT LANGUAGE plpgsql
+            AS 'BEGIN RETURN upper($1::text) = upper($2::text); END';
+         CREATE OPERATOR = (FUNCTION = loud_eq, LEFTARG = loud, RIGHTARG = loud, HASHES);
+         CREATE FUNCTION loud_hash(loud) RETURNS int IMMUTABLE STRICT LANGUAGE sql
+            AS 'SELECT hashtext(upper($1::text) COLLATE \"C\")';
+         CREATE FUNCTION loud_hash_extended(loud, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql
+            AS 'SELECT hashtextextended(upper($1::text) COLLATE \"C\", $2)';
+         CREATE OPERATOR CLASS loud_ops DEFAULT FOR TYPE loud USING hash AS
+            OPERATOR 1 =, FUNCTION 1 loud_hash(loud), FUNCTION 2 loud_hash_extended(loud, bigint)",
+    );
+    let make = "CREATE INDEX t_skip ON t USING skip (c) WITH (pages_per_range = 1)";
+    let error = session.error(make);
+    assert_eq!(error.code().code(), "42704", "{error:?}");
+    let hint = error.hint().unwrap_or_default().to_owned();
+    let (statement, cast) = hint.split_once("; or ").expect("a statement and another way");
+    assert!(statement.starts_with("CREATE OPERATOR CLASS loud_skip_ops"), "{hint}");
+    assert!(cast.contains("casts the column to text"), "{hint}");
+    // The hint does what it says.
+    session.run(statement);
+    session.run(make);
+    for key in ["Word77", "WORD78", "word5000", "absent"] {
+        same(&mut session, "t", &Question::using("t_skip", format!("c = '{key}'::loud")));
+    }
+    session
+        .run("DROP INDEX t_skip; CREATE INDEX t_cast ON t USING skip ((c::text)) WITH (pages_per_range = 1)");
+    same(&mut session, "t", &Question::using("t_cast", "c::text = 'Word77'"));
+}
+
+/// The operator classes that docs/operator-classes.md offers for extensions' types, wherever the extension is to be had.
+fn documented_classes_of_extensions(database: &Database) {
+    let mut session = database.session();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operator-classes.md");
+    let text = fs::read_to_string(page).expect("the page");
+    let mut tried = 0;
+    for (extension, kind, value, equal) in [
+        ("citext", "citext", "'Word' || i", "WORD"),
+        ("hstore", "hstore", "'k=>' || i", "k => "),
+        ("ltree", "ltree", "'top.' || i", "top."),
+        ("isn", "ean13", "'978' || lpad((i * 97)::text, 9, '0') || '?'", ""),
+    ] {
+        let statements = block_of(&text, extension);
+        let offered = session
+            .number(&format!("SELECT count(*) FROM pg_available_extensions WHERE name = '{extension}'"));
+        let hashed = extension != "ltree" || server::install().version >= 17;
+        if offered == 0.0 || !hashed {
+            continue;
+        }
+        tried += 1;
+        session.run(&format!("CREATE EXTENSION {extension}"));
+        session.run(&statements);
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (id int, c {kind});
+             INSERT INTO t SELECT i, ({value})::{kind} FROM generate_series(1, 3000) i;
+             CREATE INDEX t_skip ON t USING skip (c) WITH (pages_per_range = 1)"
+        ));
+        let key = match extension {
+            "isn" => session.one("SELECT c FROM t WHERE id = 77"),
+            _ => format!("{equal}77"),
+        };
+        same(&mut session, "t", &Question::using("t_skip", format!("c = '{key}'::{kind}")));
+        assert_eq!(session.one(&format!("SELECT count(*) FROM t WHERE c = '{key}'::{kind}")), "1");
+        sound(&mut session, "t_skip");
+        let classes = "SELECT bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod AND amname = 'skip'";
+        assert_eq!(session.one(classes), "t", "amvalidate of the class for {extension}");
+    }
+    assert!(tried == 3 || server::install().version != 15, "only {tried} extensions tried");
+}
+
+/// The SQL block of the page that names an extension.
+fn block_of(text: &str, extension: &str) -> String {
+    let start = format!("```sql ignore\n-- {extension}\n");
+    let from = text.find(&start).unwrap_or_else(|| panic!("no block for {extension}")) + start.len();
+    text[from..].split("```").next().unwrap_or_default().to_owned()
+}
