@@ -7,7 +7,7 @@ use crate::pg::fail;
 use crate::pg::function::Call;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
-use skip_core::policy::{BloomFilter, Geometry, Size, spec};
+use skip_core::policy::{BloomFilter, Geometry, PolicyError, Size, spec};
 
 /// The filter as the system stores it that its policy comes from.
 #[pg_extern(sql = false)]
@@ -39,8 +39,8 @@ fn bloom_import(call: Call, bytes: &[u8], policy: &str, key_type: pg_sys::Oid) -
             PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION,
             format!("these bytes are no filter of policy {}", spec.policy.name()),
             Some(problem::sentence(&error.to_string())),
-            given.is_none().then(|| {
-                "A policy whose bytes do not hold their size needs it: clickhouse(filter_size=…, filter_hashes=…, seed=…).".into()
+            matches!(error, PolicyError::SizeNotGiven { .. }).then(|| {
+                format!("Give them: {}(filter_size=…, filter_hashes=…, seed=…).", spec.policy.name())
             }),
         )
     });

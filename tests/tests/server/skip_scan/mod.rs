@@ -12,6 +12,7 @@ mod formats;
 mod generated;
 mod hooks;
 mod isolation;
+mod long_delta;
 mod prepared;
 mod queries;
 mod reviewed;
@@ -34,6 +35,7 @@ pub fn trials() -> Vec<Trial> {
         cursors::trials,
         snapshots::trials,
         isolation::trials,
+        long_delta::trials,
         failures::trials,
         choice::trials,
         settings::trials,
