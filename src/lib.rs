@@ -41,6 +41,7 @@ extension_sql_file!("../sql/statistics.sql", name = "statistics", requires = ["a
 pub extern "C-unwind" fn _PG_init() {
     pg::options::register();
     pg::settings::register();
+    index::register();
     scan::register();
     stats::register();
 }

@@ -9,7 +9,7 @@
 //! 5. Merge neighbouring segments.
 
 use super::summarize::{self, Plan, Summary};
-use super::target;
+use super::target::{self, Target};
 use crate::index::collect::{Collector, CollectorOptions};
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::Meta;
@@ -32,10 +32,13 @@ pub fn vacuum_cleanup(heap: Rel, index: Rel) {
 }
 
 /// Summarizes all ranges of an index that are not summarized yet, the trailing partial one too, folds the delta
-/// and merges segments. Returns the number of ranges newly summarized.
+/// and merges segments. Of a partitioned index, those of all partitions. Returns the number of ranges newly summarized.
 #[pg_extern(sql = false)]
 fn skip_summarize(index: pg_sys::Oid) -> i64 {
-    let target = target::for_maintenance(index);
+    target::for_maintenance(index).map(|target| summarize_one(target) as i64).sum()
+}
+
+fn summarize_one(target: Target) -> u64 {
     if !target.index.is_valid_index() {
         return 0;
     }
@@ -47,7 +50,7 @@ fn skip_summarize(index: pg_sys::Oid) -> i64 {
         or_raise(*target.index, maintain(*target.table, *target.index, plan)).ranges
     };
     target.keep_locks();
-    ranges as i64
+    ranges
 }
 
 fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {

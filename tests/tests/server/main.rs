@@ -13,10 +13,12 @@ mod ddl;
 mod docs;
 mod errors;
 mod format;
+mod functions;
 mod history;
 mod oracle;
 mod page_rot;
 mod plans;
+mod privileges;
 mod range_map;
 mod real_data;
 mod regressions;
@@ -49,10 +51,12 @@ fn main() -> ExitCode {
         bloom::trials,
         types::trials,
         plans::trials,
+        privileges::trials,
         range_map::trials,
         real_data::trials,
         regressions::trials,
         ddl::trials,
+        functions::trials,
         docs::trials,
     ] {
         trials.extend(topic());

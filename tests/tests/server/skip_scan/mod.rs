@@ -15,6 +15,7 @@ mod isolation;
 mod long_delta;
 mod prepared;
 mod queries;
+mod refusals;
 mod reviewed;
 mod security;
 mod serializable;
@@ -39,6 +40,7 @@ pub fn trials() -> Vec<Trial> {
         failures::trials,
         choice::trials,
         settings::trials,
+        refusals::trials,
         counters::trials,
         formats::trials,
         security::trials,
