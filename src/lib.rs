@@ -42,6 +42,7 @@ pub extern "C-unwind" fn _PG_init() {
     pg::boundary::quiet_panics();
     pg::options::register();
     pg::settings::register();
+    index::register();
     scan::register();
     stats::register();
 }

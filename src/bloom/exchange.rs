@@ -10,7 +10,6 @@ use crate::pg::text::Text;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_core::policy::{BloomFilter, Geometry, PolicyError, Size, spec};
-use skip_core::value::ValueError;
 
 /// The filter as the system stores it that its policy comes from.
 #[pg_extern(sql = false)]
@@ -18,9 +17,14 @@ fn bloom_export(filter: &[u8]) -> Made {
     boundary::callback(|| {
         let value = decode(filter);
         match value.single() {
-            Ok(single) => Made::copy(&single.export()),
-            Err(error) => no_export(&error),
-        }
+        Ok(single) => Made::copy(&single.export()),
+        Err(error) => fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "this bloom filter cannot be exported".into(),
+            Some(problem::sentence(&error.to_string())),
+            Some("A filter becomes a series when it gets more keys than expected; build it with the expected number.".into()),
+        ),
+    }
     })
 }
 
@@ -35,8 +39,16 @@ fn bloom_import(call: Call, bytes: &[u8], policy: Text, key_type: pg_sys::Oid) -
             }
             _ => None,
         };
-        let imported = BloomFilter::import(spec.policy, bytes, given)
-            .unwrap_or_else(|error| no_import(spec.policy.name(), &error, given.is_none()));
+        let imported = BloomFilter::import(spec.policy, bytes, given).unwrap_or_else(|error| {
+            fail(
+                PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION,
+                format!("these bytes are no filter of policy {}", spec.policy.name()),
+                Some(problem::sentence(&error.to_string())),
+                matches!(error, PolicyError::SizeNotGiven { .. }).then(|| {
+                    format!("Give them: {}(filter_size=…, filter_hashes=…, seed=…).", spec.policy.name())
+                }),
+            )
+        });
         let shape = *imported.shape();
         let keys = KeyReader::new(key_type, call.collation()).keys(spec.policy, shape.geometry().seed);
         let header = keys.encode(&[shape]);
@@ -46,25 +58,4 @@ fn bloom_import(call: Call, bytes: &[u8], policy: Text, key_type: pg_sys::Oid) -
         body.copy_from_slice(imported.body());
         made
     })
-}
-
-fn no_export(error: &ValueError) -> ! {
-    fail(
-        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-        "this bloom filter cannot be exported".into(),
-        Some(problem::sentence(&error.to_string())),
-        Some("A filter becomes a series when it gets more keys than expected; build it with the expected number.".into()),
-    )
-}
-
-/// `needs_size`: the policy's bytes may not hold their size, and none was given.
-fn no_import(policy: &str, error: &PolicyError, needs_size: bool) -> ! {
-    const HINT: &str = "A policy whose bytes do not hold their size needs it: \
-                        clickhouse(filter_size=…, filter_hashes=…, seed=…).";
-    fail(
-        PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION,
-        format!("these bytes are no filter of policy {policy}"),
-        Some(problem::sentence(&error.to_string())),
-        needs_size.then(|| HINT.into()),
-    )
 }

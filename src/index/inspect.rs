@@ -1,15 +1,19 @@
 //! Looking into an index: skip_index_info, skip_index_segments, skip_matching_ranges. What the last shares with
 //! [`super::range_map`] is here too.
 
+use super::alter;
+use super::steady::steady;
 use super::target::{self, Target};
 use crate::pages::delta;
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Miss};
-use crate::pg::error::{Read, or_raise};
+use crate::pg::boundary;
+use crate::pg::error::or_raise;
+use crate::pg::options::Options;
 use crate::pg::scankey::{self, Key};
 use crate::pg::text::{self, Text};
-use crate::pg::{Rel, boundary, fail};
+use crate::pg::{Rel, fail};
 use crate::prune::{self, Budget, keys};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
@@ -41,24 +45,10 @@ fn fill_of(index: Rel, segment: &Segment) -> Result<Fill, Miss> {
     Ok(Fill { open_ranges, fill: set as f64 / (f64::from(samples) * f64::from(segment.width)).max(1.0) })
 }
 
-/// Runs a look at the index again when maintenance recycled a page meanwhile.
-pub(super) fn steady<R>(index: Rel, mut look: impl FnMut() -> Result<R, Miss>) -> Read<R> {
-    for _ in 0..20 {
-        match look() {
-            Ok(result) => return Ok(result),
-            Err(Miss::Damage(damage)) => return Err(damage),
-            Err(Miss::Recycled(_)) => crate::pg::memory::check_for_interrupts(),
-        }
-    }
-    look().map_err(|miss| {
-        let _ = index;
-        crate::pages::upkeep::merge::not_recycled(miss)
-    })
-}
+type InfoRow =
+    (pg_sys::Oid, i32, Text, i32, i64, i64, i32, i32, i32, i64, i64, i32, i64, i64, f64, f64, Option<String>);
 
-type InfoRow = (i32, Text, i32, i64, i64, i32, i32, i32, i64, i64, i32, i64, i64, f64, f64);
-
-/// One row for each indexed column.
+/// One row for each indexed column, of each partition's index if the index is partitioned.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
 fn skip_index_info(
@@ -66,6 +56,7 @@ fn skip_index_info(
 ) -> TableIterator<
     'static,
     (
+        name!(index, pg_sys::Oid),
         name!(attnum, i32),
         name!(column_name, Text),
         name!(pages_per_range, i32),
@@ -81,18 +72,19 @@ fn skip_index_info(
         name!(delta_entries, i64),
         name!(false_positive_rate, f64),
         name!(expected_false_positive_rate, f64),
+        name!(pending_options, Option<String>),
     ),
 > {
     boundary::callback(|| {
-        let target = target::for_reading(index);
-        let rows = or_raise(*target.index, steady(*target.index, || info_rows(&target)));
-        TableIterator::new(rows)
+        let rows = |target: Target| steady(*target.index, || info_rows(&target));
+        TableIterator::new(target::for_reading(index).flat_map(rows).collect::<Vec<_>>())
     })
 }
 
 fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
     let index = *target.index;
     let meta = Meta::read(index)?;
+    let options = Options::of(index);
     let mut entries = vec![0i64; meta.columns.len()];
     delta::scan(index, &meta, |entry| {
         if let Some(count) = entries.get_mut(usize::from(entry.column)) {
@@ -119,6 +111,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             i64::from(segments.iter().map(|s| s.filter_bits).reduce(pick).unwrap_or(0))
         };
         rows.push((
+            index.oid(),
             c as i32 + 1,
             index.column_name(c).into(),
             meta.pages_per_range as i32,
@@ -134,14 +127,15 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             entries[c],
             column.rate,
             if summarized > 0 { passing / summarized as f64 } else { 0.0 },
+            alter::pending(index, &meta, &options, c),
         ));
     }
     Ok(rows)
 }
 
-type SegmentRow = (i32, i64, i32, i64, i32, i64, i32, i64, i64, f64);
+type SegmentRow = (pg_sys::Oid, i32, i64, i32, i64, i32, i64, i32, i64, i64, f64);
 
-/// One row for each live segment.
+/// One row for each live segment, of each partition's index if the index is partitioned.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
 fn skip_index_segments(
@@ -149,6 +143,7 @@ fn skip_index_segments(
 ) -> TableIterator<
     'static,
     (
+        name!(index, pg_sys::Oid),
         name!(attnum, i32),
         name!(first_range, i64),
         name!(width, i32),
@@ -162,9 +157,8 @@ fn skip_index_segments(
     ),
 > {
     boundary::callback(|| {
-        let target = target::for_reading(index);
-        let rows = or_raise(*target.index, steady(*target.index, || segment_rows(*target.index)));
-        TableIterator::new(rows)
+        let rows = |target: Target| steady(*target.index, || segment_rows(*target.index));
+        TableIterator::new(target::for_reading(index).flat_map(rows).collect::<Vec<_>>())
     })
 }
 
@@ -177,6 +171,7 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
         for s in directory.segments(column as u16) {
             let fill = fill_of(index, &s)?;
             rows.push((
+                index.oid(),
                 column as i32 + 1,
                 s.first_range.into(),
                 s.width as i32,
@@ -193,7 +188,8 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
     Ok(rows)
 }
 
-/// The block ranges in which a value cannot be ruled out, unsummarized ones included. NULL asks for IS NULL.
+/// The block ranges in which a value cannot be ruled out, unsummarized ones included. NULL asks for IS NULL. Whether there
+/// are any tells whether the value is in the table: only for those who may read all of its rows.
 #[pg_extern(sql = false)]
 fn skip_matching_ranges(
     index: Option<pg_sys::Oid>,
@@ -203,9 +199,10 @@ fn skip_matching_ranges(
     boundary::callback(|| {
         // Only the value may be NULL: it asks for IS NULL.
         let (Some(index), Some(column)) = (index, column) else { return SetOfIterator::empty() };
-        let target = target::for_reading(index);
+        let target = target::for_reading_rows(index);
         let index = *target.index;
         let column = find_column(index, &text::of_bytes(column.to_bytes()));
+        let value = value.map(|value| scankey::argument(index, column, value));
         let key = scankey::key_of_argument(index, column, value);
         let ranges: Vec<i64> =
             survivors(index, &key, target.table.blocks()).iter().map(|r| r as i64).collect();

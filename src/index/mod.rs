@@ -13,10 +13,13 @@
 //! | [`inspect`] | skip_index_info, skip_index_segments, skip_matching_ranges |
 //! | [`range_map`] | skip_range_map |
 //! | [`verify`] | skip_index_verify |
+//! | [`alter`] | (object_access_hook) |
 //!
 //! What they share: [`collect`] reads block ranges of the table, [`place`] turns them into segments,
 //! [`summarize`] does both in the order that makes it safe; [`indexable`] refuses columns that cannot be indexed.
+//! [`target`] opens the index that a function is given, and [`steady`] looks at one that may change meanwhile.
 
+mod alter;
 mod build;
 mod catch_up;
 mod collect;
@@ -28,8 +31,11 @@ mod inspect;
 mod place;
 mod range_map;
 mod scan;
+mod steady;
 mod summarize;
 mod target;
 mod vacuum;
 mod validate;
 mod verify;
+
+pub use alter::register;

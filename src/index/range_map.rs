@@ -11,14 +11,15 @@
 //! The rows are looked for with the rights of the table's owner, in a sandbox, as index expressions are the owner's
 //! code, whoever calls. What the caller may see was settled before ([`target::for_reading_rows`]): all rows.
 
+use super::steady::steady;
 use super::{inspect, target};
 use crate::pages::directory;
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Fetch};
-use crate::pg::error::or_raise;
+use crate::pg::boundary;
 use crate::pg::sandbox::Sandbox;
 use crate::pg::text;
-use crate::pg::{Rel, boundary, fail, query, scankey};
+use crate::pg::{Rel, fail, query, scankey};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_core::{OPEN_SLICE, RangeSet, or_slice, picture};
@@ -40,10 +41,10 @@ fn skip_range_map(
         let target = target::for_reading_rows(index);
         let (table, index) = (*target.table, *target.index);
         let column = inspect::find_column(index, &text::of_bytes(column.to_bytes()));
+        let value = value.map(|value| scankey::argument(index, column, value));
         let key = scankey::key_of_argument(index, column, value);
         let blocks = table.blocks();
-        let (pages_per_range, unfiltered) =
-            or_raise(index, inspect::steady(index, || without_filter(index, column, blocks)));
+        let (pages_per_range, unfiltered) = steady(index, || without_filter(index, column, blocks));
         let matching = inspect::survivors(index, &key, blocks);
         let mut holding = RangeSet::empty(matching.len());
         if !matching.is_empty() {

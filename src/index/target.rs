@@ -1,7 +1,11 @@
 //! The index that a function was given: what it must be, who may ask, which locks are taken.
+//!
+//! A partitioned index has no storage. Functions that look at one index after another take those of its partitions
+//! ([`Parts`]); the rights are asked for once, of the index that was named: who may read, or maintain, a partitioned table
+//! reaches all rows of its partitions through it.
 
 use crate::pg::sandbox::in_recovery;
-use crate::pg::{OpenRel, catalog, compat, fail, lock, relation};
+use crate::pg::{OpenRel, catalog, compat, fail, lock, memory, relation};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 /// An index and its table, open and locked.
@@ -18,9 +22,28 @@ impl Target {
     }
 }
 
+/// The named index, or those of the partitions of a partitioned one: opened one after another.
+pub struct Parts {
+    indexes: std::vec::IntoIter<pg_sys::Oid>,
+    mode: lock::Mode,
+    of_partitions: bool,
+}
+
+impl Iterator for Parts {
+    type Item = Target;
+
+    fn next(&mut self) -> Option<Target> {
+        memory::check_for_interrupts();
+        // A partition may have been dropped since they were listed.
+        let is_there = |index: &pg_sys::Oid| !self.of_partitions || relation::table_of(*index).is_some();
+        let index = self.indexes.find(is_there)?;
+        Some(open(index, self.mode))
+    }
+}
+
 /// For functions that change the index. The table is locked before the index, as everywhere.
-pub fn for_maintenance(index: pg_sys::Oid) -> Target {
-    let name = check_is_skip_index(index);
+pub fn for_maintenance(index: pg_sys::Oid) -> Parts {
+    let named = Named::find(index);
     if in_recovery() {
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -29,59 +52,111 @@ pub fn for_maintenance(index: pg_sys::Oid) -> Target {
             Some("Call the function on the primary.".into()),
         );
     }
-    let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
-    check_may_maintain(index, table, &name);
-    open(index, table, lock::Mode::ShareUpdateExclusive)
-}
-
-fn check_may_maintain(index: pg_sys::Oid, table: pg_sys::Oid, name: &str) {
-    if !compat::may_maintain(index, table) {
-        fail(
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-            format!("must be owner of index {name}"),
-            Some(
-                "Only the owner of an index, and who may maintain its table, can summarize or verify it."
-                    .into(),
-            ),
-            Some("Let the owner call the function, or run VACUUM.".into()),
-        );
-    }
+    named.check_may_maintain();
+    named.parts(lock::Mode::ShareUpdateExclusive)
 }
 
 /// For functions that only look, but keep maintenance waiting while they do.
-pub fn for_verifying(index: pg_sys::Oid) -> Target {
-    let name = check_is_skip_index(index);
-    let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
-    check_may_maintain(index, table, &name);
-    open(index, table, lock::Mode::AccessShare)
+pub fn for_verifying(index: pg_sys::Oid) -> Parts {
+    let named = Named::find(index);
+    named.check_may_maintain();
+    named.parts(lock::Mode::AccessShare)
 }
 
-/// For functions that only look.
-pub fn for_reading(index: pg_sys::Oid) -> Target {
+/// For functions that only look, and tell nothing of single values.
+pub fn for_reading(index: pg_sys::Oid) -> Parts {
+    let named = Named::find(index);
     let needed = "Looking into an index needs SELECT on all rows of its table, or membership in pg_monitor.";
-    checked_for_reading(index, |table| catalog::may_read(table) || catalog::is_monitor(), needed)
+    named.check_may(|table| catalog::may_read(table) || catalog::is_monitor(), needed);
+    named.parts(lock::Mode::AccessShare)
 }
 
-/// For functions that tell of the table's rows, not just of what is in the index.
+/// For functions that tell of the table's values, not just of how the index is: whether one is there, and where.
 pub fn for_reading_rows(index: pg_sys::Oid) -> Target {
-    checked_for_reading(index, catalog::may_read, "The function needs SELECT on all rows of the table.")
+    let named = Named::find(index);
+    named.check_may(catalog::may_read, "The function needs SELECT on all rows of the table.");
+    named.check_has_storage();
+    open(index, lock::Mode::AccessShare)
 }
 
-fn checked_for_reading(index: pg_sys::Oid, may_read: impl Fn(pg_sys::Oid) -> bool, needed: &str) -> Target {
-    let name = check_is_skip_index(index);
-    let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
-    if !may_read(table) {
-        fail(
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-            format!("permission denied for index {name}"),
-            Some(needed.into()),
-            None,
-        );
+/// A skip index, not open yet.
+struct Named {
+    index: pg_sys::Oid,
+    table: pg_sys::Oid,
+    name: String,
+    is_partitioned: bool,
+}
+
+impl Named {
+    /// Raises an error unless this is an index of this access method.
+    fn find(index: pg_sys::Oid) -> Self {
+        let Some((kind, method, name)) = relation::kind_and_method(index) else {
+            fail(
+                PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+                format!("there is no relation with OID {}", index.to_u32()),
+                None,
+                None,
+            );
+        };
+        let is_index = matches!(kind, pg_sys::RELKIND_INDEX | pg_sys::RELKIND_PARTITIONED_INDEX);
+        if !is_index || catalog::access_method_oid("skip") != Some(method) {
+            fail(
+                PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("\"{name}\" is not a skip index"),
+                Some("The function works on indexes made with CREATE INDEX … USING skip.".into()),
+                Some("SELECT c.oid::regclass FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'skip' lists them.".into()),
+            );
+        }
+        let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
+        Self { index, table, name, is_partitioned: kind == pg_sys::RELKIND_PARTITIONED_INDEX }
     }
-    open(index, table, lock::Mode::AccessShare)
+
+    fn check_may_maintain(&self) {
+        if !compat::may_maintain(self.index, self.table) {
+            fail(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("must be owner of index {}", self.name),
+                Some(
+                    "Only the owner of an index, and who may maintain its table, can summarize or verify it."
+                        .into(),
+                ),
+                Some("Let the owner call the function, or run VACUUM.".into()),
+            );
+        }
+    }
+
+    fn check_may(&self, may_read: impl Fn(pg_sys::Oid) -> bool, needed: &str) {
+        if !may_read(self.table) {
+            fail(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("permission denied for index {}", self.name),
+                Some(needed.into()),
+                None,
+            );
+        }
+    }
+
+    fn check_has_storage(&self) {
+        if self.is_partitioned {
+            let name = &self.name;
+            fail(
+                PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("index \"{name}\" belongs to a partitioned table"),
+                Some("It has no block ranges of its own.".into()),
+                Some(format!("Name the index of a partition: SELECT * FROM pg_partition_tree('{name}').")),
+            );
+        }
+    }
+
+    fn parts(self, mode: lock::Mode) -> Parts {
+        let indexes =
+            if self.is_partitioned { catalog::leaf_partitions(self.index) } else { vec![self.index] };
+        Parts { indexes: indexes.into_iter(), mode, of_partitions: self.is_partitioned }
+    }
 }
 
-fn open(index: pg_sys::Oid, table_oid: pg_sys::Oid, mode: lock::Mode) -> Target {
+fn open(index: pg_sys::Oid, mode: lock::Mode) -> Target {
+    let table_oid = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
     let table = OpenRel::table(table_oid, mode);
     let index = OpenRel::index(index, mode);
     // The index may have been dropped, and its OID used again, before the lock was there.
@@ -94,35 +169,4 @@ fn open(index: pg_sys::Oid, table_oid: pg_sys::Oid, mode: lock::Mode) -> Target 
         );
     }
     Target { table, index }
-}
-
-/// Raises an error unless this is an index of this access method with storage; returns its name.
-fn check_is_skip_index(oid: pg_sys::Oid) -> String {
-    let Some((kind, method, name)) = relation::kind_and_method(oid) else {
-        fail(
-            PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
-            format!("there is no relation with OID {}", oid.to_u32()),
-            None,
-            None,
-        );
-    };
-    let is_skip = matches!(kind, pg_sys::RELKIND_INDEX | pg_sys::RELKIND_PARTITIONED_INDEX)
-        && catalog::access_method_oid("skip") == Some(method);
-    if !is_skip {
-        fail(
-            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
-            format!("\"{name}\" is not a skip index"),
-            Some("The function works on indexes made with CREATE INDEX … USING skip.".into()),
-            Some("SELECT c.oid::regclass FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'skip' lists them.".into()),
-        );
-    }
-    if kind == pg_sys::RELKIND_PARTITIONED_INDEX {
-        fail(
-            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
-            format!("index \"{name}\" belongs to a partitioned table"),
-            Some("It has no storage of its own.".into()),
-            Some(format!("Name the index of a partition: SELECT * FROM pg_partition_tree('{name}').")),
-        );
-    }
-    name
 }

@@ -9,7 +9,7 @@
 //! 5. Merge neighbouring segments.
 
 use super::summarize::{self, Plan, Summary};
-use super::target;
+use super::target::{self, Target};
 use crate::index::collect::{self, Collector, CollectorOptions, Failure, Versions};
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::Meta;
@@ -32,29 +32,25 @@ pub fn vacuum_cleanup(heap: Rel, index: Rel) {
 }
 
 /// Summarizes all ranges of an index that are not summarized yet, the trailing partial one too, folds the delta
-/// and merges segments. Returns the number of ranges newly summarized.
+/// and merges segments. Of a partitioned index, those of all partitions. Returns the number of ranges newly summarized.
 #[pg_extern(sql = false)]
 fn skip_summarize(index: pg_sys::Oid) -> i64 {
-    boundary::callback(|| {
-        let target = target::for_maintenance(index);
-        if !target.index.is_valid_index() {
-            return 0;
-        }
-        let plan = Plan {
-            logging: Logging::EachPage,
-            partial: true,
-            in_vacuum: false,
-            progress: false,
-            most: u32::MAX,
-        };
-        let ranges = {
-            let _sandbox = Sandbox::enter(*target.table);
-            let _maintenance = PartLock::take(*target.index, Part::Maintenance);
-            or_raise(*target.index, maintain(*target.table, *target.index, plan)).ranges
-        };
-        target.keep_locks();
-        ranges as i64
-    })
+    boundary::callback(|| target::for_maintenance(index).map(|target| summarize_one(target) as i64).sum())
+}
+
+fn summarize_one(target: Target) -> u64 {
+    if !target.index.is_valid_index() {
+        return 0;
+    }
+    let plan =
+        Plan { logging: Logging::EachPage, partial: true, in_vacuum: false, progress: false, most: u32::MAX };
+    let ranges = {
+        let _sandbox = Sandbox::enter(*target.table);
+        let _maintenance = PartLock::take(*target.index, Part::Maintenance);
+        or_raise(*target.index, maintain(*target.table, *target.index, plan)).ranges
+    };
+    target.keep_locks();
+    ranges
 }
 
 fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {

@@ -5,17 +5,19 @@
 //! there, nor in the delta, is a row that queries lose.
 
 use super::collect::{Collector, CollectorOptions, Versions};
-use super::target;
+use super::steady::{has_moved, steady};
+use super::target::{self, Target};
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Directory, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Fetch, Group, Miss};
 use crate::pages::upkeep::merge::not_recycled;
+use crate::pg::boundary;
 use crate::pg::error::Read;
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::page::SharedPage;
 use crate::pg::text::Text;
-use crate::pg::{Damage, Rel, boundary, memory, sandbox};
+use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_core::page::PageKind;
@@ -24,29 +26,52 @@ use std::collections::HashSet;
 
 /// Problems reported at most; a broken index has too many to be of use.
 const MOST_PROBLEMS: usize = 100;
-/// How often verifying starts over on a standby.
-const MOST_RESTARTS: usize = 20;
 
-/// One row for each problem: the index block it is at, and what it is. No rows for a sound index.
+/// One row for each problem: the index, the block of it, and what it is. No rows for a sound index, or for a partitioned
+/// one all of whose partitions' are sound.
 #[pg_extern(sql = false)]
 fn skip_index_verify(
     index: pg_sys::Oid,
-) -> TableIterator<'static, (name!(block, i64), name!(problem, Text))> {
+) -> TableIterator<'static, (name!(index, pg_sys::Oid), name!(block, i64), name!(problem, Text))> {
     boundary::callback(|| {
-        let target = target::for_verifying(index);
-        let (table, index) = (*target.table, *target.index);
-        // Keeps merges and folds away, so that a value is in one place while it is looked for; not on a standby,
-        // where such locks cannot be taken.
-        let _maintenance = (!sandbox::in_recovery()).then(|| PartLock::take(index, Part::Maintenance));
+        let rows = |target: Target| {
+            let oid = target.index.oid();
+            problems_of(*target.table, *target.index)
+                .into_iter()
+                .map(move |p| (oid, i64::from(p.block), p.what.into()))
+        };
+        TableIterator::new(target::for_verifying(index).flat_map(rows).collect::<Vec<_>>())
+    })
+}
+
+fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
+    // Keeps merges and folds away, so that a value is in one place while it is looked for; not on a standby,
+    // where such locks cannot be taken.
+    let _maintenance = (!sandbox::in_recovery()).then(|| PartLock::take(index, Part::Maintenance));
+    if let Err(damage) = Meta::read(index) {
+        return vec![damage];
+    }
+    steady(index, || {
+        let before = Meta::read(index)?;
         let mut problems = Vec::new();
         check_pages(index, &mut problems);
-        if problems.is_empty()
-            && let Err(damage) = check_contents(table, index, &mut problems)
+        if problems.is_empty() {
+            match check_contents(table, index) {
+                Ok(missing) => problems.extend(missing),
+                Err(Miss::Damage(damage)) => problems.push(damage),
+                // Only on a standby, where nothing keeps replay from recycling pages under us.
+                Err(miss) if sandbox::in_recovery() => return Err(miss),
+                Err(miss) => problems.push(not_recycled(miss)),
+            }
+        }
+        if let Some(first) = problems.first()
+            && sandbox::in_recovery()
+            && has_moved(&before, &Meta::read(index)?)
         {
-            problems.push(damage);
+            return Err(Miss::Recycled(first.block)); // what is wrong may be that replay went on
         }
         problems.truncate(MOST_PROBLEMS);
-        TableIterator::new(problems.into_iter().map(|p| (i64::from(p.block), p.what.into())))
+        Ok(problems)
     })
 }
 
@@ -122,21 +147,9 @@ fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Rea
 }
 
 /// Looks up what the table holds.
-fn check_contents(table: Rel, index: Rel, problems: &mut Vec<Damage>) -> Read<()> {
+fn check_contents(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let _sandbox = sandbox::Sandbox::enter(table);
-    for _ in 0..MOST_RESTARTS {
-        match find_missing(table, index) {
-            Ok(missing) => {
-                problems.extend(missing);
-                return Ok(());
-            }
-            Err(Miss::Damage(damage)) => return Err(damage),
-            // Only on a standby, where nothing keeps replay from recycling pages under us.
-            Err(Miss::Recycled(_)) if sandbox::in_recovery() => memory::check_for_interrupts(),
-            Err(miss) => return Err(not_recycled(miss)),
-        }
-    }
-    Ok(())
+    find_missing(table, index)
 }
 
 fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {

@@ -19,6 +19,7 @@ use crate::pg::{
     Damage, Rel,
     error::Read,
     lock::{Part, PartLock},
+    memory,
     page::{self, ExclusivePage, KnownBlocks, SharedPage},
     wal::{self, Logging, PageEdit},
 };
@@ -74,7 +75,8 @@ fn empty_page(sequence: u64) -> PageImage {
     image
 }
 
-/// Calls `each` with all entries from the head to the last page.
+/// Calls `each` with all entries from the head to the last page. No page is locked meanwhile, and a cancelled query ends
+/// between two pages.
 ///
 /// # Errors
 /// Damage, or that a page was recycled meanwhile: then start over from the meta page.
@@ -82,15 +84,21 @@ pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<
     let index = meta.bind(index);
     let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_head, meta.delta_head_sequence);
+    let mut of_page = Vec::with_capacity(ENTRIES_PER_PAGE);
     while block != NO_BLOCK {
+        memory::check_for_interrupts();
         known.check(block.saturating_add(1))?;
-        let page = SharedPage::read(index, block);
-        let view = page.any_view()?.ok_or(Miss::Recycled(block))?;
-        if !view.is(PageKind::Delta) || view.owner() != sequence {
-            return Err(Miss::Recycled(block));
-        }
-        entries(&view, block)?.for_each(&mut each);
-        block = get_u32(view.payload(), 0);
+        let next = {
+            let page = SharedPage::read(index, block);
+            let view = page.any_view()?.ok_or(Miss::Recycled(block))?;
+            if !view.is(PageKind::Delta) || view.owner() != sequence {
+                return Err(Miss::Recycled(block));
+            }
+            of_page.extend(entries(&view, block)?);
+            get_u32(view.payload(), 0)
+        };
+        of_page.drain(..).for_each(&mut each);
+        block = next;
         sequence += 1;
     }
     Ok(())
@@ -126,8 +134,10 @@ pub fn append(index: Rel, mut new: &[DeltaEntry]) -> Read<u64> {
 /// Puts as many entries as fit on the last page; None when there is no page with room. Some(0) when the chain
 /// has moved on since `meta` was read.
 fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> Read<Option<usize>> {
+    let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
     while block != NO_BLOCK {
+        known.check(block.saturating_add(1))?;
         let page = ExclusivePage::read(index, block);
         let view = page.any_view()?;
         if !view.is(PageKind::Delta) || view.owner() != sequence {
@@ -181,8 +191,10 @@ fn grow(index: Rel, tail_sequence: u64) -> Read<()> {
 
 /// The page without a successor, which after a crash may lie behind the meta page's tail.
 fn last_page(index: Rel, meta: &Meta) -> Read<(u32, u64)> {
+    let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
     while block != NO_BLOCK {
+        known.check(block.saturating_add(1))?;
         let page = SharedPage::read(index, block);
         let next = get_u32(page.view(PageKind::Delta)?.payload(), 0);
         if next == NO_BLOCK {
@@ -198,6 +210,7 @@ fn take_spare(index: Rel, meta: &Meta) -> Read<Option<u32>> {
     if meta.spare == NO_BLOCK {
         return Ok(None);
     }
+    KnownBlocks::new(index).check(meta.spare.saturating_add(1))?;
     let next = {
         let page = SharedPage::read(index, meta.spare);
         get_u32(page.view(PageKind::Spare)?.payload(), 0)
@@ -262,7 +275,10 @@ pub fn read_sealed(index: Rel, most: usize, end: u64) -> Read<Option<Sealed>> {
         next: meta.delta_head,
         next_sequence: meta.delta_head_sequence,
     };
+    let mut known = KnownBlocks::new(index);
     while sealed.next != NO_BLOCK && sealed.pages.len() < most && sealed.next_sequence < end {
+        memory::check_for_interrupts();
+        known.check(sealed.next.saturating_add(1))?;
         let page = SharedPage::read(index, sealed.next);
         let view = page.view(PageKind::Delta)?;
         let next = get_u32(view.payload(), 0);

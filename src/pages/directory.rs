@@ -191,6 +191,7 @@ pub fn segments(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Read<V
         _ => {}
     };
     walk(meta.bind(index), meta.directory, collect, |_| ())?;
+    check_extents(index, &found)?;
     found.sort_unstable_by_key(|s| (s.column, s.first_range, std::cmp::Reverse(s.width)));
     let mut covered: Option<(u16, u32)> = None;
     found.retain(|s| {
@@ -201,6 +202,12 @@ pub fn segments(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Read<V
         !inside
     });
     Ok(found)
+}
+
+/// Checks that the segments' blocks exist.
+fn check_extents<'a>(index: Rel, segments: impl IntoIterator<Item = &'a Segment>) -> Read<()> {
+    let mut known = KnownBlocks::new(index);
+    segments.into_iter().try_for_each(|s| known.check(s.first_block.saturating_add(s.blocks)))
 }
 
 /// The directory in the hands of the maintenance lock's holder.
@@ -225,7 +232,9 @@ impl Directory {
             |block, slot, entry| slots.push((block, slot, entry)),
             |block| pages.push(block),
         )?;
-        Ok(Self { index, slots, pages })
+        let directory = Self { index, slots, pages };
+        check_extents(index, &directory.all_segments().collect::<Vec<_>>())?;
+        Ok(directory)
     }
 
     /// The live segments of a column by first range, overlapping ones included.

@@ -95,6 +95,7 @@ impl Meta {
     /// # Errors
     /// Damage to it.
     pub fn read(index: Rel) -> Read<Self> {
+        page::check_not_empty(index)?;
         let meta = {
             let page = SharedPage::read(index, META_BLOCK);
             Self::decode(&page.view(PageKind::Meta)?)?
@@ -215,6 +216,7 @@ fn decode_column(bytes: &[u8]) -> ColumnMeta {
 /// # Errors
 /// Damage to the meta page.
 pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
+    page::check_not_empty(index)?;
     let mut edit = PageEdit::start(index, META_BLOCK, PageKind::Meta)?;
     let mut meta = Meta::decode(&edit.before()?)?;
     let result = change(&mut meta);
@@ -235,6 +237,13 @@ impl Progress {
     /// caller's tuple is on its heap page already: if a summarizer scanned that page before the tuple came, it had
     /// stored the higher watermark before, and the heap page's own lock, which it released and the inserter took
     /// afterwards, makes that store visible here. The word is whole, and never comes from a copy of the page.
+    ///
+    /// That holds for a relaxed load on any processor. The summarizer stores the watermark, then releases the heap page's
+    /// lock; the inserter takes that lock, then loads. Releasing and taking one lock are a release and an acquire, so the
+    /// store *happens before* the load, and a load never gives a value older than one whose store happened before it
+    /// (coherence), nor is it done before an acquire that stands above it. An acquire load would only order what comes after:
+    /// the pages that the inserter reads next are read under their own locks. If it is the inserter who had the heap page
+    /// first, whatever the load gives is right: the scan sees the tuple.
     ///
     /// The page's checksum is not looked at either. Should the page be damaged, no query gets past it.
     ///

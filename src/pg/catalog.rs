@@ -306,6 +306,25 @@ pub fn partition_ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     }
 }
 
+/// The partitions of a partitioned index that have storage, those of partitioned partitions too.
+pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    // Not among pgrx's bindings. SAFETY: the signature of catalog/pg_inherits.h in every supported version.
+    unsafe extern "C-unwind" {
+        fn find_all_inheritors(
+            parent: pg_sys::Oid,
+            lock: pg_sys::LOCKMODE,
+            counts: *mut *mut pg_sys::List,
+        ) -> *mut pg_sys::List;
+    }
+    let (lock, counts) = (pg_sys::NoLock as pg_sys::LOCKMODE, std::ptr::null_mut());
+    // SAFETY: catalog look-ups; a list of OIDs. Nothing is locked: who opens one of them looks whether it is still there.
+    unsafe {
+        let all = oids(pg_sys::ffi::pg_guard_ffi_boundary(|| find_all_inheritors(relation, lock, counts)));
+        let has_storage = |oid: &pg_sys::Oid| pg_sys::get_rel_relkind(*oid) as u8 == pg_sys::RELKIND_INDEX;
+        all.into_iter().filter(has_storage).collect()
+    }
+}
+
 /// Whether the server itself asks for a foreign key's sake.
 pub fn in_foreign_key_check() -> bool {
     // SAFETY: looks at the session's state.

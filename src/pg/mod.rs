@@ -11,6 +11,7 @@
 
 pub mod aggregate;
 pub mod alloc;
+pub mod alter;
 pub mod am;
 pub mod attempt;
 pub mod boundary;

@@ -1,8 +1,10 @@
 //! Options: of the index (WITH) and of a column's operator class.
 
-use super::{Rel, boundary, compat};
+use super::{Rel, compat, fail};
+use crate::pg::boundary;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
@@ -49,7 +51,16 @@ pub struct Options {
 impl Options {
     /// The options that an index has now.
     pub fn of(index: Rel) -> Self {
-        let raw = index.raw_options().cast::<RawOptions>();
+        // SAFETY: rd_options of an index of this access method is what amoptions made.
+        unsafe { Self::from_raw(index.raw_options()) }
+    }
+
+    /// What amoptions made.
+    ///
+    /// # Safety
+    /// `raw` is NULL or what amoptions made.
+    pub(super) unsafe fn from_raw(raw: *mut pg_sys::bytea) -> Self {
+        let raw = raw.cast::<RawOptions>();
         if raw.is_null() {
             return Self {
                 pages_per_range: PAGES_PER_RANGE.2 as u32,
@@ -58,7 +69,7 @@ impl Options {
                 delta_limit: DELTA_LIMIT_KB.2 as u64 * 1024,
             };
         }
-        // SAFETY: rd_options of an index of this access method is what amoptions made.
+        // SAFETY: by the caller's promise.
         let raw = unsafe { &*raw };
         Self {
             pages_per_range: raw.pages_per_range as u32,
@@ -105,8 +116,8 @@ pub fn register() {
                 c"false_positive_rate".as_ptr(),
                 c"Part of the ranges without a value that a look-up of it reads nevertheless".as_ptr(),
                 FALSE_POSITIVE_RATE.2,
-                FALSE_POSITIVE_RATE.0,
-                FALSE_POSITIVE_RATE.1,
+                -f64::MAX, // check_rate has the bounds, and words for them: the server's show six digits
+                f64::MAX,
                 pg_sys::AccessExclusiveLock as i32,
             );
             pg_sys::add_bool_reloption(
@@ -151,7 +162,7 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
         let kind = KIND.get().copied().unwrap_or_default();
         // SAFETY: the table describes RawOptions.
         unsafe {
-            pg_sys::build_reloptions(
+            let options: *mut RawOptions = pg_sys::build_reloptions(
                 reloptions,
                 validate,
                 kind,
@@ -159,7 +170,49 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
                 table.as_ptr(),
                 table.len() as i32,
             )
-            .cast()
+            .cast();
+            if validate && !options.is_null() {
+                check_rate((*options).false_positive_rate);
+            }
+            options.cast()
+        }
+    })
+}
+
+/// Raises an error for a false-positive rate out of its bounds.
+fn check_rate(rate: f64) {
+    let (least, most, _) = FALSE_POSITIVE_RATE;
+    if !(least..=most).contains(&rate) {
+        fail(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("value {} out of bounds for option \"false_positive_rate\"", number(rate)),
+            Some(format!("Valid values are between {} and {}.", number(least), number(most))),
+            None,
+        );
+    }
+}
+
+/// As one would write it: 1e-9, 0.2.
+pub fn number(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-3 { format!("{value:e}") } else { format!("{value}") }
+}
+
+/// Checks a column's options when they are given.
+unsafe extern "C-unwind" fn check_class_options(
+    _parsed: *mut c_void,
+    values: *mut pg_sys::relopt_value,
+    count: c_int,
+) {
+    boundary::callback(|| {
+        for i in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: the server hands over so many values; the only option is a real one.
+            let (is_set, rate) = unsafe {
+                let value = &*values.add(i);
+                (value.isset, value.values.real_val)
+            };
+            if is_set {
+                check_rate(rate);
+            }
         }
     })
 }
@@ -177,12 +230,12 @@ fn skip_opclass_options(options: pgrx::Internal) {
                 options,
                 c"false_positive_rate".as_ptr(),
                 c"Part of the ranges without a value that a look-up of it reads nevertheless".as_ptr(),
-                -1.0,
-                // The bounds hold for values that are given; the default below them means "as the index has it".
-                FALSE_POSITIVE_RATE.0,
-                FALSE_POSITIVE_RATE.1,
+                -1.0, // "as the index has it"
+                -f64::MAX,
+                f64::MAX,
                 offset_of!(RawClassOptions, false_positive_rate) as i32,
             );
+            pg_sys::register_reloptions_validator(options, Some(check_class_options));
         }
     })
 }

@@ -51,6 +51,10 @@ impl Locked {
         Self(buffer)
     }
 
+    /// A page that the server finds invalid when it reads it from disk (its header, or with data checksums any bit) is
+    /// zeros in the buffer, after a WARNING, not an ERROR of the server's: so the caller's own check finds it, planning can do
+    /// without the index, and the error that ends a query says what to do. The page on disk stays as it is. Nothing takes a
+    /// page of zeros for an answer, because a lost write leaves one too.
     fn pin(rel: Rel, block: u32) -> pg_sys::Buffer {
         // SAFETY: rel is open; ReadBufferExtended raises an error for a block that is not there.
         unsafe {
@@ -58,7 +62,7 @@ impl Locked {
                 rel.raw(),
                 pg_sys::ForkNumber::MAIN_FORKNUM,
                 block,
-                pg_sys::ReadBufferMode::RBM_NORMAL,
+                pg_sys::ReadBufferMode::RBM_ZERO_ON_ERROR,
                 std::ptr::null_mut(),
             )
         }
@@ -66,9 +70,10 @@ impl Locked {
 
     /// Pins block 0 by the hint, if that is still right. Only for [`peek_meta`]: no value with a destructor may be
     /// alive around it.
-    fn pin_meta(rel: Rel) -> pg_sys::Buffer {
+    fn pin_meta(rel: Rel) -> Read<pg_sys::Buffer> {
         if rel.is_temporary() {
-            return Self::pin(rel, 0); // its file may have the number of another table's
+            check_not_empty(rel)?;
+            return Ok(Self::pin(rel, 0)); // its file may have the number of another table's
         }
         let number = rel.file_number();
         let hint = RECENT_META.load(Ordering::Relaxed);
@@ -77,12 +82,13 @@ impl Locked {
             // SAFETY: a buffer number that this backend was given before.
             let pinned = unsafe { compat::pin_recent(rel.raw(), 0, recent) };
             if pinned {
-                return recent;
+                return Ok(recent);
             }
         }
+        check_not_empty(rel)?;
         let buffer = Self::pin(rel, 0);
         RECENT_META.store(u64::from(number) << 32 | u64::from(buffer as u32), Ordering::Relaxed);
-        buffer
+        Ok(buffer)
     }
 
     fn bytes(&self) -> &PageBytes {
@@ -105,8 +111,16 @@ impl Drop for Locked {
 /// Reads words of the meta page's payload without its content lock, under a pin only: `read` gets a function from a
 /// payload offset (a multiple of 4) to the word there. The page is not checked, and words may change between two reads;
 /// each by itself is whole, because pages are changed word by word ([`super::wal`]).
-pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> R) -> R {
-    let buffer = Locked::pin_meta(rel);
+///
+/// The loads are relaxed, on processors that reorder loads (ARM) too: a load orders nothing here, and need not. Which values
+/// of a word it may give is decided by what happened before it, and that is the caller's to bring about, by a lock
+/// ([`crate::pages::meta::Progress`]). Pinning the buffer is an atomic change of its header, so that a page that was just
+/// read from disk is seen as it was read.
+///
+/// # Errors
+/// Damage: the index has no pages, or what `read` gives.
+pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> Read<R>) -> Read<R> {
+    let buffer = Locked::pin_meta(rel)?;
     // SAFETY: a pinned buffer's page stays where it is; pages are aligned.
     let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
     let result = read(&|at| {
@@ -249,6 +263,15 @@ pub fn extend(rel: Rel, count: u32) -> u32 {
         }
     }
     first
+}
+
+/// Checks that there is a block 0. All others are known to exist from what earlier pages say ([`KnownBlocks`]); an index of
+/// which nothing is left would be an error of the file system's without the index's name.
+///
+/// # Errors
+/// Damage: the index has no pages.
+pub fn check_not_empty(rel: Rel) -> Read<()> {
+    if rel.blocks() == 0 { Err(Damage::new(0, "the index has no pages")) } else { Ok(()) }
 }
 
 /// Asks the system to read a block ahead; nothing happens when it is cached. Returns whether it is.

@@ -3,7 +3,7 @@
 use super::datum::{self, Repr, Value};
 use super::{Rel, catalog};
 use pgrx::pg_sys::Oid;
-use pgrx::{AnyElement, pg_sys};
+use pgrx::{AnyElement, FromDatum, pg_sys};
 
 /// What a column is compared with.
 pub enum KeyTest {
@@ -57,27 +57,49 @@ fn argument_repr(key: &pg_sys::ScanKeyData) -> Repr {
     Repr::of_type(key.sk_subtype)
 }
 
-/// The key for a value that an SQL function was given; None asks for IS NULL.
+/// The value that an SQL function was given, as one that the column can be asked about. A text stands for a value of the
+/// column's type, unless the column takes texts themselves. Domains are left out: a value that a domain forbids is in no
+/// row, and its checks may be code of the table's owner.
+pub fn argument(index: Rel, column: u16, value: AnyElement) -> AnyElement {
+    let own = index.column_type(usize::from(column));
+    if value.oid() != pg_sys::TEXTOID || key_type_of(index, column, value.oid()).is_some() {
+        return value;
+    }
+    // SAFETY: a non-null text, and the input function of the column's type, which raises an error for what it cannot read.
+    unsafe {
+        let own = pg_sys::getBaseType(own);
+        let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+        pg_sys::getTypeInputInfo(own, &mut function, &mut parameter);
+        let text = pg_sys::text_to_cstring(value.datum().cast_mut_ptr());
+        let read = pg_sys::OidInputFunctionCall(function, text, parameter, -1);
+        AnyElement::from_polymorphic_datum(read, false, own).unwrap_or(value)
+    }
+}
+
+/// As what the operator family compares a value of type `given` with the column; None if it does not.
+fn key_type_of(index: Rel, column: u16, given: Oid) -> Option<Oid> {
+    let class = index.column_class(usize::from(column));
+    // Values of a type that is stored as the column's (varchar as text), and those that a polymorphic operator
+    // class takes (any enum, any array), are the column's own.
+    let own = index.column_type(usize::from(column));
+    if given == own || catalog::is_binary_coercible(given, class.input) {
+        return Some(class.input);
+    }
+    // The type itself, or one that it is stored as, if the family compares the column with it.
+    let members = catalog::operators(class.family);
+    let right = |fits: &dyn Fn(Oid) -> bool| {
+        members.iter().find(|m| m.left == class.input && fits(m.right)).map(|member| member.right)
+    };
+    right(&|oid| oid == given).or_else(|| right(&|oid| catalog::is_binary_coercible(given, oid)))
+}
+
+/// The key for a value that [`argument`] gave; None asks for IS NULL.
 pub fn key_of_argument(index: Rel, column: u16, value: Option<AnyElement>) -> Key {
     let Some(value) = value else {
         return Key { column, key_type: pg_sys::InvalidOid, test: KeyTest::IsNull };
     };
     let given = value.oid();
-    let class = index.column_class(usize::from(column));
-    // Values of a type that is stored as the column's (varchar as text), and those that a polymorphic operator
-    // class takes (any enum, any array), are the column's own.
-    let own = index.column_type(usize::from(column));
-    let key_type = if given == own || catalog::is_binary_coercible(given, class.input) {
-        class.input
-    } else {
-        // The type itself, or one that it is stored as, if the family compares the column with it.
-        let members = catalog::operators(class.family);
-        let right = |fits: &dyn Fn(Oid) -> bool| {
-            members.iter().find(|m| m.left == class.input && fits(m.right)).map(|member| member.right)
-        };
-        let stored = || right(&|oid| catalog::is_binary_coercible(given, oid));
-        right(&|oid| oid == given).or_else(stored).unwrap_or(given)
-    };
+    let key_type = key_type_of(index, column, given).unwrap_or(given);
     // SAFETY: a non-null argument of type `given`, which lives as long as the function call.
     let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
     Key { column, key_type, test: KeyTest::AnyOf(vec![value]) }

@@ -1,8 +1,9 @@
 //! The session's settings `pg_skip.*`, and the indexes that two of them name.
 
 use super::error::report;
-use super::{boundary, catalog, text};
+use super::{boundary, catalog, relation, text};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgLogLevel, PgSqlErrorCode, pg_sys};
+use skip_core::shard_of;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 
@@ -93,16 +94,24 @@ impl Names {
         self.0.is_empty()
     }
 
-    /// Whether an index, or the partitioned index that it is part of, is among them. A name without a schema means any
-    /// schema: what search_path is at the moment (functions and maintenance commands have their own) does not matter.
+    /// Whether an index is among them, or the partitioned index that it is part of, or the one that it is a shard of. A name
+    /// without a schema means any schema: what search_path is at the moment (functions and maintenance commands have their
+    /// own) does not matter.
     pub fn has(&self, index: pg_sys::Oid) -> bool {
-        let is_named = |oid| {
-            let Some((schema, name)) = catalog::qualified_name(oid) else { return false };
+        let lists = |schema: &str, name: &str| {
             self.0.iter().any(|parts| match parts.as_slice() {
-                [only] => *only == name,
-                [first, second] => *first == schema && *second == name,
+                [only] => only == name,
+                [first, second] => first == schema && second == name,
                 _ => false,
             })
+        };
+        let is_named = |oid| {
+            let Some((schema, name)) = catalog::qualified_name(oid) else { return false };
+            let table = || catalog::qualified_name(relation::table_of(oid)?);
+            let is_shard = || {
+                table().and_then(|(_, table)| shard_of(&name, &table)).is_some_and(|of| lists(&schema, of))
+            };
+            lists(&schema, &name) || is_shard()
         };
         !self.is_empty() && (is_named(index) || catalog::partition_ancestors(index).into_iter().any(is_named))
     }

@@ -9,10 +9,9 @@ use crate::pages::delta;
 use crate::pages::directory::{self, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::Fetch;
-use crate::pg::page::KnownBlocks;
 use crate::pg::{Rel, memory};
-use skip_core::RangeSet;
 use skip_core::page::PAGE;
+use skip_core::{EntryTests, RangeSet};
 
 /// An index being asked.
 pub struct Consult<'a> {
@@ -21,7 +20,9 @@ pub struct Consult<'a> {
     /// Number of ranges of the table.
     count: u64,
     clauses: &'a [Clause],
-    /// For each clause the ranges that the delta has a match in; None for a clause that cannot be asked about.
+    /// Whether each clause can be asked about.
+    is_usable: Vec<bool>,
+    /// For each clause the ranges that the delta has a match in; None for none.
     in_delta: Vec<Option<RangeSet>>,
     segments: Vec<Segment>,
     /// Ranges that have no filter for one of the columns asked about.
@@ -38,26 +39,29 @@ impl<'a> Consult<'a> {
         let index = meta.bind(index);
         let count = u64::from(meta.ranges_in(blocks));
         let is_usable = |c: &Clause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
-        let mut in_delta: Vec<Option<RangeSet>> =
-            clauses.iter().map(|c| is_usable(c).then(|| RangeSet::empty(count))).collect();
+        let tests = EntryTests::new(clauses.iter().map(|c| (c.column, c.test.of_entry())));
+        // Most tests have nothing in the delta: no set is made for those.
+        let mut in_delta: Vec<Option<RangeSet>> = clauses.iter().map(|_| None).collect();
         delta::scan(index, meta, |entry| {
-            for (clause, ranges) in clauses.iter().zip(&mut in_delta) {
-                if let Some(ranges) = ranges
-                    && clause.column == entry.column
-                    && clause.test.matches(entry.hash)
-                {
-                    ranges.insert(entry.range.into());
-                }
+            for number in tests.satisfied(entry.column, entry.hash) {
+                in_delta[number].get_or_insert_with(|| RangeSet::empty(count)).insert(entry.range.into());
             }
         })?;
+        let is_usable = clauses.iter().map(is_usable).collect();
         let segments = directory::segments(index, meta, |column| clauses.iter().any(|c| c.column == column))?;
-        let mut known = KnownBlocks::new(index);
-        for segment in &segments {
-            known.check(segment.first_block.saturating_add(segment.blocks))?;
-        }
         let unfiltered = RangeSet::empty(count);
         let pages_per_range = meta.pages_per_range;
-        Ok(Self { index, pages_per_range, count, clauses, in_delta, segments, unfiltered, slices: 0 })
+        Ok(Self {
+            index,
+            pages_per_range,
+            count,
+            clauses,
+            is_usable,
+            in_delta,
+            segments,
+            unfiltered,
+            slices: 0,
+        })
     }
 
     /// Heap blocks per range.
@@ -106,7 +110,10 @@ impl<'a> Consult<'a> {
             *candidates = RangeSet::empty(candidates.len()); // nothing equals NULL, summarized or not
             return Ok(());
         }
-        let Some(mut matching) = self.in_delta[number].clone() else { return Ok(()) };
+        if !self.is_usable[number] {
+            return Ok(());
+        }
+        let mut matching = self.in_delta[number].clone().unwrap_or_else(|| RangeSet::empty(self.count));
         let mut covered = 0;
         for segment in self.segments.iter().filter(|s| s.column == clause.column) {
             matching.insert_span(covered, segment.first_range.into());

@@ -20,7 +20,7 @@ use crate::pages::meta::Meta;
 use crate::pages::segment::{Fetch, Miss};
 use crate::pg::{Damage, Rel, error::Read, memory};
 use consult::Consult;
-use skip_core::{Condition, Grouped, RangeSet};
+use skip_core::{Condition, EntryTest, Grouped, RangeSet};
 
 /// What a column must satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,11 +39,12 @@ impl Test {
         Test::Keys(hashes)
     }
 
-    fn matches(&self, hash: Option<u64>) -> bool {
-        match (self, hash) {
-            (Test::Keys(keys), Some(hash)) => keys.binary_search(&hash).is_ok(),
-            (Test::IsNull, None) | (Test::IsNotNull, Some(_)) => true,
-            _ => false,
+    /// As the delta's entries are asked.
+    fn of_entry(&self) -> EntryTest<'_> {
+        match self {
+            Test::Keys(keys) => EntryTest::Keys(keys),
+            Test::IsNull => EntryTest::IsNull,
+            Test::IsNotNull => EntryTest::IsNotNull,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::pg::custom::expr::{Comparison, Expr, Match, Shape};
 use crate::pg::custom::table::{Index, Table};
 use pgrx::pg_sys::Oid;
-use skip_core::Condition;
+use skip_core::{Condition, MOST_LEVELS};
 
 /// One test of one index column.
 #[derive(Clone, Copy)]
@@ -29,6 +29,17 @@ pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
 /// What can be asked about an expression; None if nothing can. `order` has the numbers of the table's indexes, those to be
 /// preferred first.
 pub fn one<'a>(table: &Table<'a>, order: &[usize], expr: Expr<'a>) -> Option<Condition<Leaf<'a>>> {
+    at_level(table, order, expr, 0)
+}
+
+/// As [`one`], inside so many ANDs and ORs. What is nested too deep cannot be asked about.
+fn at_level<'a>(
+    table: &Table<'a>,
+    order: &[usize],
+    expr: Expr<'a>,
+    level: usize,
+) -> Option<Condition<Leaf<'a>>> {
+    let inner = |part| if level < MOST_LEVELS { at_level(table, order, part, level + 1) } else { None };
     let find = |arg: Expr<'a>, key_type: &dyn Fn(&Index, u16) -> Option<Oid>, how, key| {
         let indexes = order.iter().flat_map(|&number| {
             let index = table.indexes()[number];
@@ -64,11 +75,9 @@ pub fn one<'a>(table: &Table<'a>, order: &[usize], expr: Expr<'a>) -> Option<Con
     };
     let nothing = |arg, how| find(arg, &any_type, how, None);
     match expr.shape() {
-        Shape::And(parts) => {
-            Condition::all(parts.into_iter().filter_map(|part| one(table, order, part)).collect())
-        }
+        Shape::And(parts) => Condition::all(parts.into_iter().filter_map(inner).collect()),
         Shape::Or(parts) => {
-            let parts: Option<Vec<_>> = parts.into_iter().map(|part| one(table, order, part)).collect();
+            let parts: Option<Vec<_>> = parts.into_iter().map(inner).collect();
             Condition::any(parts?)
         }
         Shape::Not(arg) => match arg.shape() {

@@ -5,6 +5,7 @@
 //! | [`matching`] | conditions of the query become tests of index columns |
 //! | [`estimate`] | which cost what |
 //! | [`paths`] | and become paths, and the chosen one a plan |
+//! | [`refusal`] | or a forced index cannot be used, and why |
 //! | [`survivors`] | in the executor, tests get their keys and the indexes are asked |
 //!
 //! How PostgreSQL wants all this, and the reading of rows, is in [`crate::pg::custom`].
@@ -12,6 +13,7 @@
 mod estimate;
 mod matching;
 mod paths;
+mod refusal;
 mod survivors;
 
 use crate::pg::Rel;

@@ -7,6 +7,7 @@
 
 use super::estimate::{self, Estimate};
 use super::matching::{self, Leaf};
+use super::refusal;
 use super::survivors::{self, Test};
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::plan::NewPath;
@@ -94,25 +95,28 @@ fn choose<'a>(
     Choice { condition: Condition::all(parts), served }
 }
 
-fn check_forced(table: &Table<'_>, condition: Option<&Condition<Leaf<'_>>>, forced: &[Oid]) {
+fn check_forced(
+    table: &Table<'_>,
+    exprs: &[Expr<'_>],
+    condition: Option<&Condition<Leaf<'_>>>,
+    forced: &[Oid],
+) {
     for &index in forced {
         let is_used = |leaf: &&Leaf<'_>| table.indexes()[leaf.index].oid() == index;
         if settings::enable_scan() && condition.is_some_and(|c| c.leaves().iter().any(is_used)) {
             continue;
         }
         let (why, hint) = if settings::enable_scan() {
-            (
-                "No condition of the query on the table alone can be looked up in it.",
-                "RESET pg_skip.force_indexes, or compare a column of the index with =, IN or IS NULL.",
-            )
+            refusal::explain(table, index, exprs)
         } else {
-            ("Skip Scans are switched off by pg_skip.enable_scan.", "SET pg_skip.enable_scan = on.")
+            let why = "Skip Scans are switched off by pg_skip.enable_scan.";
+            (why.to_owned(), "SET pg_skip.enable_scan = on.".to_owned())
         };
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("index \"{}\" is not used", Table::name_of(index)),
             Some(format!("pg_skip.force_indexes names it. {why}")),
-            Some(hint.into()),
+            Some(hint),
         );
     }
 }
@@ -145,7 +149,7 @@ fn add_path<S: SkipScan>(
 ) -> bool {
     let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
     let choice = choose(table, &exprs, forced, |_, part| estimate::rules_out(table, part));
-    check_forced(table, choice.condition.as_ref(), forced);
+    check_forced(table, &exprs, choice.condition.as_ref(), forced);
     let Some(condition) = &choice.condition else { return false };
     if !forced.is_empty() {
         table.drop_paths();

@@ -28,8 +28,10 @@ pub trait Grouped {
 const AND: i32 = 1;
 const OR: i32 = 2;
 const LEAF: i32 = 3;
-/// Deeper nesting than the planner's own walkers stand is not a plan of ours.
-const MOST_LEVELS: usize = 1000;
+/// How deep ANDs and ORs may be nested. Whoever makes a condition keeps to it (a part that is nested deeper is one that cannot
+/// be answered), and [`Condition::decode`] takes nothing deeper: so what walks a condition, here and elsewhere, calls itself so
+/// often at most, some tens of kilobytes of stack, where the server leaves half a megabyte to those who do not ask it.
+pub const MOST_LEVELS: usize = 100;
 
 impl<L> Condition<L> {
     /// All of `parts`; None when there are none. ANDs among them are opened.
@@ -113,7 +115,7 @@ impl<L> Condition<L> {
         level: usize,
     ) -> Option<Self> {
         match numbers.next()? {
-            kind @ (AND | OR) if level < MOST_LEVELS => {
+            kind @ (AND | OR) if level <= MOST_LEVELS => {
                 let count = numbers.next().filter(|&count| count > 0)?;
                 let parts =
                     (0..count).map(|_| Self::decode_at(numbers, leaf, level + 1)).collect::<Option<_>>()?;

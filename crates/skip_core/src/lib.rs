@@ -21,6 +21,7 @@
 //! |---|---|---|
 //! | a key hash becomes positions in the filter | [`hash`] | [`probes`] |
 //! | the slices at these positions are ANDed | [`lookup`] | [`and_slice`], [`or_slice`] |
+//! | the delta's entries are looked up among the tests | [`entry_tests`] | [`EntryTests`] |
 //! | one bit a range is left, gathered over segments | [`rangeset`] | [`RangeSet`] |
 //! | and put together as AND and OR say | [`condition`] | [`Condition`] |
 //! | whose blocks are given out to the processes that read them | [`blocks`] | [`blocks::Blocks`] |
@@ -29,7 +30,7 @@
 //! ones are tested against. [`policy`] holds kinds of filter, this one and those of other systems, and filters of any
 //! of them; [`collect`] gathers the keys of one, and [`value`] is how it is stored. [`mod@picture`] draws a table's ranges;
 //! [`counters`] add up what scans found, over all processes; [`verified`] spares a page's second check; [`sharing`] bounds what
-//! is taken of the memory that processes share.
+//! is taken of the memory that processes share; [`shard`] knows the names that a distributed engine gives.
 //!
 //! What reaches a disk is frozen: the hash scheme ([`HASH_SCHEME`]), the probe sequence, the order of bits in a
 //! slice, the geometry of a segment. `tests/golden.rs` holds their bytes. Everything is little-endian and gives
@@ -44,6 +45,7 @@ pub mod collect;
 pub mod condition;
 pub mod counters;
 pub mod distinct;
+pub mod entry_tests;
 pub mod filter;
 pub mod hash;
 pub mod lookup;
@@ -54,14 +56,16 @@ pub mod picture;
 pub mod policy;
 pub mod rangeset;
 pub mod segment;
+pub mod shard;
 pub mod sharing;
 pub mod transpose;
 pub mod value;
 pub mod verified;
 
 pub use builder::{RangeState, SegmentBuilder};
-pub use condition::{Condition, Grouped};
+pub use condition::{Condition, Grouped, MOST_LEVELS};
 pub use distinct::DistinctHashes;
+pub use entry_tests::{EntryTest, EntryTests};
 pub use filter::Filter;
 pub use hash::{HASH_SCHEME, Probes, canonical_f64, checksum, hash_bytes, hash_f64, hash_i64, probes};
 pub use lookup::{and_slice, or_slice};
@@ -70,5 +74,6 @@ pub use params::{MIN_FILTER_BITS, Sizing, calculation_best_practices, rate_at_fi
 pub use picture::picture;
 pub use rangeset::RangeSet;
 pub use segment::{FIRST_PROBE_SLICE, NULLS_SLICE, OPEN_SLICE, SegmentShape, VALUES_SLICE};
+pub use shard::shard_of;
 pub use sharing::sharable;
 pub use transpose::transpose64;

@@ -109,3 +109,23 @@ fn an_unknown_test_takes_its_or_along() {
     assert_eq!(known(&Condition::And(vec![either.clone(), leaf(0)])), Some(leaf(0)));
     assert_eq!(known(&Condition::And(vec![either, leaf(1)])), None);
 }
+
+#[test]
+fn nesting_has_a_bound() {
+    let nested = |levels: usize| {
+        let mut condition = Condition::Leaf(7);
+        for level in 0..levels {
+            let parts = vec![Condition::Leaf(level as i32), condition];
+            condition = if level % 2 == 0 { Condition::And(parts) } else { Condition::Or(parts) };
+        }
+        let mut code = Vec::new();
+        condition.encode(&mut code, &|leaf, out| out.push(*leaf));
+        let read = Condition::decode(&mut code.into_iter(), &|numbers| numbers.next());
+        (condition, read)
+    };
+    // The planner's conversion puts a table's conditions together by one more AND.
+    let (condition, read) = nested(skip_core::MOST_LEVELS + 1);
+    assert_eq!(read, Some(condition));
+    assert_eq!(nested(skip_core::MOST_LEVELS + 2).1, None);
+    assert_eq!(nested(5000).1, None);
+}

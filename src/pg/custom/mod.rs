@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`table`], [`expr`] | what the planner knows of a table and of a query's conditions |
+//! | [`describe`] | both in words, for messages |
 //! | [`plan`] | hooks, paths, plans |
 //! | [`exec`] | the executor node |
 //! | [`pages`] | reading the surviving pages, as [`skip_core::blocks`] gives them out |
@@ -10,6 +11,7 @@
 //!
 //! What to plan and what to read is the business of a [`SkipScan`]; here is how PostgreSQL wants to be told.
 
+mod describe;
 mod exec;
 mod explain;
 pub mod expr;

@@ -83,17 +83,27 @@ impl Index {
         unsafe { pg_sys::match_index_to_operand(expr.raw(), column.into(), self.info) }
     }
 
+    /// The collation of an index column.
+    pub(super) fn collation(&self, column: u16) -> pg_sys::Oid {
+        // SAFETY: one entry for each column.
+        unsafe { *self.info().indexcollations.add(usize::from(column)) }
+    }
+
+    /// The input type of a column's operator class.
+    pub(super) fn input_type(&self, column: u16) -> pg_sys::Oid {
+        // SAFETY: one entry for each column.
+        unsafe { *self.info().opcintype.add(usize::from(column)) }
+    }
+
     /// Whether the index column takes part in comparisons under a collation.
     pub fn has_collation(&self, column: u16, collation: pg_sys::Oid) -> bool {
-        // SAFETY: one entry for each column.
-        let own = unsafe { *self.info().indexcollations.add(usize::from(column)) };
+        let own = self.collation(column);
         own == pg_sys::InvalidOid || own == collation
     }
 
     /// Whether the index column holds booleans, so that a bare expression is a comparison.
     pub fn is_boolean(&self, column: u16) -> bool {
-        // SAFETY: one entry for each column.
-        unsafe { *self.info().opcintype.add(usize::from(column)) == pg_sys::BOOLOID }
+        self.input_type(column) == pg_sys::BOOLOID
     }
 
     /// The type of an operator's right side, if it is one of the column's operator family.
@@ -163,6 +173,10 @@ impl<'a> Table<'a> {
             let rte = *(*root).simple_rte_array.add((*rel).relid as usize);
             Self::new(root, rel, rte, ours)
         }
+    }
+
+    pub(super) fn oid(&self) -> pg_sys::Oid {
+        self.oid
     }
 
     pub(super) fn rel(&self) -> &pg_sys::RelOptInfo {

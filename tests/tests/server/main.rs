@@ -16,10 +16,12 @@ mod encodings;
 mod errors;
 mod errors_of_others;
 mod format;
+mod functions;
 mod history;
 mod oracle;
 mod page_rot;
 mod plans;
+mod privileges;
 mod range_map;
 mod real_data;
 mod regressions;
@@ -57,10 +59,12 @@ fn main() -> ExitCode {
         types::trials,
         column_types::trials,
         plans::trials,
+        privileges::trials,
         range_map::trials,
         real_data::trials,
         regressions::trials,
         ddl::trials,
+        functions::trials,
         docs::trials,
     ] {
         trials.extend(topic());

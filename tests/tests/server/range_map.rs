@@ -15,6 +15,7 @@ pub fn trials() -> Vec<Trial> {
         on_shared("range_map::every_type", every_type),
         on_shared("range_map::names_and_search_paths", names_and_search_paths),
         on_shared("range_map::the_snapshot_counts", the_snapshot_counts),
+        on_shared("range_map::untyped_literals", untyped_literals),
         on_shared("range_map::wrong_arguments", wrong_arguments),
         on_shared("range_map::rights", rights),
     ]
@@ -249,10 +250,64 @@ fn wrong_arguments(database: &Database) {
     for width in ["0", "-1", "100001", "2147483647"] {
         refused(&format!("'t_skip', 'k', 1, {width}"), "22023");
     }
-    refused("'t_skip', 'k', 'x'::text", "42804");
+    refused("'t_skip', 'k', '2026-01-01'::date", "42804");
     refused("'t_skip', 'k', 1.5", "42804");
     refused("'t_btree', 'k', 1", "42809");
     refused("'t', 'k', 1", "42809");
+}
+
+/// A literal, whose type nothing says, stands for a value of the column's type, as in a condition.
+fn untyped_literals(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    let mut asked = 0;
+    for (number, kind) in TYPES.iter().enumerate() {
+        session.run(&format!("DROP TABLE IF EXISTS t; CREATE TABLE t (c {})", kind.name));
+        let values = kind.samples(seed() + number as u64);
+        let rows: Vec<_> = values.iter().map(|value| format!("({})", kind.constant(value))).collect();
+        session.run(&format!("INSERT INTO t (c) VALUES {}", rows.join(", ")));
+        index(&mut session, "c");
+        for value in values.iter().take(5) {
+            let literal = value.as_ref().map_or("NULL".into(), |v| format!("'{}'", v.replace('\'', "''")));
+            for function in ["skip_matching_ranges", "skip_range_map"] {
+                let typed = format!("SELECT {function}('t_skip', 'c', {})", kind.constant(value));
+                let untyped = format!("SELECT {function}('t_skip', 'c', {literal})");
+                assert_eq!(session.column(&untyped), session.column(&typed), "{} {literal}", kind.name);
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 100, "{asked} questions");
+    // A parameter of unknown type, as drivers send them.
+    session.run("DROP TABLE t; CREATE TABLE t (c uuid); INSERT INTO t VALUES (md5('7')::uuid)");
+    index(&mut session, "c");
+    session.run("PREPARE q AS SELECT skip_range_map('t_skip', 'c', $1)");
+    assert_eq!(session.one("EXECUTE q ('8f14e45f-ceea-167a-5a36-dedd4bea2543')"), "#");
+    assert_eq!(session.one("EXECUTE q (NULL)"), ".");
+    let named = "index => 't_skip', value => '8f14e45f-ceea-167a-5a36-dedd4bea2543', column_name => 'c'";
+    assert_eq!(session.one(&format!("SELECT skip_range_map({named}, width => 3)")), "#");
+    assert_eq!(session.one(&format!("SELECT skip_matching_ranges({named})")), "0");
+    let error = session.error("SELECT skip_range_map('t_skip', 'c', 'no uuid')");
+    assert_eq!(error.code().code(), "22P02", "{error:?}");
+    // What a domain forbids is in no row; its checks are the owner's code, and not run.
+    session.run(
+        "CREATE DOMAIN small AS int CHECK (VALUE / (VALUE - 11) < 10);
+         CREATE DOMAIN any_word AS varchar CHECK (VALUE <> 'no');
+         DROP TABLE t; CREATE TABLE t (c small, w any_word); INSERT INTO t VALUES (3, 'yes')",
+    );
+    index(&mut session, "c, w");
+    for (arguments, line) in [
+        ("'c', '3'", "#"),
+        ("'c', 3::small", "#"),
+        ("'c', '11'", "."),
+        ("'w', 'yes'", "#"),
+        ("'w', 'no'", "."),
+        ("'w', 'yes'::varchar", "#"),
+        ("'w', 'yes'::any_word", "#"),
+        ("'w', 'yes'::name", "#"),
+    ] {
+        assert_eq!(map(&mut session, arguments), line, "{arguments}");
+    }
 }
 
 /// The same rights as for `skip_matching_ranges`; the owner's code runs as the owner.

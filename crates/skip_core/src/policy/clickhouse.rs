@@ -117,7 +117,7 @@ impl FilterPolicy for ClickHouse {
 
     fn read(&self, encoded: &[u8], given: Option<Geometry>) -> Result<Geometry, PolicyError> {
         let error = |reason| PolicyError::Encoding { policy: "clickhouse", reason };
-        let given = given.ok_or(error("its size, hashes and seed are not given"))?;
+        let given = given.ok_or(PolicyError::SizeNotGiven { policy: "clickhouse" })?;
         let lengths = [self.stored_bytes(given.bits), self.body_bytes(given.bits)];
         if !lengths.contains(&(encoded.len() as u64)) {
             return Err(error("not of the length that its size gives"));

@@ -54,6 +54,11 @@ pub enum PolicyError {
         /// What is wrong with them.
         reason: &'static str,
     },
+    /// A size that the policy's bytes do not hold, and that was not given beside them.
+    SizeNotGiven {
+        /// The policy's name.
+        policy: &'static str,
+    },
     /// A body of the wrong length for its shape.
     Length {
         /// Bytes of the shape.
@@ -114,6 +119,12 @@ impl fmt::Display for PolicyError {
             Self::NoKeys => f.write_str("a filter of neither whole keys nor prefixes would hold nothing"),
             Self::EmptyPrefix => f.write_str("a prefix has at least one byte"),
             Self::Encoding { policy, reason } => write!(f, "no filter of policy {policy}: {reason}"),
+            Self::SizeNotGiven { policy } => {
+                write!(
+                    f,
+                    "a filter of policy {policy} does not hold its size, hashes and seed, and they are not given"
+                )
+            }
             Self::Length { expected, found } => {
                 write!(f, "the filter's bits are {found} bytes, its shape says {expected}")
             }

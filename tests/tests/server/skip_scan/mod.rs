@@ -12,8 +12,10 @@ mod formats;
 mod generated;
 mod hooks;
 mod isolation;
+mod long_delta;
 mod prepared;
 mod queries;
+mod refusals;
 mod reviewed;
 mod security;
 mod serializable;
@@ -34,9 +36,11 @@ pub fn trials() -> Vec<Trial> {
         cursors::trials,
         snapshots::trials,
         isolation::trials,
+        long_delta::trials,
         failures::trials,
         choice::trials,
         settings::trials,
+        refusals::trials,
         counters::trials,
         formats::trials,
         security::trials,

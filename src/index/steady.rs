@@ -1,0 +1,45 @@
+//! Looks at an index that maintenance, or a standby's replay, may change meanwhile.
+
+use crate::pages::meta::Meta;
+use crate::pages::segment::{Fetch, Miss};
+use crate::pages::upkeep::merge::not_recycled;
+use crate::pg::error::or_raise;
+use crate::pg::{Rel, fail, memory};
+use pgrx::prelude::*;
+
+/// How often a look starts over.
+const MOST_LOOKS: usize = 20;
+
+/// Looks again as long as pages are recycled under the look. Comes back only with what an undisturbed look gave: when there is
+/// none, that is an error. A foreign page in an index that has not changed is damage.
+pub fn steady<R>(index: Rel, mut look: impl FnMut() -> Fetch<R>) -> R {
+    let mut before = or_raise(index, Meta::read(index));
+    for _ in 0..MOST_LOOKS {
+        let miss = match look() {
+            Ok(result) => return result,
+            Err(miss) => miss,
+        };
+        let now = or_raise(index, Meta::read(index));
+        if matches!(miss, Miss::Damage(_)) || !has_moved(&before, &now) {
+            not_recycled(miss).raise(index);
+        }
+        before = now;
+        memory::check_for_interrupts();
+    }
+    fail(
+        PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+        format!("index \"{}\" changes too fast to be looked at", index.name()),
+        Some(format!(
+            "Pages were recycled during each of {MOST_LOOKS} looks. Nothing is known to be wrong with the index."
+        )),
+        Some(
+            "Try again when maintenance of the index, or the replay of it on a standby, has less to do."
+                .into(),
+        ),
+    )
+}
+
+/// Whether pages may have been recycled between two looks at the meta page.
+pub fn has_moved(before: &Meta, now: &Meta) -> bool {
+    now.generation != before.generation || now.delta_head_sequence != before.delta_head_sequence
+}

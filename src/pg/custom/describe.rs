@@ -1,0 +1,105 @@
+//! Conditions in words, for messages: what they are on, and how they compare.
+
+use super::expr::{Comparison, Expr};
+use super::table::{Index, Table};
+use crate::pg::server;
+use crate::pg::text::of_server;
+use pgrx::pg_sys;
+
+impl Table<'_> {
+    /// Names of the table's columns that an expression is about, in order.
+    pub fn columns_of(&self, expr: Expr<'_>) -> Vec<String> {
+        let table = self.oid();
+        let name = |number: i16| {
+            // SAFETY: a catalog look-up that gives NULL for what is not there.
+            unsafe { of_server(pg_sys::get_attname(table, number, true)) }
+        };
+        self.attributes_of(expr).into_iter().map(name).collect()
+    }
+
+    fn attributes_of(&self, expr: Expr<'_>) -> Vec<i16> {
+        let mut found = Vec::new();
+        // SAFETY: a valid expression; the set's members are attribute numbers, moved up so that none is negative.
+        unsafe {
+            let mut set = std::ptr::null_mut();
+            pg_sys::pull_varattnos(expr.raw(), self.rel().relid, &mut set);
+            let mut member = -1;
+            loop {
+                member = pg_sys::bms_next_member(set, member);
+                if member < 0 {
+                    return found;
+                }
+                found.push((member + pg_sys::FirstLowInvalidHeapAttributeNumber) as i16);
+            }
+        }
+    }
+
+    /// The index column that an expression has somewhere inside.
+    pub fn column_inside(&self, index: &Index, expr: Expr<'_>) -> Option<u16> {
+        let inside = self.attributes_of(expr);
+        (0..index.columns()).find(|&c| index.attribute(c).is_some_and(|number| inside.contains(&number)))
+    }
+
+    /// The name of an index column, for messages.
+    pub fn index_column_name(&self, index: &Index, column: u16) -> String {
+        self.open_index(index.oid()).column_name(usize::from(column))
+    }
+
+    /// Why an index of the table is not among those that the planner may use; None if it is.
+    pub fn why_unusable(&self, index: pg_sys::Oid) -> Option<&'static str> {
+        if self.indexes().iter().any(|usable| usable.oid() == index) {
+            return None;
+        }
+        // SAFETY: an index of the table, which is locked; it is closed again.
+        unsafe {
+            let open = super::super::OpenRel::index(index, super::super::lock::Mode::AccessShare);
+            if super::super::catalog::access_method_oid("skip") != Some((*(*open.raw()).rd_rel).relam) {
+                return Some("It is no skip index.");
+            }
+            if !open.is_valid_index() {
+                return Some("It is not valid: a CREATE INDEX CONCURRENTLY has not ended, or failed.");
+            }
+            if !server::RelationGetIndexPredicate(open.raw()).is_null() {
+                return Some("It is partial, and its predicate does not follow from the query's conditions.");
+            }
+        }
+        Some("pg_skip.ignore_indexes names it too, or it is younger than the transaction's snapshot.")
+    }
+}
+
+impl Comparison<'_> {
+    /// The operator with its types, as regoperator has it.
+    pub fn operator_text(&self) -> String {
+        // SAFETY: a catalog look-up; a palloc'd string.
+        unsafe { of_server(pg_sys::format_operator(self.operator)) }
+    }
+
+    /// Whether the operator is called `=`.
+    pub fn is_called_equal(&self) -> bool {
+        // SAFETY: a catalog look-up; NULL or a palloc'd string.
+        unsafe { of_server(pg_sys::get_opname(self.operator)) == "=" }
+    }
+
+    /// The collation's name.
+    pub fn collation_text(&self) -> String {
+        collation_text(self.collation)
+    }
+}
+
+impl Index {
+    /// The name of a column's collation.
+    pub fn collation_text(&self, column: u16) -> String {
+        collation_text(self.collation(column))
+    }
+
+    /// The name of a column's type, for a cast.
+    pub fn type_text(&self, column: u16) -> String {
+        // SAFETY: a catalog look-up; a palloc'd string.
+        unsafe { of_server(pg_sys::format_type_be(self.input_type(column))) }
+    }
+}
+
+fn collation_text(collation: pg_sys::Oid) -> String {
+    // SAFETY: a catalog look-up; NULL or a palloc'd string.
+    unsafe { of_server(pg_sys::get_collation_name(collation)) }
+}

@@ -1,0 +1,186 @@
+//! Why a query cannot use an index that it is forced to: which of its conditions cannot be looked up, and what about each.
+
+use super::matching;
+use crate::pg::custom::expr::{Comparison, Expr, Match, Shape};
+use crate::pg::custom::table::{Index, Table};
+use pgrx::pg_sys::Oid;
+
+/// Conditions named at most.
+const MOST: usize = 5;
+
+/// What is wrong with a condition, and what would help.
+struct Refusal {
+    why: String,
+    hint: Option<String>,
+    /// The condition is on a column of the index.
+    is_on_index: bool,
+}
+
+impl Refusal {
+    fn elsewhere(why: &str) -> Self {
+        Self { why: why.into(), hint: None, is_on_index: false }
+    }
+
+    fn on_index(why: String, hint: Option<String>) -> Self {
+        Self { why, hint, is_on_index: true }
+    }
+}
+
+/// Detail and hint for an index that none of these conditions can use.
+pub fn explain(table: &Table<'_>, index: Oid, exprs: &[Expr<'_>]) -> (String, String) {
+    let hint = "RESET pg_skip.force_indexes, or compare a column of the index with =, IN or IS NULL.";
+    if let Some(why) = table.why_unusable(index) {
+        return (why.into(), "RESET pg_skip.force_indexes.".into());
+    }
+    let Some(number) = table.indexes().iter().position(|usable| usable.oid() == index) else {
+        return (String::new(), hint.into());
+    };
+    let mut refusals: Vec<(Vec<String>, Refusal)> =
+        exprs.iter().map(|&expr| (table.columns_of(expr), refusal(table, number, expr))).collect();
+    if refusals.is_empty() {
+        return (
+            "The query has no condition on the table alone that may be checked first.".into(),
+            hint.into(),
+        );
+    }
+    // What nearly fits says most.
+    refusals.sort_by_key(|(_, refusal)| !refusal.is_on_index);
+    let hint = refusals.iter().find_map(|(_, refusal)| refusal.hint.clone()).unwrap_or_else(|| hint.into());
+    let mut sentences: Vec<String> = refusals
+        .iter()
+        .take(MOST)
+        .map(|(columns, refusal)| {
+            let on: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
+            let on = if on.is_empty() { "without columns".into() } else { format!("on {}", on.join(", ")) };
+            format!("The condition {on} cannot be looked up: {}.", refusal.why)
+        })
+        .collect();
+    if refusals.len() > MOST {
+        sentences.push(format!("So for {} more.", refusals.len() - MOST));
+    }
+    (sentences.join(" "), hint)
+}
+
+fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
+    let index = &table.indexes()[number];
+    let tested = |arg| match column_of(index, arg) {
+        Some(_) => Refusal::on_index("the index cannot be asked about it".into(), None),
+        None => not_a_column(table, index, arg),
+    };
+    match expr.shape() {
+        Shape::Operator(c) => compared(table, index, &c, Match::Value),
+        Shape::AnyOf(c) => compared(table, index, &c, Match::Array),
+        Shape::Distinct(c) if column_of(index, c.left).or(column_of(index, c.right)).is_some() => {
+            Refusal::on_index(
+                "IS DISTINCT FROM excludes a value, and a filter cannot say where others are".into(),
+                None,
+            )
+        }
+        Shape::Not(arg) => match arg.shape() {
+            Shape::Distinct(c) => compared(table, index, &c, Match::ValueOrNull),
+            _ => not_a_column(table, index, arg),
+        },
+        Shape::Or(parts) => branch(table, number, &parts),
+        Shape::And(parts) => match parts.first() {
+            Some(&part) => refusal(table, number, part),
+            None => Refusal::elsewhere("it is empty"),
+        },
+        Shape::IsNull(arg) | Shape::IsNotNull(arg) | Shape::Truth(arg, _) => tested(arg),
+        Shape::Distinct(_) | Shape::Other => match table.column_inside(index, expr) {
+            Some(_) => {
+                Refusal::on_index("it is no comparison by equality, and no test for NULL".into(), None)
+            }
+            None => Refusal::elsewhere("it is on no column of the index"),
+        },
+    }
+}
+
+/// Of an OR, the first branch that no index serves; if there is none, other indexes serve all of them.
+fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
+    let all: Vec<usize> = (0..table.indexes().len()).collect();
+    let unserved = parts.iter().find(|&&part| !matching::can_serve(table, &all, part));
+    let Some(&part) = unserved else {
+        return Refusal::elsewhere("no branch of the OR is on a column of the index");
+    };
+    let inner = match part.shape() {
+        // Not into the depth: a sentence is enough.
+        Shape::Or(_) | Shape::And(_) => Refusal::elsewhere("it is put together of others"),
+        _ => refusal(table, number, part),
+    };
+    let on = table.columns_of(part).join("\", \"");
+    Refusal { why: format!("of the OR, the branch on \"{on}\": {}", inner.why), ..inner }
+}
+
+fn compared(table: &Table<'_>, index: &Index, c: &Comparison<'_>, how: Match) -> Refusal {
+    let straight = column_of(index, c.left).map(|column| (column, Some(c.operator), c.right));
+    let turned = || {
+        let column = column_of(index, c.right).filter(|_| how != Match::Array)?;
+        Some((column, c.commutator(), c.left))
+    };
+    let Some((column, operator, other)) = straight.or_else(turned) else {
+        return inside(table, index, c);
+    };
+    let name = table.index_column_name(index, column);
+    let text = c.operator_text();
+    if operator.and_then(|operator| index.key_type(column, operator)).is_none() {
+        return if c.is_called_equal() {
+            let hint = format!("Cast the value to the column's type, {}.", index.type_text(column));
+            let why = format!("operator {text} is not of the operator family of index column \"{name}\"");
+            Refusal::on_index(why, Some(hint))
+        } else {
+            Refusal::on_index(format!("operator {text} is no equality"), None)
+        };
+    }
+    if !index.has_collation(column, c.collation) {
+        let (own, asked) = (index.collation_text(column), c.collation_text());
+        let why = format!("it compares under collation \"{asked}\", index column \"{name}\" has \"{own}\"");
+        return Refusal::on_index(
+            why,
+            Some(format!("Compare with COLLATE \"{own}\", or make an index with COLLATE \"{asked}\".")),
+        );
+    }
+    if !table.is_key(other) {
+        let why = format!(
+            "what \"{name}\" is compared with is not the same for all rows: it has columns of the table, a volatile function, or a subquery that depends on the row"
+        );
+        return Refusal::on_index(why, None);
+    }
+    Refusal::on_index("it is nested too deep".into(), None)
+}
+
+/// Neither side of a comparison is a column of the index; one may have it inside, perhaps because types that do not fit
+/// made the parser cast it.
+fn inside(table: &Table<'_>, index: &Index, c: &Comparison<'_>) -> Refusal {
+    let column = table.column_inside(index, c.left).or_else(|| table.column_inside(index, c.right));
+    let Some(column) = column.filter(|_| c.is_called_equal()) else {
+        return not_a_column(table, index, c.left);
+    };
+    let (name, text) = (table.index_column_name(index, column), c.operator_text());
+    let why = format!("\"{name}\" stands inside an expression, or a cast, which operator {text} compares");
+    let hint = format!(
+        "Compare the column itself with a value of its type, {}, or make an index on the expression.",
+        index.type_text(column)
+    );
+    Refusal::on_index(why, Some(hint))
+}
+
+/// What is compared or tested is no column of the index.
+fn not_a_column(table: &Table<'_>, index: &Index, arg: Expr<'_>) -> Refusal {
+    match table.column_inside(index, arg) {
+        Some(column) => {
+            let name = table.index_column_name(index, column);
+            let why = format!(
+                "\"{name}\" stands inside an expression, or a cast, which is not what the index is on"
+            );
+            Refusal::on_index(
+                why,
+                Some("Compare the column itself, or make an index on the expression.".into()),
+            )
+        }
+        None => Refusal::elsewhere("it is on no column of the index"),
+    }
+}
+
+fn column_of(index: &Index, arg: Expr<'_>) -> Option<u16> {
+    (0..index.columns()).find(|&column| index.is_column(arg, column))
+}

@@ -1,0 +1,269 @@
+//! Who may call what: every function and view of the extension that tells of a table, or changes something, against every kind
+//! of role.
+use crate::shared::{Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::server::install;
+use pg_skip_tests::session::Session;
+use std::collections::BTreeSet;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("privileges::every_function_against_every_role", every_function_against_every_role),
+        on_shared("privileges::partitioned_indexes", partitioned_indexes),
+    ]
+}
+
+/// What a role is to the table, and to the server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Role {
+    Superuser,
+    /// Of the table, not restrained by row security.
+    Owner,
+    /// With SELECT on the table.
+    Reader,
+    /// With SELECT on the indexed column only.
+    ColumnReader,
+    /// A member of pg_monitor, without any right to the table.
+    Monitor,
+    /// With MAINTAIN on the table, and nothing else.
+    Maintainer,
+    Nobody,
+    /// The owner, with FORCE ROW LEVEL SECURITY.
+    ForcedOwner,
+    /// With SELECT, where row security hides rows.
+    HiddenReader,
+    /// With SELECT and BYPASSRLS, where row security hides rows from others.
+    BypassReader,
+    /// A monitor, with SELECT, where row security hides rows.
+    HiddenMonitor,
+    /// The superuser, with FORCE ROW LEVEL SECURITY.
+    ForcedSuperuser,
+}
+use Role::*;
+
+const ROLES: [Role; 12] = [
+    Superuser,
+    Owner,
+    Reader,
+    ColumnReader,
+    Monitor,
+    Maintainer,
+    Nobody,
+    ForcedOwner,
+    HiddenReader,
+    BypassReader,
+    HiddenMonitor,
+    ForcedSuperuser,
+];
+
+/// Those who may read all rows of the table.
+const READERS: &[Role] = &[Superuser, Owner, Reader, BypassReader, ForcedSuperuser];
+/// Those who may see how an index is, too.
+const LOOKERS: &[Role] = &[Superuser, Owner, Reader, BypassReader, ForcedSuperuser, Monitor, HiddenMonitor];
+const KEEPERS: &[Role] = &[Superuser, Owner, Maintainer, ForcedOwner, ForcedSuperuser];
+const SUPERUSERS: &[Role] = &[Superuser, ForcedSuperuser];
+
+/// The function, a query that calls it, who may.
+const CALLS: [(&str, &str, &[Role]); 11] = [
+    ("skip_summarize(regclass)", "SELECT skip_summarize('t_skip')", KEEPERS),
+    ("skip_index_verify(regclass)", "SELECT * FROM skip_index_verify('t_skip')", KEEPERS),
+    ("skip_index_info(regclass)", "SELECT * FROM skip_index_info('t_skip')", LOOKERS),
+    ("skip_index_segments(regclass)", "SELECT * FROM skip_index_segments('t_skip')", LOOKERS),
+    (
+        "skip_matching_ranges(regclass,name,anyelement)",
+        "SELECT skip_matching_ranges('t_skip', 'k', 7::int)",
+        READERS,
+    ),
+    ("skip_matching_ranges(regclass,name,text)", "SELECT skip_matching_ranges('t_skip', 'k', '7')", READERS),
+    (
+        "skip_range_map(regclass,name,anyelement,integer)",
+        "SELECT skip_range_map('t_skip', 'k', 7::int)",
+        READERS,
+    ),
+    ("skip_range_map(regclass,name,text,integer)", "SELECT skip_range_map('t_skip', 'k', '7')", READERS),
+    (
+        "skip_matching_ranges(regclass,name,\"char\")",
+        "SELECT skip_matching_ranges('t_skip', 'c', 'x'::\"char\")",
+        READERS,
+    ),
+    (
+        "skip_range_map(regclass,name,\"char\",integer)",
+        "SELECT skip_range_map('t_skip', 'c', 'x'::\"char\")",
+        READERS,
+    ),
+    ("pg_skip_stats_reset()", "SELECT pg_skip_stats_reset()", SUPERUSERS),
+];
+
+/// Queries that nobody is refused, and who sees a row of the index in them.
+const VIEWS: [(&str, &str, &[Role]); 3] = [
+    ("pg_skip_stats", "SELECT 1 FROM pg_skip_stats WHERE indexname = 't_skip'", LOOKERS),
+    (
+        "pg_skip_stats_counters()",
+        "SELECT 1 FROM pg_skip_stats_counters() WHERE indexrelid = 't_skip'::regclass",
+        LOOKERS,
+    ),
+    ("pg_skip_stats_state()", "SELECT 1 FROM pg_skip_stats_state()", &ROLES),
+];
+
+struct Roles {
+    /// The test's database, which its roles are named after.
+    name: String,
+}
+
+impl Roles {
+    fn of(&self, role: Role) -> String {
+        let end = match role {
+            Superuser | ForcedSuperuser => return "postgres".into(),
+            Owner | ForcedOwner => "owner",
+            Reader | HiddenReader => "reader",
+            ColumnReader => "column_reader",
+            Monitor => "monitor",
+            Maintainer => "maintainer",
+            Nobody => "nobody",
+            BypassReader => "bypass",
+            HiddenMonitor => "monitor_reader",
+        };
+        format!("{}_{end}", self.name)
+    }
+
+    fn all(&self) -> Vec<String> {
+        let all: BTreeSet<String> = ROLES.iter().map(|&role| self.of(role)).collect();
+        all.into_iter().filter(|role| role != "postgres").collect()
+    }
+
+    fn make(&self, session: &mut Session) {
+        for role in self.all() {
+            session.run(&format!("CREATE ROLE {role}"));
+        }
+        session.run(&format!(
+            "ALTER ROLE {} BYPASSRLS; GRANT pg_monitor TO {}, {}",
+            self.of(BypassReader),
+            self.of(Monitor),
+            self.of(HiddenMonitor)
+        ));
+    }
+
+    /// The rights of each to the table `t`, and its row security as the role sees it.
+    fn grant(&self, session: &mut Session) {
+        let [owner, reader, bypass, both] =
+            [Owner, Reader, BypassReader, HiddenMonitor].map(|role| self.of(role));
+        session.run(&format!(
+            "ALTER TABLE t OWNER TO {owner}; CREATE POLICY p ON t USING (k <> 7);
+             GRANT SELECT ON t TO {reader}, {bypass}, {both};
+             GRANT SELECT (k) ON t TO {}",
+            self.of(ColumnReader)
+        ));
+        if install().version >= 17 {
+            session.run(&format!("GRANT MAINTAIN ON t TO {}", self.of(Maintainer)));
+        }
+    }
+
+    /// Becomes the role, with row security as it is there.
+    fn enter(&self, session: &mut Session, role: Role) {
+        let security = match role {
+            HiddenReader | BypassReader | HiddenMonitor => "ENABLE ROW LEVEL SECURITY, NO FORCE",
+            ForcedOwner | ForcedSuperuser => "ENABLE ROW LEVEL SECURITY, FORCE",
+            _ => "DISABLE ROW LEVEL SECURITY, NO FORCE",
+        };
+        session.run(&format!(
+            "RESET ROLE; ALTER TABLE t {security} ROW LEVEL SECURITY; SET ROLE {}",
+            self.of(role)
+        ));
+    }
+
+    fn drop(&self, session: &mut Session) {
+        session.run("RESET ROLE");
+        let all = self.all().join(", ");
+        session.run(&format!("REASSIGN OWNED BY {all} TO postgres; DROP OWNED BY {all}; DROP ROLE {all}"));
+    }
+}
+
+/// Whether the role may; MAINTAIN is there from 17 on.
+fn may(role: Role, allowed: &[Role]) -> bool {
+    allowed.contains(&role) && (role != Maintainer || install().version >= 17)
+}
+
+fn every_function_against_every_role(database: &Database) {
+    let mut session = database.session();
+    let roles = Roles { name: database.name.clone() };
+    roles.make(&mut session);
+    session.run(
+        "CREATE TABLE t (k int, c \"char\" DEFAULT 'x', other text DEFAULT repeat('x', 500));
+         INSERT INTO t SELECT i FROM generate_series(1, 300) i;
+         CREATE INDEX t_skip ON t USING skip (k, c) WITH (pages_per_range = 1);
+         SET enable_seqscan = off; SET pg_skip.force_indexes = 't_skip'",
+    );
+    session.run("SELECT count(*) FROM t WHERE k = 7; RESET pg_skip.force_indexes");
+    roles.grant(&mut session);
+    let mut problems = Vec::new();
+    for role in ROLES {
+        for (function, call, allowed) in CALLS {
+            roles.enter(&mut session, role);
+            let outcome = session.try_rows(call);
+            let code = outcome.as_ref().err().and_then(|error| error.code()).map(|code| code.code());
+            let expected = if may(role, allowed) { None } else { Some("42501") };
+            if code != expected {
+                problems.push(format!("{role:?} calls {function}: {outcome:?}"));
+            }
+        }
+        // The last call may have set the counters to zero.
+        session.run("RESET ROLE; SET pg_skip.force_indexes = 't_skip'");
+        session.run("ALTER TABLE t NO FORCE ROW LEVEL SECURITY; SELECT count(*) FROM t WHERE k = 7");
+        session.run("RESET pg_skip.force_indexes");
+        for (view, query, shown) in VIEWS {
+            roles.enter(&mut session, role);
+            let rows = session.rows(query).len();
+            if rows != usize::from(shown.contains(&role)) {
+                problems.push(format!("{role:?} sees {rows} rows of {view}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    roles.drop(&mut session);
+    nothing_is_left_out(&mut session);
+}
+
+/// A new function that takes an index, or one that not everybody may call, must be in the tables above.
+fn nothing_is_left_out(session: &mut Session) {
+    session.run("SET search_path = public");
+    let there = session.column(
+        "SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
+         JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass AND e.extname = 'pg_skip'
+         WHERE 'regclass'::regtype = ANY (p.proargtypes) OR p.proacl IS NOT NULL OR p.proname LIKE 'pg\\_skip%'
+         UNION
+         SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.classid = 'pg_class'::regclass
+         JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass AND e.extname = 'pg_skip'",
+    );
+    let known: BTreeSet<&str> = CALLS.iter().chain(&VIEWS).map(|(name, ..)| *name).collect();
+    let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
+    assert_eq!(there, known);
+}
+
+/// Of a partitioned index, the rights to the partitioned table count: they reach all rows.
+fn partitioned_indexes(database: &Database) {
+    let mut session = database.session();
+    let roles = Roles { name: database.name.clone() };
+    roles.make(&mut session);
+    session.run(
+        "CREATE TABLE t (k int) PARTITION BY RANGE (k);
+         CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (100);
+         CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (100) TO (200);
+         INSERT INTO t SELECT generate_series(1, 199); CREATE INDEX t_skip ON t USING skip (k)",
+    );
+    roles.grant(&mut session);
+    let mut problems = Vec::new();
+    for role in ROLES {
+        for (function, call, allowed) in CALLS {
+            if function.starts_with("pg_skip") || function.contains("name") {
+                continue;
+            }
+            roles.enter(&mut session, role);
+            let outcome = session.try_rows(call);
+            if outcome.is_ok() != may(role, allowed) {
+                problems.push(format!("{role:?} calls {function}: {outcome:?}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    roles.drop(&mut session);
+}

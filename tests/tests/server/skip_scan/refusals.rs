@@ -1,0 +1,100 @@
+//! A forced index that a query cannot use: the error says which condition it is, and why.
+use crate::shared::{Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::session::Session;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("skip_scan::why_a_forced_index_is_not_used", why_a_forced_index_is_not_used),
+        on_shared("skip_scan::deep_conditions", deep_conditions),
+    ]
+}
+
+fn table(session: &mut Session) {
+    session.run(
+        "CREATE TABLE t (k int, amount numeric, name text COLLATE \"C\", at timestamptz, payload text);
+         INSERT INTO t SELECT i, i, 'n' || i, now(), 'p' FROM generate_series(1, 500) i;
+         CREATE INDEX t_skip ON t USING skip (k, amount, name, upper(payload)) WITH (pages_per_range = 1);
+         CREATE INDEX t_part ON t USING skip (at) WHERE k > 10;
+         CREATE INDEX t_btree ON t (k);
+         SET pg_skip.force_indexes = 't_skip'",
+    );
+}
+
+fn why_a_forced_index_is_not_used(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    // The condition; what the detail and the hint say.
+    for (condition, told, hint) in [
+        ("k = 7.5", vec!["on \"k\"", "=(numeric,numeric)"], "its type, integer"),
+        ("k::numeric = 7", vec!["on \"k\"", "inside an expression"], "Compare the column itself"),
+        ("amount = 7::float8", vec!["on \"amount\"", "inside an expression"], "Compare the column itself"),
+        ("k < 7", vec!["on \"k\"", "<(integer,integer)", "no equality"], "=, IN or IS NULL"),
+        ("7 > k", vec!["on \"k\"", ">(integer,integer)", "no equality"], "=, IN or IS NULL"),
+        ("k <> 7", vec!["<>(integer,integer)", "no equality"], ""),
+        ("k = k + 0", vec!["on \"k\"", "not the same for all rows"], ""),
+        ("k = (random() * 10)::int", vec!["on \"k\"", "volatile"], ""),
+        ("name = 'n7' COLLATE \"POSIX\"", vec!["on \"name\"", "\"POSIX\"", "\"C\""], "COLLATE \"C\""),
+        ("name LIKE 'n7%'", vec!["on \"name\"", "~~", "no equality"], ""),
+        ("lower(payload) = 'p'", vec!["on \"payload\"", "on no column"], "=, IN or IS NULL"),
+        ("at = now()", vec!["on \"at\"", "on no column of the index"], "=, IN or IS NULL"),
+        ("k = 7 OR at = now()", vec!["of the OR", "\"at\"", "no column"], ""),
+        ("k IS DISTINCT FROM 7", vec!["IS DISTINCT FROM"], ""),
+        ("k <> ALL ('{1,2}')", vec!["on \"k\"", "no comparison by equality"], ""),
+        ("k + 1 = 7", vec!["on \"k\"", "inside an expression"], "make an index on the expression"),
+        ("true", vec!["no condition on the table"], ""),
+        (
+            "at < now() AND k > 5 AND payload = 'p'",
+            vec!["The condition on \"k\"", "\"at\"", "\"payload\""],
+            "",
+        ),
+    ] {
+        let error = session.error(&format!("SELECT count(*) FROM t WHERE {condition}"));
+        assert_eq!(error.code().code(), "55000", "{condition}: {error:?}");
+        let detail = error.detail().unwrap_or_default();
+        for word in told {
+            assert!(detail.contains(word), "{condition}: {word} is not in: {detail}");
+        }
+        assert!(error.hint().is_some_and(|given| given.contains(hint)), "{condition}: {error:?}");
+    }
+    // Subqueries' and parameters' values are keys; what is asked about them is told without trouble.
+    session.run("SELECT count(*) FROM t WHERE k = (SELECT max(k) FROM t s WHERE s.k = 7)");
+    let error = session.error("SELECT count(*) FROM t WHERE k < (SELECT 7 WHERE random() < 2)");
+    assert!(error.detail().is_some_and(|detail| detail.contains("no equality")), "{error:?}");
+    session.run("SET plan_cache_mode = force_generic_plan; PREPARE q AS SELECT count(*) FROM t WHERE k > $1");
+    assert!(session.error("EXECUTE q (7)").detail().is_some_and(|detail| detail.contains("no equality")));
+    for (index, word) in [("t_part", "partial"), ("t_btree", "no skip index")] {
+        session.run(&format!("SET pg_skip.force_indexes = '{index}'"));
+        let error = session.error("SELECT count(*) FROM t WHERE at = now()");
+        assert!(error.detail().is_some_and(|detail| detail.contains(word)), "{index}: {error:?}");
+    }
+    session.run("SET pg_skip.force_indexes = 't_part'");
+    assert_eq!(session.one("SELECT count(*) FROM t WHERE at = '2000-01-01' AND k > 11"), "0");
+}
+
+/// ANDs in ORs in ANDs: used where they are not too deep, right in any case, and never a crash.
+fn deep_conditions(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session.run("RESET pg_skip.force_indexes; SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = off");
+    // The outermost branch finds row 7; each level asks for another row.
+    let nested = |levels: u32| {
+        let mut condition = "k = 7".to_owned();
+        for level in 0..levels {
+            let (one, other) = (level + 8, level + 9);
+            condition = format!("(k = {one} AND (amount = {other} OR ({condition})))");
+        }
+        format!("SELECT count(*) FROM t WHERE k = 7 AND amount = 7 OR k = 3 AND name = 'x' OR {condition}")
+    };
+    assert!(session.plan(&nested(3)).contains("Skip Scan"));
+    for levels in [3, 40, 120, 400] {
+        match session.try_rows(&nested(levels)) {
+            Ok(rows) => assert_eq!(rows[0][0].as_deref(), Some("1"), "{levels} levels"),
+            // The server's own limits: of its stack, of the parser's.
+            Err(error) => {
+                let code = error.code().map(|code| code.code()).unwrap_or_default();
+                assert!(levels > 100 && ["54001", "42601"].contains(&code), "{levels} levels: {error:?}");
+            }
+        }
+    }
+}
