@@ -175,10 +175,10 @@ pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, mut cache
     }
 }
 
-/// Ranges summarized at a time and ranges left alone, in a table of which so many are summarized: together at most about a
-/// third of them, or two.
+/// Ranges summarized at a time and ranges left alone, in a table of which so many are summarized. A batch costs as many pages as a
+/// full one however few ranges it has, so that batches of one would cost a small table more than they save.
 fn pace(summarized: u32) -> (u32, u32) {
-    ((summarized / 4).clamp(1, BATCH), (summarized / 8).clamp(1, LAG))
+    ((summarized / 2).clamp(2, BATCH), (summarized / 8).clamp(1, LAG))
 }
 
 /// Summarizes ranges behind the one that a row was just put into, if nobody else is at it, and merges the
@@ -188,15 +188,15 @@ fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
         return Ok(());
     }
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
-    let _sandbox = Sandbox::enter(heap);
+    let sandbox = Sandbox::enter(heap);
     let scratch = Scratch::new();
-    scratch.run(|| {
+    let failure = scratch.run(|| {
         let (meta, mut directory) = upkeep::open(index)?;
         let (batch, lag) = pace(meta.watermark);
         let behind = range.saturating_sub(lag).saturating_sub(meta.watermark);
         let end = meta.watermark + behind / batch * batch;
         if end == meta.watermark {
-            return Ok(());
+            return Ok(None);
         }
         let plan = Plan {
             logging: Logging::EachPage,
@@ -206,12 +206,14 @@ fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
             most: MOST_AT_ONCE,
         };
         let summary = summarize::summarize_to(heap, index, &mut directory, end, plan)?;
-        summarize::warn_of_failure(heap, index, summary.failure);
         for column in 0..meta.columns.len() {
             merge::merge_column(&mut directory, column as u16, MOST_MERGED_BLOCKS)?;
         }
-        Ok(())
-    })
+        Ok(summary.failure)
+    })?;
+    drop(sandbox);
+    summarize::warn_of_failure(heap, index, failure);
+    Ok(())
 }
 
 /// Forgets what VACUUM cut off the table, if nobody else is at it.

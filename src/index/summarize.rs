@@ -9,7 +9,7 @@ use super::place::Placer;
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::{self, Meta};
 use crate::pg::error::{Read, report};
-use crate::pg::{Rel, am, memory, wal::Logging};
+use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
 /// How to summarize.
@@ -180,6 +180,8 @@ fn warn_of_overflow(index: Rel) {
 /// Warns of rows for which users' code failed: maintenance has gone on without them.
 pub fn warn_of_failure(heap: Rel, index: Rel, failure: Option<Failure>) {
     let Some(Failure { block, message }) = failure else { return };
+    // The message may quote the row, to whom inserts another one.
+    let message = if catalog::may_read(heap.oid()) { message } else { "an error in its expressions".into() };
     report(
         PgLogLevel::WARNING,
         PgSqlErrorCode::ERRCODE_WARNING,

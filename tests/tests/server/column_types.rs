@@ -119,7 +119,7 @@ fn verifying_asks_with_other_blanks(database: &Database) {
     let mut session = database.session();
     session.run(
         "CREATE FUNCTION hash_with_blanks(bpchar, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql
-            AS $$ SELECT hashbyteaextended(bpcharsend($1), $2) $$;
+            AS $$ SELECT hashtextextended(convert_from(bpcharsend($1), 'UTF8') COLLATE \"C\", $2) $$;
          CREATE OPERATOR CLASS wrong_ops FOR TYPE bpchar USING skip AS
             OPERATOR 1 =, FUNCTION 1 hash_with_blanks(bpchar, bigint);
          CREATE TABLE t (id int, c char(10));

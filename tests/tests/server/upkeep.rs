@@ -203,6 +203,7 @@ fn expression_fails_later(database: &Database) {
     session.run("ALTER INDEX t_skip SET (autosummarize = on)");
     session.run("INSERT INTO t SELECT i, i + 10 FROM generate_series(501, 3000) i");
     session.run("UPDATE t SET k = 1 WHERE id % 97 = 0");
+    who_may_not_read_is_not_told(database);
     session.run("TRUNCATE broken");
     heard.lock().unwrap().clear();
     session.run("VACUUM t");
@@ -212,6 +213,22 @@ fn expression_fails_later(database: &Database) {
         same(&mut session, "t", &Question::using("t_skip", format!("breaking(k) = {key}")));
     }
     sound(&mut session, "t_skip");
+}
+
+/// Who may insert, but not read, is warned without the words of the error, which may quote the row.
+fn who_may_not_read_is_not_told(database: &Database) {
+    let (mut session, heard) = crate::shared::server().connect_hearing(&database.name);
+    session.run(
+        "CREATE ROLE writer; CREATE TABLE w (LIKE t);
+         CREATE INDEX w_skip ON w USING skip (breaking(k)) WITH (pages_per_range = 1);
+         GRANT INSERT ON w TO writer; GRANT SELECT ON broken TO writer; TRUNCATE broken;
+         INSERT INTO w VALUES (7, 7); INSERT INTO broken DEFAULT VALUES; SET ROLE writer",
+    );
+    session.run("INSERT INTO w SELECT 1, 1, repeat('x', 300) FROM generate_series(1, 1000)");
+    let warnings = heard.lock().unwrap().clone();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("block 0") && !warnings[0].contains("no value for 7"), "{warnings:?}");
+    session.run("RESET ROLE; DROP OWNED BY writer; DROP ROLE writer");
 }
 
 fn hash_function_fails_later(database: &Database) {
@@ -324,7 +341,7 @@ fn small_tables_are_summarized_early(database: &Database) {
     let info = "SELECT ranges, summarized FROM skip_index_info('t_skip')";
     let row = session.rows(info).remove(0);
     let number = |at: usize| row[at].as_ref().and_then(|text| text.parse::<u32>().ok()).expect("a number");
-    assert!(number(1) + 3 >= number(0), "{} of {} ranges are summarized", number(1), number(0));
+    assert!(number(1) * 2 >= number(0), "{} of {} ranges are summarized", number(1), number(0));
     for id in [1, 20000, 33000] {
         let key = session.one(&format!("SELECT k FROM t WHERE id = {id}"));
         same(&mut session, "t", &Question::using("t_skip", format!("k = '{key}'")));
