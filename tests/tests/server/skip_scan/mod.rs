@@ -12,6 +12,7 @@ mod formats;
 mod generated;
 mod hooks;
 mod isolation;
+mod keys;
 mod prepared;
 mod queries;
 mod reviewed;
@@ -31,6 +32,7 @@ pub fn trials() -> Vec<Trial> {
         hooks::trials,
         buffers::trials,
         prepared::trials,
+        keys::trials,
         cursors::trials,
         snapshots::trials,
         isolation::trials,
