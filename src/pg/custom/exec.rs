@@ -125,7 +125,7 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
         let is_explained = eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 != 0;
         let exprs: Vec<*mut pg_sys::Node> = list((*scan).custom_exprs).collect();
         let (served, keys) = exprs.split_at(private.served.min(exprs.len()));
-        let served = Served::new(served, keys, planstate);
+        let served = Served::new(served, keys, &raw mut (*node).ss);
         let mut indexes = Vec::new();
         if !is_explained {
             let mode = (*pg_sys::exec_rt_fetch((*scan).scan.scanrelid, estate)).rellockmode;
@@ -257,13 +257,16 @@ unsafe extern "C-unwind" fn next_row<S: SkipScan>(
             return pg_sys::ExecClearTuple(slot);
         };
         loop {
-            while pages.next_row(slot) {
+            let mut removed = 0;
+            while pages.next_row(slot, served.raw_test(), &mut removed) {
                 if served.hold(context) {
+                    blocks.get().counters.removed_rows += removed;
                     blocks.get().found_row();
                     return slot;
                 }
-                blocks.get().counters.removed_rows += 1;
+                removed += 1;
             }
+            blocks.get().counters.removed_rows += removed;
             // The slot's pin goes before the page's.
             pg_sys::ExecClearTuple(slot);
             match pages.next_page() {

@@ -10,6 +10,8 @@
 //! and the operator itself compares a row with the few elements that have its hash.
 
 use super::super::super::list::list;
+use super::super::raw::{Place, RawTest};
+use crate::pg::Rel;
 use pgrx::{is_a, pg_sys};
 use skip_core::members::Members;
 
@@ -32,6 +34,9 @@ pub(super) struct Served {
     /// What values live in; emptied when keys change.
     memory: pg_sys::MemoryContext,
     are_known: bool,
+    /// One of the conditions as a test of bytes: where, and the number of the key.
+    place: Option<(Place, usize)>,
+    raw: Option<RawTest>,
 }
 
 /// A condition with a list of keys somewhere in it.
@@ -233,8 +238,10 @@ impl Served {
     pub(super) unsafe fn new(
         conditions: &[*mut pg_sys::Node],
         keys: &[*mut pg_sys::Node],
-        planstate: *mut pg_sys::PlanState,
+        scan: *mut pg_sys::ScanState,
     ) -> Self {
+        // SAFETY: a node whose table the server has opened.
+        let planstate = unsafe { &raw mut (*scan).ps };
         let mut binding = Binding { keys, columns: vec![None; keys.len()], types: Vec::new(), planstate };
         let mut plain = std::ptr::null_mut();
         let mut lists = Vec::new();
@@ -264,8 +271,16 @@ impl Served {
                     pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
                 ),
                 are_known: false,
+                place: conditions.iter().find_map(|&condition| place(condition, keys, scan)),
+                raw: None,
             }
         }
+    }
+
+    /// A test that rows must pass to satisfy the conditions.
+    #[inline]
+    pub(super) fn raw_test(&self) -> Option<&RawTest> {
+        self.raw.as_ref()
     }
 
     /// The keys have changed: they are evaluated again when they are needed.
@@ -299,6 +314,7 @@ impl Served {
             if !self.slot.is_null() {
                 (*context).ecxt_outertuple = self.slot;
             }
+            self.raw = self.place.and_then(|(place, key)| self.value(key).map(|value| place.equals(value)));
         }
         self.are_known = true;
     }
@@ -587,6 +603,38 @@ impl Binding<'_> {
             }
             pg_sys::ExecStoreVirtualTuple(slot)
         }
+    }
+}
+
+/// Where a condition's column lies in rows, and the number of its key, if the condition compares bytes.
+///
+/// # Safety
+/// As [`Served::new`].
+unsafe fn place(
+    condition: *mut pg_sys::Node,
+    keys: &[*mut pg_sys::Node],
+    scan: *mut pg_sys::ScanState,
+) -> Option<(Place, usize)> {
+    // SAFETY: a node's tag says what it is; an operator has two arguments here, or is none of these.
+    unsafe {
+        if !is_a(condition, pg_sys::NodeTag::T_OpExpr) {
+            return None;
+        }
+        let operator = condition.cast::<pg_sys::OpExpr>();
+        let args: Vec<*mut pg_sys::Node> = list((*operator).args).collect();
+        let &[left, right] = args.as_slice() else { return None };
+        let (column, key) = if is_a(left, pg_sys::NodeTag::T_Var) { (left, right) } else { (right, left) };
+        if !is_a(column, pg_sys::NodeTag::T_Var) {
+            return None;
+        }
+        let column = column.cast::<pg_sys::Var>();
+        let relid = (*(*scan).ps.plan.cast::<pg_sys::Scan>()).scanrelid;
+        if u32::try_from((*column).varno) != Ok(relid) {
+            return None;
+        }
+        let key = keys.iter().position(|&known| pg_sys::equal(known.cast(), key.cast()))?;
+        let table = Rel::from_raw((*scan).ss_currentRelation);
+        Some((Place::of(table, (*column).varattno, (*operator).opfuncid)?, key))
     }
 }
 

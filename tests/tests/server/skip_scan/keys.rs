@@ -14,6 +14,7 @@ pub fn trials() -> Vec<Trial> {
         on_shared("skip_scan::keys::lists_that_change", lists_that_change),
         on_shared("skip_scan::keys::lists_within_conditions", lists_within_conditions),
         on_shared("skip_scan::keys::lists_meet_concurrent_updates", lists_meet_concurrent_updates),
+        on_shared("skip_scan::keys::rows_of_all_shapes", rows_of_all_shapes),
     ]
 }
 
@@ -343,5 +344,51 @@ fn lists_meet_concurrent_updates(database: &Database) {
         other.run(
             "UPDATE t SET k = id % 20000, v = id % 20000 WHERE k <> id % 20000 OR v IN ('seen', 'computed')",
         );
+    }
+}
+
+/// Comparisons of bytes: rows with NULLs before the column, with columns dropped before it, and written before it was added.
+fn rows_of_all_shapes(database: &Database) {
+    let mut session = database.session();
+    for (kind, value) in [
+        ("smallint", "(% - 30)::smallint"),
+        ("integer", "% - 30"),
+        ("bigint", "(% - 30) * 5000000000"),
+        ("oid", "(%)::oid"),
+        ("date", "date '2000-01-01' - %"),
+        ("time", "time '00:00' + % * interval '1 minute'"),
+        ("timestamp", "timestamp '2000-01-01 00:00' - % * interval '1 second'"),
+        ("timestamptz", "timestamptz '2000-01-01 00:00Z' - % * interval '1 second'"),
+        ("uuid", "md5((%)::text)::uuid"),
+    ] {
+        let value = |i: &str| value.replace('%', i);
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (a \"char\", gone bigint, b smallint, c {kind}, v text, d {kind});
+             INSERT INTO t SELECT 'x', i, i, {0}, 'v' || i, {1} FROM generate_series(1, 300) i;
+             INSERT INTO t SELECT NULL, i, i, {0}, NULL, {1} FROM generate_series(1, 300) i;
+             ALTER TABLE t DROP gone;
+             INSERT INTO t SELECT 'y', i, CASE WHEN i % 9 > 0 THEN {0} END, 'v' || i, {1} FROM generate_series(1, 300) i;
+             ALTER TABLE t ADD e {kind} DEFAULT {2};
+             INSERT INTO t SELECT 'z', NULL, {0}, 'w', {1}, {0} FROM generate_series(1, 300) i;
+             CREATE INDEX ON t USING skip (c, d, e) WITH (pages_per_range = 1); ANALYZE t",
+            value("i % 60"),
+            value("i % 50"),
+            value("7"),
+        ));
+        for column in ["c", "d", "e"] {
+            for key in ["0", "7", "31", "59", "1000"] {
+                let key = value(key);
+                for condition in [format!("{column} = {key}"), format!("{key} = {column} AND length(v) > 1")]
+                {
+                    let sql = format!("SELECT t.ctid, t FROM t WHERE {condition}");
+                    same(&mut session, &Way::skip_scan(), &Case::using(sql));
+                }
+            }
+        }
+        let joined = format!(
+            "SELECT i, t.ctid FROM generate_series(1, 70) i, LATERAL (SELECT t.ctid FROM t WHERE c = {}) t",
+            value("i")
+        );
+        assert!(same(&mut session, &Way::skip_scan().nested_loop(), &Case::any(joined)), "{kind}");
     }
 }
