@@ -7,7 +7,8 @@
 #   ROWS=20000000               fewer rows for a trial; the page then goes to the standard output
 #   APPEND=2000000              rows appended
 #   RUNS=3                      builds and appends of each kind; the median counts
-#   ROUNDS=5                    rounds of plannings, and of scans with parallel workers and without
+#   ROUNDS=5                    rounds of plannings, of prepared look-ups, and of scans with parallel workers and without
+#   SECONDS_EACH=10             of prepared look-ups, in each round by each way
 #   VARIANTS='btree brin skip'
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -17,6 +18,7 @@ rows=${ROWS:-20000000}
 append=${APPEND:-$((rows / 10))}
 runs=${RUNS:-3}
 rounds=${ROUNDS:-5}
+seconds_each=${SECONDS_EACH:-10}
 variants=${VARIANTS:-btree brin skip}
 subject=events.trace_id
 clustered=events.device_id
@@ -72,6 +74,33 @@ for variant in $variants; do
     fi
 done
 sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+
+# Prepared look-ups of random keys that are there, by eight clients: btree and skip in turn, with the plans that the server
+# chooses by itself and with generic ones. Both indexes are there; the planner is kept from one by what it may do.
+# look_ups VARIANT MODE: transactions a second.
+look_ups() {
+    local options="-c plan_cache_mode=$2"
+    [ "$1" != skip ] || options+=' -c enable_indexscan=off -c enable_bitmapscan=off'
+    PGOPTIONS=$options "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" -D rows="$rows" \
+        -f "$here/look_up.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
+}
+if [[ " $variants " == *' btree '* && " $variants " == *' skip '* ]]; then
+    step 'prepared look-ups: indexes'
+    for variant in btree skip; do
+        sql -c "$(create_index "$variant" events trace_id "$distinct" | sed "s/bench_index/bench_$variant/")" >/dev/null
+        sql -c "SELECT pg_prewarm('bench_$variant')" >/dev/null
+    done
+    sql -c 'VACUUM events'
+    done_step
+    for round in $(seq "$rounds"); do
+        step "prepared look-ups: round $round of $rounds"
+        for mode in auto force_generic_plan; do
+            for variant in btree skip; do keep "$variant" "tps_$mode" "$(look_ups "$variant" "$mode")"; done
+        done
+        done_step
+    done
+    sql -c 'DROP INDEX bench_btree, bench_skip'
+fi
 
 # Planning a query that the index is no use for, with each kind of index in the same place, in turn.
 for round in $(seq "$rounds"); do

@@ -54,6 +54,18 @@ FROM bench.summary, (SELECT plan_us AS base FROM bench.summary WHERE subject = :
 WHERE subject = :'subject' AND plan_us IS NOT NULL;
 
 \qecho
+\qecho '## Prepared look-ups'
+\qecho
+\qecho '`pgbench -M prepared`, eight clients, each time another of the keys that are there (benches/look_up.pgbench);'
+SELECT format('transactions a second, medians of %s rounds in which the indexes took turns.', :'rounds');
+\qecho
+\qecho '| | plans as the server chooses | `plan_cache_mode = force_generic_plan` |'
+\qecho '|---|---|---|'
+SELECT format('| %s | %s | %s |', title, bench.number(round(tps_auto)), bench.number(round(tps_generic)))
+FROM bench.summary
+WHERE subject = :'subject' AND tps_auto IS NOT NULL;
+
+\qecho
 \qecho '## Append'
 \qecho
 SELECT format('`INSERT … SELECT` of %s rows. For indexes that summarize later, what `brin_summarize_new_values` or', to_char(:append, 'FM999,999,999'));
@@ -104,7 +116,9 @@ WITH figure AS (
          UNION ALL SELECT 13, 'build: the btree''s', '', 1.0 / 4, skip.build_s / btree.build_s FROM skip, btree
          UNION ALL SELECT 14, 'build: BRIN''s', '', 1, skip.build_s / brin.build_s FROM skip, brin
          UNION ALL SELECT 15, 'append, autosummarize off: no index', '', 1.1, skip_off.append_s / none.append_s FROM skip_off, none
-         UNION ALL SELECT 16, 'append, autosummarize on: no index', '', 1.3, skip.append_s / none.append_s FROM skip, none)
+         UNION ALL SELECT 16, 'append, autosummarize on: no index', '', 1.3, skip.append_s / none.append_s FROM skip, none
+         UNION ALL SELECT 17, 'prepared look-ups by eight clients, time of one: the btree''s', '', 3, btree.tps_auto / skip.tps_auto FROM skip, btree
+         UNION ALL SELECT 18, 'the same with generic plans', '', 3, btree.tps_generic / skip.tps_generic FROM skip, btree)
 SELECT format('| %s | %s | %s | %s |', what,
               CASE WHEN unit <> '' THEN 'below ' || bound || ' ' || unit
                    WHEN bound < 0.3 THEN 'at most 1/' || round(1 / bound)

@@ -82,6 +82,25 @@ pub unsafe fn attribute(desc: pg_sys::TupleDesc, column: usize) -> *mut pg_sys::
     }
 }
 
+/// How many elements the server thinks that an array has (from statistics in 17 and later).
+///
+/// # Safety
+/// The planner's state, and a valid expression.
+pub unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg_sys::Node) -> f64 {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        {
+            let _ = root;
+            f64::from(pg_sys::estimate_array_length(array))
+        }
+        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        {
+            pg_sys::estimate_array_length(root, array)
+        }
+    }
+}
+
 /// Whether the current user owns the relation, or may maintain it (17 and later: MAINTAIN).
 pub fn may_maintain(index: pg_sys::Oid, table: pg_sys::Oid) -> bool {
     // SAFETY: catalog look-ups.

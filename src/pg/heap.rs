@@ -19,17 +19,17 @@ pub(super) const LINE_POINTERS: usize = 24;
 const PD_LOWER: usize = 12;
 const LP_NORMAL: u32 = 1;
 // Offsets and flags of HeapTupleHeaderData.
-const T_INFOMASK2: usize = 18;
-const T_INFOMASK: usize = 20;
-const T_HOFF: usize = 22;
+pub(super) const T_INFOMASK2: usize = 18;
+pub(super) const T_INFOMASK: usize = 20;
+pub(super) const T_HOFF: usize = 22;
 const T_BITS: usize = 23;
-const HEAP_HASNULL: u16 = 0x0001;
+pub(super) const HEAP_HASNULL: u16 = 0x0001;
 const HEAP_HASEXTERNAL: u16 = 0x0004;
 const HEAP_XMIN_COMMITTED: u16 = 0x0100;
 const HEAP_XMIN_INVALID: u16 = 0x0200;
 const HEAP_XMAX_COMMITTED: u16 = 0x0400;
 const HEAP_XMAX_LOCK_ONLY: u16 = 0x0080;
-const HEAP_NATTS_MASK: u16 = 0x07FF;
+pub(super) const HEAP_NATTS_MASK: u16 = 0x07FF;
 
 /// Whether a tuple's values may be evaluated, detoasted or handed to functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

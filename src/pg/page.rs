@@ -2,7 +2,7 @@
 
 use super::{Damage, Rel, compat, error::Read, lock::ExtensionLock};
 use pgrx::pg_sys;
-use skip_core::page::{PAGE, PAYLOAD_START, PageBytes, PageKind, PageView, stored_checksum};
+use skip_core::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView, stored_checksum};
 use skip_core::verified::{Reading, Verified};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -131,6 +131,22 @@ pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> Read<R
     // SAFETY: pinned above.
     unsafe { unguarded::ReleaseBuffer(buffer) };
     result
+}
+
+/// The checksum that a block carries, without its content lock and without looking whether it is right: as good as no two
+/// contents of a block have the same.
+pub fn peek_checksum(rel: Rel, block: u32) -> u64 {
+    let buffer = Locked::pin(rel, block);
+    // SAFETY: a pinned buffer's page stays where it is; pages are aligned.
+    let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
+    let word = |at: usize| {
+        // SAFETY: inside the page; concurrent writers store whole words.
+        u64::from(unsafe { AtomicU32::from_ptr(words.add(at / 4)) }.load(Ordering::Relaxed))
+    };
+    let checksum = word(PAYLOAD_END) | word(PAYLOAD_END + 4) << 32;
+    // SAFETY: pinned above.
+    unsafe { unguarded::ReleaseBuffer(buffer) };
+    checksum
 }
 
 /// A page under a share lock. Nothing slow may happen while one is held.

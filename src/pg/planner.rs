@@ -6,6 +6,9 @@ use super::scankey::{Key, KeyTest};
 use super::{OpenRel, lock, server};
 use pgrx::{is_a, pg_sys};
 
+/// Elements that the server takes an array to have that it knows nothing of.
+pub const ASSUMED_ELEMENTS: f64 = 10.0;
+
 /// An index path to be costed.
 pub struct IndexPathView {
     root: *mut pg_sys::PlannerInfo,
@@ -56,6 +59,8 @@ pub struct Condition {
     pub key: Option<Key>,
     /// Number of keys, or a guess.
     pub key_count: f64,
+    /// The same for keys that are not known.
+    pub any_count: f64,
 }
 
 impl IndexPathView {
@@ -92,6 +97,12 @@ impl IndexPathView {
     /// Blocks of the index.
     pub fn index_blocks(&self) -> f64 {
         f64::from(self.index().pages)
+    }
+
+    /// Whether parameters were given to the planner.
+    pub fn has_parameters(&self) -> bool {
+        // SAFETY: by new()'s promise.
+        unsafe { has_parameters(self.root) }
     }
 
     /// How often the path is expected to be run.
@@ -155,10 +166,13 @@ impl IndexPathView {
     /// `node` is an indexable expression on column `column`, the index key on its left.
     unsafe fn condition(&self, node: *mut pg_sys::Node, column: i16) -> Condition {
         let column16 = column.max(0) as u16;
-        let unknown = |key_count| Condition { key: None, key_count };
+        let unknown = |key_count| Condition { key: None, key_count, any_count: key_count };
         let known = |key_type, test| {
             let key_count = if let KeyTest::AnyOf(values) = &test { values.len() as f64 } else { 1.0 };
-            Condition { key: Some(Key { column: column16, key_type, test }), key_count }
+            // SAFETY: a valid node.
+            let is_list = unsafe { is_a(node, pg_sys::NodeTag::T_ScalarArrayOpExpr) };
+            let any_count = if is_list { ASSUMED_ELEMENTS } else { 1.0 };
+            Condition { key: Some(Key { column: column16, key_type, test }), key_count, any_count }
         };
         // SAFETY: the node's tag says what it is; arguments of an indexable expression are two.
         unsafe {
@@ -180,7 +194,10 @@ impl IndexPathView {
             }
             if is_a(node, pg_sys::NodeTag::T_ScalarArrayOpExpr) {
                 let op = node.cast::<pg_sys::ScalarArrayOpExpr>();
-                let Some(value) = self.constant((*op).args) else { return unknown(10.0) };
+                let Some(value) = self.constant((*op).args) else {
+                    let array = list::<pg_sys::Node>((*op).args).nth(1);
+                    return unknown(array.map_or(1.0, |array| array_length(self.root, array)));
+                };
                 let values = value.map_or_else(Vec::new, |array| datum::elements(array));
                 return known(right_type((*op).opno, family), KeyTest::AnyOf(values));
             }
@@ -214,6 +231,45 @@ pub(super) unsafe fn constant(
         }
         let value = value.cast::<pg_sys::Const>();
         Some((!(*value).constisnull).then_some((*value).constvalue))
+    }
+}
+
+/// Whether parameters were given to the planner.
+///
+/// # Safety
+/// The planner's state.
+pub(super) unsafe fn has_parameters(root: *mut pg_sys::PlannerInfo) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { !(*(*root).glob).boundParams.is_null() }
+}
+
+/// How many elements an array has: what the plan says of a subquery that makes it, else what the server thinks, which is
+/// ten for what it knows nothing of.
+///
+/// # Safety
+/// The planner's state, and a valid expression of its query.
+pub(super) unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg_sys::Node) -> f64 {
+    // SAFETY: by the caller's promise; a subplan's number counts from 1.
+    unsafe {
+        let mut plain = array;
+        while is_a(plain, pg_sys::NodeTag::T_RelabelType) {
+            plain = (*plain.cast::<pg_sys::RelabelType>()).arg.cast();
+        }
+        if is_a(plain, pg_sys::NodeTag::T_Param) {
+            let param = plain.cast::<pg_sys::Param>();
+            let gives = |plan: &*mut pg_sys::SubPlan| {
+                (**plan).subLinkType == pg_sys::SubLinkType::ARRAY_SUBLINK
+                    && super::list::integers((**plan).setParam).contains(&(*param).paramid)
+            };
+            let is_result = (*param).paramkind == pg_sys::ParamKind::PARAM_EXEC;
+            let subplan = list::<pg_sys::SubPlan>((*root).init_plans).find(gives).filter(|_| is_result);
+            let number = subplan.and_then(|plan| usize::try_from((*plan).plan_id - 1).ok());
+            let plan = number.and_then(|number| list::<pg_sys::Plan>((*(*root).glob).subplans).nth(number));
+            if let Some(plan) = plan.filter(|plan| !plan.is_null()) {
+                return (*plan).plan_rows.max(1.0);
+            }
+        }
+        super::compat::array_length(root, plain).max(1.0)
     }
 }
 

@@ -30,6 +30,9 @@ struct State {
     bytes: usize,
 }
 
+/// How many times as much the whole table must be.
+const LITTLE: f64 = 10.0;
+
 /// Bytes of answers that are kept, at most: those to a query with hundreds of conditions on a huge table are not.
 const MOST_BYTES: usize = 16 << 20;
 
@@ -96,6 +99,13 @@ pub fn is_answered(index: Rel, clause: &Clause, blocks: u32) -> bool {
 /// and `with_rows` how many ranges hold rows that satisfy the condition.
 pub fn average(ranges: f64, summarized: f64, false_positives: f64, with_rows: f64) -> f64 {
     ranges - summarized + summarized * (false_positives + with_rows / ranges).min(1.0)
+}
+
+/// Whether reading so many blocks of a table of `table_blocks`, and so many slices for it, is little whatever else the
+/// planner may think of. What is known of parameters is then not worth asking the index about: a plan for all values is
+/// as good as one for each, and the server's plan cache keeps the first if neither looks dearer.
+pub fn is_little(heap_blocks: f64, slices: f64, table_blocks: f64) -> bool {
+    (heap_blocks + slices) * LITTLE <= table_blocks
 }
 
 /// Index pages that this planner run may still read.

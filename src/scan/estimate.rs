@@ -1,39 +1,39 @@
 //! What a Skip Scan will read, and what that costs.
 //!
 //! Where keys are known, the indexes are asked ([`probe`]), and the ranges that survive are counted: the estimate is
-//! exact. What is unknown is taken as an average ([`probe::average`]).
+//! exact. What is unknown is taken as an average ([`super::average`]).
 //!
 //! Of a list of more keys than the bound on pages allows for, some are asked about, and the others taken to be like them.
 //!
-//! Ranges with such rows lie between as many as there are rows (scattered) and as few as hold so many (in the order of the
-//! table); ANALYZE's correlation says where, squared as the server does for btree. Unknown tests count as independent.
+//! A query with parameters is planned anew for their values until the server finds that a plan for any values costs no
+//! more. So where little is read on average, for these values and for any, that is what both plans are estimated at,
+//! and the index is not asked.
 //!
 //! Costs: index pages at the price of two sequential ones, since they lie together and are often cached, as in the access
 //! method's own estimate; the first block of each run of ranges at random, the others in sequence; each row on them.
 
+use super::average::{Asked, OTHER_PAGES, Over, Part, Sight};
 use super::matching::Leaf;
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::custom::expr::Match;
 use crate::pg::custom::plan::Expected;
 use crate::pg::custom::table::{Outer, Table};
-use crate::prune::{Ask, Clause, Test, keys, probe, unit};
+use crate::prune::{Ask, Clause, Test, keys, probe};
 use skip_core::{Condition, RangeSet};
 
-/// Keys that an array of unknown length is taken to have, as the server has it.
-const UNKNOWN_KEYS: f64 = 10.0;
 /// Part of the ranges from which on a condition is not worth asking about.
 const NEARLY_ALL: f64 = 0.9;
 /// Keys of one list that are asked about while planning, at most: a millisecond's work.
 const MOST_KEYS: usize = 256;
 /// Ranges of the widest segment: one page of bits.
 const RANGES_A_PAGE: f64 = (skip_core::page::SLICE_BYTES * 8) as f64;
-/// What is assumed of an index whose meta page cannot be read.
-const UNREAD_PAGES_PER_RANGE: u32 = 16;
 
 /// Operators that finding out and asking for a page ahead is worth. It lets a sequential scan win where hardly anything
 /// is skipped.
 const OPERATORS_A_PAGE: f64 = 20.0;
+/// Operators that looking a row up in a list of keys is worth.
+const OPERATORS_A_LIST: f64 = 2.0;
 
 /// What a scan will read.
 pub struct Estimate {
@@ -49,6 +49,10 @@ pub struct Estimate {
     words: f64,
     /// Blocks of the indexes.
     index_blocks: f64,
+    /// Of what the planner takes checking a row to cost, what evaluating keys and going through lists of them is: the scan
+    /// does it once, and looks rows up in lists; how many of these there are.
+    unpaid: f64,
+    lists: f64,
 }
 
 /// Costs of a scan.
@@ -59,130 +63,122 @@ pub struct Cost {
     pub shared: f64,
 }
 
-/// A test as the estimate sees it.
-struct Part<'l, 'a> {
-    leaf: &'l Leaf<'a>,
-    /// Set when the key is known.
-    ask: Option<Ask>,
-    /// Part of the ranges that survive, where something better than the average is known. The average takes look-ups in
-    /// the planner's statistics, which most estimates do without.
-    fraction: Option<f64>,
+/// What was found out: ranges to read, in units, and in how many runs; slices to read; whether the index said so.
+struct Found {
+    ranges: f64,
+    runs: f64,
     slices: f64,
-}
-
-/// One of the indexes in question.
-struct Asked {
-    number: usize,
-    meta: Option<Meta>,
-    clauses: Vec<Clause>,
+    is_exact: bool,
 }
 
 /// What a scan with this condition will read.
-pub fn estimate(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Estimate {
-    let blocks = table.blocks();
-    let mut asked = open(table, condition);
-    let sizes = asked.iter().map(|a| a.meta.as_ref().map_or(UNREAD_PAGES_PER_RANGE, |m| m.pages_per_range));
-    let unit = unit(sizes);
-    let count = blocks.div_ceil(unit);
-    let parts = parts_of(table, condition, &mut asked, blocks);
-    let part_of =
-        |parts, with_known| fraction(parts, with_known, &|part| average(table, part, &asked, blocks));
-    let index_blocks = asked.iter().map(|a| table.indexes()[a.number].blocks()).sum();
-    let known = parts.try_map(&mut |part| part.ask);
-    let answer = known.and_then(|known| survivors(table, &asked, &known, blocks, unit));
-    let is_all_known = parts.leaves().iter().all(|part| part.ask.is_some());
-    let (ranges, runs, slices) = match &answer {
-        Some((set, slices)) => {
-            let unknown = part_of(&parts, false);
-            let ranges = set.count() as f64 * unknown;
-            let more: f64 = parts.leaves().iter().filter(|p| p.ask.is_none()).map(|p| p.slices).sum();
-            (ranges, (set.runs().count() as f64).min(ranges), *slices as f64 + more)
-        }
-        None => {
-            let part = part_of(&parts, true);
-            let ranges = f64::from(count) * part;
-            (ranges, ranges * (1.0 - part) + part, parts.leaves().iter().map(|part| part.slices).sum())
-        }
+pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estimate {
+    let mut sight = Sight::new(table, condition);
+    let found = usual(&sight, condition).unwrap_or_else(|| asked(&mut sight, condition));
+    let count = sight.count();
+    let Found { ranges, runs, slices, is_exact } = found;
+    let leaves = condition.leaves();
+    let unpaid = |leaf: &&Leaf<'a>| match (leaf.how, leaf.key) {
+        (Match::Array, _) => table.cost_of(leaf.from),
+        (_, Some(key)) => table.cost_of(key),
+        _ => 0.0,
     };
     Estimate {
-        expected: Expected {
-            ranges: ranges.round() as u32,
-            of: count,
-            is_exact: answer.is_some() && is_all_known,
-        },
-        heap_blocks: (ranges * f64::from(unit)).min(blocks.into()),
+        expected: Expected { ranges: ranges.round() as u32, of: count, is_exact },
+        heap_blocks: (ranges * f64::from(sight.unit())).min(sight.blocks.into()),
         runs,
-        table_blocks: blocks.into(),
+        table_blocks: sight.blocks.into(),
         slices,
         words: slices * f64::from(count) / 64.0,
-        index_blocks,
+        index_blocks: sight.asked.iter().map(|a| table.indexes()[a.number].blocks()).sum(),
+        unpaid: leaves.iter().map(unpaid).sum(),
+        lists: leaves.iter().filter(|leaf| leaf.how == Match::Array).count() as f64,
     }
+}
+
+/// The average, where that is good enough: planning may read no more, or what is known of parameters makes no difference.
+fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<Found> {
+    let average = |over| averaged(sight, &sight.unasked(condition, over), over);
+    if probe::pages_left() == 0 {
+        return Some(average(Over::TheseKeys));
+    }
+    if !sight.table.has_parameters() {
+        return None;
+    }
+    let (these, any) = (average(Over::TheseKeys), average(Over::AnyKeys));
+    let most = if any.ranges >= these.ranges { any } else { these };
+    let blocks = most.ranges * f64::from(sight.unit());
+    probe::is_little(blocks, most.slices, sight.blocks.into()).then_some(most)
+}
+
+/// What the indexes say of known keys, and the average of the others.
+fn asked<'a>(sight: &mut Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Found {
+    let parts = parts_of(sight, condition);
+    let known = parts.try_map(&mut |part| part.ask);
+    let Some((set, slices)) = known.and_then(|known| survivors(sight, &known)) else {
+        return averaged(sight, &parts, Over::TheseKeys);
+    };
+    let ranges = set.count() as f64 * sight.fraction(&parts, false, Over::TheseKeys);
+    let unasked: Vec<_> = parts.leaves().into_iter().filter(|part| part.ask.is_none()).collect();
+    Found {
+        ranges,
+        runs: (set.runs().count() as f64).min(ranges),
+        slices: slices as f64 + unasked.iter().map(|part| part.slices).sum::<f64>(),
+        is_exact: unasked.is_empty(),
+    }
+}
+
+fn averaged(sight: &Sight<'_, '_>, parts: &Condition<Part<'_, '_>>, over: Over) -> Found {
+    let part = sight.fraction(parts, true, over);
+    let ranges = f64::from(sight.count()) * part;
+    let slices = parts.leaves().iter().map(|part| part.slices).sum();
+    Found { ranges, runs: ranges * (1.0 - part) + part, slices, is_exact: false }
 }
 
 /// Whether asking about a condition is worth it, when another will be asked about besides: not if it is known to let nearly
 /// everything through. An unknown key gets the benefit of the doubt.
-pub fn rules_out(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> bool {
-    let blocks = table.blocks();
-    let mut asked = open(table, condition);
-    let sizes = asked.iter().map(|a| a.meta.as_ref().map_or(UNREAD_PAGES_PER_RANGE, |m| m.pages_per_range));
-    let unit = unit(sizes);
-    let parts = parts_of(table, condition, &mut asked, blocks);
-    let on_average = fraction(&parts, true, &|part| average(table, part, &asked, blocks));
-    if on_average < NEARLY_ALL || parts.leaves().iter().any(|part| part.ask.is_none()) {
+pub fn rules_out<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> bool {
+    let mut sight = Sight::new(table, condition);
+    let unasked = sight.unasked(condition, Over::TheseKeys);
+    if sight.fraction(&unasked, true, Over::TheseKeys) < NEARLY_ALL {
+        return true;
+    }
+    let parts = parts_of(&mut sight, condition);
+    if parts.leaves().iter().any(|part| part.ask.is_none()) {
         return true;
     }
     let known = parts.try_map(&mut |part| part.ask);
-    let answer = known.and_then(|known| survivors(table, &asked, &known, blocks, unit));
-    let count = f64::from(blocks.div_ceil(unit));
-    answer.is_none_or(|(set, _)| (set.count() as f64) < count * NEARLY_ALL)
-}
-
-fn open(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Vec<Asked> {
-    let mut asked: Vec<Asked> = Vec::new();
-    for leaf in condition.leaves() {
-        if asked.iter().all(|a| a.number != leaf.index) {
-            let index = table.open_index(table.indexes()[leaf.index].oid());
-            asked.push(Asked { number: leaf.index, meta: Meta::read(*index).ok(), clauses: Vec::new() });
-        }
-    }
-    asked
+    let answer = known.and_then(|known| survivors(&sight, &known));
+    answer.is_none_or(|(set, _)| (set.count() as f64) < f64::from(sight.count()) * NEARLY_ALL)
 }
 
 fn parts_of<'l, 'a>(
-    table: &Table<'_>,
+    sight: &mut Sight<'_, 'a>,
     condition: &'l Condition<Leaf<'a>>,
-    asked: &mut [Asked],
-    blocks: u32,
 ) -> Condition<Part<'l, 'a>> {
     match condition {
-        Condition::And(parts) => {
-            Condition::And(parts.iter().map(|part| parts_of(table, part, asked, blocks)).collect())
-        }
-        Condition::Or(parts) => {
-            Condition::Or(parts.iter().map(|part| parts_of(table, part, asked, blocks)).collect())
-        }
-        Condition::Leaf(leaf) => Condition::Leaf(part(table, leaf, asked, blocks)),
+        Condition::And(parts) => Condition::And(parts.iter().map(|part| parts_of(sight, part)).collect()),
+        Condition::Or(parts) => Condition::Or(parts.iter().map(|part| parts_of(sight, part)).collect()),
+        Condition::Leaf(leaf) => Condition::Leaf(part(sight, leaf)),
     }
 }
 
-fn part<'l, 'a>(table: &Table<'_>, leaf: &'l Leaf<'a>, asked: &mut [Asked], blocks: u32) -> Part<'l, 'a> {
-    let place = asked.iter().position(|a| a.number == leaf.index).unwrap_or(0);
-    let of = &mut asked[place];
+fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Part<'l, 'a> {
+    let key = sight.table.known_key(leaf.how, leaf.column, leaf.key_type, leaf.key);
+    let slices = sight.slices(leaf, Over::TheseKeys);
+    let blocks = sight.blocks;
+    let place = sight.asked.iter().position(|a| a.number == leaf.index).unwrap_or(0);
+    let Asked { index, facts, clauses, .. } = &mut sight.asked[place];
     let anything = Part { leaf, ask: None, fraction: Some(1.0), slices: 1.0 };
-    let Some(meta) = &of.meta else { return anything };
-    let key = table.known_key(leaf.how, leaf.column, leaf.key_type, leaf.key);
-    if let Some(key) = key {
-        let index = table.open_index(table.indexes()[leaf.index].oid());
-        let Some(clause) = keys::clause(*index, meta, &key) else { return anything };
-        if let Some((fraction, slices)) = sampled(*index, meta, &clause, blocks) {
-            return Part { leaf, ask: None, fraction: Some(fraction), slices };
-        }
-        of.clauses.push(clause);
-        let ask = Some(Ask { index: place, clause: of.clauses.len() - 1 });
-        return Part { leaf, ask, fraction: None, slices: 0.0 };
+    let Some(facts) = facts else { return anything };
+    let Some(key) = key else { return Part { leaf, ask: None, fraction: None, slices } };
+    let Some(clause) = keys::clause(*index, &facts.meta, &key) else { return anything };
+    if let Some((fraction, slices)) = sampled(*index, &facts.meta, &clause, blocks) {
+        return Part { leaf, ask: None, fraction: Some(fraction), slices };
     }
-    let probes = meta.columns.get(usize::from(leaf.column)).map_or(1, |column| column.sizing.hashes);
-    Part { leaf, ask: None, fraction: None, slices: key_count(leaf) * f64::from(probes) + 1.0 }
+    clauses.push(clause);
+    let ask = Some(Ask { index: place, clause: clauses.len() - 1 });
+    Part { leaf, ask, fraction: None, slices: 0.0 }
 }
 
 /// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them; None
@@ -208,64 +204,16 @@ fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<(f64
     Some((fraction, (pruned.slices as f64 * times).min(f64::from(index.blocks()))))
 }
 
-fn key_count(leaf: &Leaf<'_>) -> f64 {
-    if leaf.how == Match::Array { UNKNOWN_KEYS } else { 1.0 }
-}
-
-/// Part of the ranges that survive a test, on average over keys.
-fn average(table: &Table<'_>, part: &Part<'_, '_>, asked: &[Asked], blocks: u32) -> f64 {
-    let leaf = part.leaf;
-    let meta = asked.iter().find(|a| a.number == leaf.index).and_then(|a| a.meta.as_ref());
-    let (Some(meta), None) = (meta, part.fraction) else { return part.fraction.unwrap_or(1.0) };
-    let ranges = f64::from(meta.ranges_in(blocks)).max(1.0);
-    let summarized = f64::from(meta.watermark).min(ranges);
-    let rate = meta.columns.get(usize::from(leaf.column)).map_or(1.0, |column| column.rate);
-    let rows = table.selectivity(leaf.from) * table.rows();
-    let clustered = (rows / (table.rows() / ranges).max(1.0)).ceil();
-    let attribute = table.indexes()[leaf.index].attribute(leaf.column);
-    let order = attribute.map_or(0.0, |attribute| table.correlation(attribute)).powi(2);
-    let with_rows = (order * clustered + (1.0 - order) * rows).min(ranges);
-    (probe::average(ranges, summarized, key_count(leaf) * rate, with_rows) / ranges).clamp(0.0, 1.0)
-}
-
-/// Part of the ranges that a condition lets through by averages; of known tests only where `with_known` says so, since
-/// the others have been counted.
-fn fraction<'l, 'a>(
-    condition: &Condition<Part<'l, 'a>>,
-    with_known: bool,
-    average: &dyn Fn(&Part<'l, 'a>) -> f64,
-) -> f64 {
-    match condition {
-        Condition::And(parts) => parts.iter().map(|part| fraction(part, with_known, average)).product(),
-        Condition::Or(parts) => {
-            let is_counted = condition.leaves().iter().all(|part| part.ask.is_some());
-            if is_counted && !with_known {
-                return 1.0;
-            }
-            1.0 - parts.iter().map(|part| 1.0 - fraction(part, true, average)).product::<f64>()
-        }
-        Condition::Leaf(part) if part.ask.is_some() && !with_known => 1.0,
-        Condition::Leaf(part) => average(part),
-    }
-}
-
 /// The ranges, in units, that known tests leave, and the index pages read for that.
-fn survivors(
-    table: &Table<'_>,
-    asked: &[Asked],
-    known: &Condition<Ask>,
-    blocks: u32,
-    unit: u32,
-) -> Option<(RangeSet, u64)> {
-    let count = u64::from(blocks.div_ceil(unit));
+fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet, u64)> {
+    let (unit, count) = (sight.unit(), u64::from(sight.count()));
     let mut slices = 0;
     let found = known.evaluate(&RangeSet::full(count), &mut |leaves: &[&Ask], candidates: &RangeSet| {
-        let of = &asked[leaves[0].index];
+        let of = &sight.asked[leaves[0].index];
         let clauses = leaves.iter().map(|leaf| of.clauses[leaf.clause].clone()).collect();
-        let index = table.open_index(table.indexes()[of.number].oid());
-        let meta = of.meta.as_ref().ok_or(())?;
-        let pruned = probe::probe(*index, meta, clauses, blocks).ok_or(())?;
-        slices += pruned.slices + 3; // and meta, directory, delta
+        let facts = of.facts.as_ref().ok_or(())?;
+        let pruned = probe::probe(of.index, &facts.meta, clauses, sight.blocks).ok_or(())?;
+        slices += pruned.slices + OTHER_PAGES as u64;
         let mut left = pruned.ranges.refined(u64::from(pruned.pages_per_range / unit), count);
         left.intersect_with(candidates);
         Ok::<_, ()>(left)
@@ -284,6 +232,8 @@ pub fn cost(table: &Table<'_>, estimate: &Estimate, outer: Option<Outer>) -> Cos
     let runs = estimate.runs.min(read);
     let io = runs * prices.random + (read - runs) * prices.sequential;
     let (startup, per_row) = table.row_costs(outer);
+    let lists = estimate.lists * OPERATORS_A_LIST * prices.operator;
+    let per_row = (per_row - estimate.unpaid + lists).max(prices.operator);
     let rows_a_page = table.rows() / estimate.table_blocks.max(1.0);
     let rows = (per_row * rows_a_page + OPERATORS_A_PAGE * prices.operator) * pages;
     let startup = consult + startup;

@@ -3,13 +3,14 @@
 //! | file | station |
 //! |---|---|
 //! | [`matching`] | conditions of the query become tests of index columns |
-//! | [`estimate`] | which cost what |
+//! | [`estimate`], [`average`] | which cost what |
 //! | [`paths`] | and become paths, and the chosen one a plan |
 //! | [`refusal`] | or a forced index cannot be used, and why |
 //! | [`survivors`] | in the executor, tests get their keys and the indexes are asked |
 //!
 //! How PostgreSQL wants all this, and the reading of rows, is in [`crate::pg::custom`].
 
+mod average;
 mod estimate;
 mod matching;
 mod paths;

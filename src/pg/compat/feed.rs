@@ -20,6 +20,10 @@ pub unsafe fn release_page(scan: *mut pg_sys::HeapScanDescData) {
     }
 }
 
+/// Blocks that are not asked for at most, after others were found in the cache.
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+const MOST_UNASKED: u32 = 32;
+
 /// The pages of the blocks that a [`Blocks`] gives.
 #[cfg(any(feature = "pg15", feature = "pg16"))]
 pub struct PageFeed {
@@ -29,6 +33,11 @@ pub struct PageFeed {
     ahead: std::collections::VecDeque<u32>,
     /// How many of them there may be: effective_io_concurrency.
     distance: usize,
+    /// Blocks not to ask for before the next one: where one is cached, the others are likely to be, and asking costs half
+    /// of reading then.
+    unasked: u32,
+    /// How many that were after the last one that was cached.
+    pause: u32,
     is_over: bool,
 }
 
@@ -44,7 +53,20 @@ impl PageFeed {
         // SAFETY: an open relation.
         let distance = unsafe { pg_sys::get_tablespace_io_concurrency((*(*heap).rd_rel).reltablespace) };
         let distance = usize::try_from(distance).unwrap_or(0);
-        Self { heap, blocks, ahead: Default::default(), distance, is_over: false }
+        Self { heap, blocks, ahead: Default::default(), distance, unasked: 0, pause: 0, is_over: false }
+    }
+
+    /// Asks the system for a block, unless blocks have lately been found in the cache.
+    fn ask(&mut self, block: u32) {
+        if self.unasked > 0 {
+            self.unasked -= 1;
+            return;
+        }
+        // SAFETY: an open relation.
+        let found = unsafe { pg_sys::PrefetchBuffer(self.heap, pg_sys::ForkNumber::MAIN_FORKNUM, block) };
+        let is_cached = found.recent_buffer != pg_sys::InvalidBuffer as pg_sys::Buffer;
+        self.pause = if is_cached { (self.pause * 2).clamp(4, MOST_UNASKED) } else { 0 };
+        self.unasked = self.pause;
     }
 
     /// Loads the next page into the scan: the visible rows of it are listed then. Returns its block, None at the end.
@@ -59,8 +81,7 @@ impl PageFeed {
                 // The block to be read right now is not worth asking for.
                 Some(block) if self.ahead.is_empty() => self.ahead.push_back(block),
                 Some(block) => {
-                    // SAFETY: an open relation.
-                    unsafe { pg_sys::PrefetchBuffer(self.heap, pg_sys::ForkNumber::MAIN_FORKNUM, block) };
+                    self.ask(block);
                     self.ahead.push_back(block);
                 }
                 None => self.is_over = true,

@@ -2,8 +2,8 @@
 
 use super::expr::{Comparison, Expr};
 use super::table::{Index, Table};
-use crate::pg::server;
 use crate::pg::text::of_server;
+use crate::pg::{OpenRel, catalog, lock, server};
 use pgrx::pg_sys;
 
 impl Table<'_> {
@@ -42,7 +42,7 @@ impl Table<'_> {
 
     /// The name of an index column, for messages.
     pub fn index_column_name(&self, index: &Index, column: u16) -> String {
-        self.open_index(index.oid()).column_name(usize::from(column))
+        OpenRel::index(index.oid(), lock::Mode::None).column_name(usize::from(column))
     }
 
     /// Why an index of the table is not among those that the planner may use; None if it is.
@@ -52,8 +52,8 @@ impl Table<'_> {
         }
         // SAFETY: an index of the table, which is locked; it is closed again.
         unsafe {
-            let open = super::super::OpenRel::index(index, super::super::lock::Mode::AccessShare);
-            if super::super::catalog::access_method_oid("skip") != Some((*(*open.raw()).rd_rel).relam) {
+            let open = OpenRel::index(index, lock::Mode::AccessShare);
+            if catalog::access_method_oid("skip") != Some((*(*open.raw()).rd_rel).relam) {
                 return Some("It is no skip index.");
             }
             if !open.is_valid_index() {

@@ -6,11 +6,12 @@
 //! the indexes. What they said is used for this execution only, or for the next one with the same keys: both have the
 //! same snapshot.
 //!
-//! The served conditions are checked here, row by row, which tells whether a range was read in vain; all others by
+//! The served conditions are checked here ([`served`]), row by row, which tells whether a range was read in vain; all others by
 //! ExecScan. For EvalPlanQual ExecScan brings the row itself and asks to check the served conditions on it; ranges play
 //! no part in that.
 
 pub(super) mod parallel;
+mod served;
 
 use super::super::list::list;
 use super::pages::Pages;
@@ -18,6 +19,7 @@ use super::{KeySource, Private, SkipScan};
 use crate::pg::memory::Scratch;
 use crate::pg::{Rel, boundary, compat, fail, lock, server};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
+use served::Served;
 use skip_core::blocks::{Blocks, ScanCounters, Shared, Survivors};
 
 /// The node: the server's part, and where ours is.
@@ -59,10 +61,8 @@ impl Drop for SharedBlocks {
 pub(super) struct Run {
     pub(super) private: Private,
     pub(super) indexes: Vec<Rel>,
-    /// The served conditions.
-    served: *mut pg_sys::ExprState,
-    /// The key expressions.
-    keys: Vec<*mut pg_sys::ExprState>,
+    /// The served conditions, and the keys.
+    served: Served,
     /// What is being read, from the first row on.
     blocks: Option<SharedBlocks>,
     pages: Option<Pages>,
@@ -126,10 +126,7 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
             let is_explained = eflags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 != 0;
             let exprs: Vec<*mut pg_sys::Node> = list((*scan).custom_exprs).collect();
             let (served, keys) = exprs.split_at(private.served.min(exprs.len()));
-            let empty: *mut pg_sys::List = std::ptr::null_mut();
-            let served = served.iter().fold(empty, |all, &expr| pg_sys::lappend(all, expr.cast()));
-            let served = server::ExecInitQual(served, planstate);
-            let keys = keys.iter().map(|&key| server::ExecInitExpr(key.cast(), planstate)).collect();
+            let served = Served::new(served, keys, &raw mut (*node).ss);
             let mut indexes = Vec::new();
             if !is_explained {
                 let mode = (*pg_sys::exec_rt_fetch((*scan).scan.scanrelid, estate)).rellockmode;
@@ -142,7 +139,6 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
                 private,
                 indexes,
                 served,
-                keys,
                 blocks: None,
                 pages: None,
                 is_stale: true,
@@ -161,14 +157,17 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
 ///
 /// # Safety
 /// A node after [`begin`] with its Run, in an execution.
-unsafe fn survivors<S: SkipScan>(run: &Run, node: *mut pg_sys::CustomScanState, blocks: u32) -> Survivors {
-    // SAFETY: by the caller's promise. Keys live in the scratch memory until they are hashed.
+unsafe fn survivors<S: SkipScan>(
+    run: &mut Run,
+    node: *mut pg_sys::CustomScanState,
+    blocks: u32,
+) -> Survivors {
+    // SAFETY: by the caller's promise. What is made of keys lives in the scratch memory until they are hashed.
     unsafe {
-        let context = (*node).ss.ps.ps_ExprContext;
-        let keys = &run.keys;
+        run.served.evaluate_keys((*node).ss.ps.ps_ExprContext);
+        let served = &run.served;
         let mut key = |source: KeySource| {
-            let state = source.expr.and_then(|number| keys.get(usize::from(number)));
-            let value = state.and_then(|&state| server::evaluate(state, context));
+            let value = source.expr.and_then(|number| served.value(usize::from(number)));
             source.how.key(source.column, source.key_type, value)
         };
         Scratch::new().run(|| S::survivors(&run.private.code, blocks, &run.indexes, &mut key))
@@ -262,13 +261,16 @@ unsafe extern "C-unwind" fn next_row<S: SkipScan>(
                 return pg_sys::ExecClearTuple(slot);
             };
             loop {
-                while pages.next_row(slot) {
-                    if satisfies(*served, context) {
+                let mut removed = 0;
+                while pages.next_row(slot, served.raw_test(), &mut removed) {
+                    if served.hold(context) {
+                        blocks.get().counters.removed_rows += removed;
                         blocks.get().found_row();
                         return slot;
                     }
-                    blocks.get().counters.removed_rows += 1;
+                    removed += 1;
                 }
+                blocks.get().counters.removed_rows += removed;
                 // The slot's pin goes before the page's.
                 pg_sys::ExecClearTuple(slot);
                 match pages.next_page() {
@@ -283,29 +285,6 @@ unsafe extern "C-unwind" fn next_row<S: SkipScan>(
     })
 }
 
-/// Evaluates a condition, as ExecQual does but without a guard: it runs once a row. An error in it leaves by a jump to
-/// the server's handler; between there and here are no values with destructors.
-///
-/// # Safety
-/// A state made by ExecInitQual, and its context.
-#[inline]
-unsafe fn satisfies(state: *mut pg_sys::ExprState, context: *mut pg_sys::ExprContext) -> bool {
-    // SAFETY: by the caller's promise; the row's memory is reset before, as ExecScan does between its rows.
-    unsafe {
-        let Some(evaluate) = state.as_ref().and_then(|state| state.evalfunc) else { return true };
-        let memory = (*context).ecxt_per_tuple_memory;
-        if !(*memory).isReset {
-            pg_sys::MemoryContextReset(memory);
-        }
-        let before = pg_sys::CurrentMemoryContext;
-        pg_sys::CurrentMemoryContext = memory;
-        let mut is_null = false;
-        let result = evaluate(state, context, &mut is_null);
-        pg_sys::CurrentMemoryContext = before;
-        result.value() != 0
-    }
-}
-
 /// Whether a row that EvalPlanQual brings satisfies the served conditions.
 unsafe extern "C-unwind" fn recheck(scan: *mut pg_sys::ScanState, slot: *mut pg_sys::TupleTableSlot) -> bool {
     boundary::callback(|| {
@@ -313,8 +292,9 @@ unsafe extern "C-unwind" fn recheck(scan: *mut pg_sys::ScanState, slot: *mut pg_
         unsafe {
             let Some(run) = run_of(scan.cast()) else { return false };
             let context = (*scan).ps.ps_ExprContext;
+            run.served.evaluate_keys(context);
             (*context).ecxt_scantuple = slot;
-            satisfies(run.served, context)
+            run.served.hold(context)
         }
     })
 }
@@ -328,6 +308,9 @@ pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState
             if let Some(run) = run_of(node) {
                 pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
                 run.is_stale |= has_new_keys;
+                if has_new_keys {
+                    run.served.forget();
+                }
                 run.is_over = false;
                 if !run.is_stale
                     && let Some(blocks) = &mut run.blocks

@@ -62,10 +62,53 @@ impl<'a> Expr<'a> {
         self.node
     }
 
+    /// A comparison with another expression in the place of one of its arguments; the same if it has no such argument.
+    ///
+    /// # Safety
+    /// Both are valid expressions that live as long as `'a`.
+    pub(super) unsafe fn with_argument(self, argument: Self, by: Self) -> Self {
+        // SAFETY: these three have their list of arguments where the tag says; a shallow copy gets a new one.
+        unsafe {
+            let replaced = |args| {
+                let replace = |arg: *mut pg_sys::Node| if arg == argument.node { by.node } else { arg };
+                let empty: *mut pg_sys::List = std::ptr::null_mut();
+                list(args).fold(empty, |all, arg| pg_sys::lappend(all, replace(arg).cast()))
+            };
+            let copy = || pg_sys::copyObjectImpl(self.node.cast_const().cast());
+            match (*self.node).type_ {
+                pg_sys::NodeTag::T_OpExpr | pg_sys::NodeTag::T_DistinctExpr => {
+                    let args = replaced((*self.node.cast::<pg_sys::OpExpr>()).args);
+                    let copy = copy().cast::<pg_sys::OpExpr>();
+                    (*copy).args = args;
+                    Self::new(copy.cast())
+                }
+                pg_sys::NodeTag::T_ScalarArrayOpExpr => {
+                    let args = replaced((*self.node.cast::<pg_sys::ScalarArrayOpExpr>()).args);
+                    let copy = copy().cast::<pg_sys::ScalarArrayOpExpr>();
+                    (*copy).args = args;
+                    Self::new(copy.cast())
+                }
+                _ => self,
+            }
+        }
+    }
+
     /// A boolean constant.
     pub fn constant_bool(value: bool) -> Self {
         // SAFETY: a palloc'd node in the planner's context.
         unsafe { Self::new(pg_sys::makeBoolConst(value, false)) }
+    }
+
+    /// Whether it is a constant.
+    pub fn is_constant(self) -> bool {
+        // SAFETY: a valid node.
+        unsafe { is_a(self.node, pg_sys::NodeTag::T_Const) }
+    }
+
+    /// Whether it is an array whose elements stand in the query: a constant, or `ARRAY[…]`.
+    pub fn has_elements(self) -> bool {
+        // SAFETY: a valid node.
+        unsafe { self.is_constant() || is_a(self.node, pg_sys::NodeTag::T_ArrayExpr) }
     }
 
     /// What the expression is.

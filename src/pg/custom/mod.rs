@@ -7,6 +7,7 @@
 //! | [`plan`] | hooks, paths, plans |
 //! | [`exec`] | the executor node |
 //! | [`pages`] | reading the surviving pages, as [`skip_core::blocks`] gives them out |
+//! | [`raw`] | a test of rows as they lie on a page |
 //! | [`explain`] | EXPLAIN |
 //!
 //! What to plan and what to read is the business of a [`SkipScan`]; here is how PostgreSQL wants to be told.
@@ -17,6 +18,7 @@ mod explain;
 pub mod expr;
 mod pages;
 pub mod plan;
+mod raw;
 pub mod table;
 
 use super::Rel;

@@ -8,6 +8,7 @@
 //! A scan that reads more than a quarter of shared buffers takes a ring of buffers, as sequential scans do: it does not
 //! wash out what others use. A scan of fewer blocks leaves them in shared buffers for the next one.
 
+use super::raw::RawTest;
 use crate::pg::Rel;
 use crate::pg::compat::{self, PageFeed};
 use crate::pg::heap::LINE_POINTERS;
@@ -72,12 +73,25 @@ impl Pages {
         }
     }
 
-    /// Puts the page's next visible row into the slot; false after the last one.
+    /// Puts the page's next visible row that may pass `test` into the slot; false after the last one. Counts those that do
+    /// not pass.
     ///
     /// # Safety
-    /// `slot` is a slot for tuples in buffers, with the table's descriptor.
+    /// `slot` is a slot for tuples in buffers, with the table's descriptor; the test is made for the table.
     #[inline]
-    pub unsafe fn next_row(&mut self, slot: *mut pg_sys::TupleTableSlot) -> bool {
+    pub unsafe fn next_row(
+        &mut self,
+        slot: *mut pg_sys::TupleTableSlot,
+        test: Option<&RawTest>,
+        failed: &mut u64,
+    ) -> bool {
+        // SAFETY: as for the row below.
+        if let Some(test) = test {
+            while self.next < self.count && !unsafe { test.may_hold(self.row().0, self.row().1) } {
+                self.next += 1;
+                *failed += 1;
+            }
+        }
         if self.next >= self.count {
             return false;
         }
@@ -85,15 +99,29 @@ impl Pages {
         // them away while it is pinned.
         unsafe {
             let scan = &mut *self.scan;
+            let (row, len) = self.row();
             let offset = scan.rs_vistuples[self.next];
             self.next += 1;
-            let item = self.page.add(LINE_POINTERS + 4 * (usize::from(offset) - 1)).cast::<u32>().read();
-            scan.rs_ctup.t_data = self.page.add(item as usize & 0x7FFF).cast_mut().cast();
-            scan.rs_ctup.t_len = item >> 17;
+            scan.rs_ctup.t_data = row.cast_mut().cast();
+            scan.rs_ctup.t_len = len as u32;
             pgrx::itemptr::item_pointer_set_all(&mut scan.rs_ctup.t_self, scan.rs_cblock, offset);
             server::unguarded::ExecStoreBufferHeapTuple(&mut scan.rs_ctup, slot, scan.rs_cbuf);
         }
         true
+    }
+
+    /// Where the next row lies, and how long it is.
+    ///
+    /// # Safety
+    /// There is a next row.
+    #[inline]
+    unsafe fn row(&self) -> (*const u8, usize) {
+        // SAFETY: the list holds normal items of the page, which is pinned.
+        unsafe {
+            let offset = (&(*self.scan).rs_vistuples)[self.next];
+            let item = self.page.add(LINE_POINTERS + 4 * (usize::from(offset) - 1)).cast::<u32>().read();
+            (self.page.add(item as usize & 0x7FFF), (item >> 17) as usize)
+        }
     }
 
     /// Ends the scan; it must not be used afterwards.

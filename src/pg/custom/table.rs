@@ -1,9 +1,10 @@
 //! A table as the planner sees it, for adding Skip Scan paths to it.
 
 use super::super::list::{list, oids};
-use super::super::{OpenRel, boundary, catalog, lock, planner, scankey::Key, server, text};
+use super::super::{OpenRel, Rel, boundary, catalog, lock, planner, scankey::Key, server, text};
 use super::expr::{Expr, Match};
 use pgrx::{is_a, pg_sys};
+use std::cell::OnceCell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
@@ -13,6 +14,8 @@ pub struct Table<'a> {
     pub(super) rel: *mut pg_sys::RelOptInfo,
     oid: pg_sys::Oid,
     indexes: Vec<Index>,
+    /// Those that were opened, each once.
+    opened: Vec<OnceCell<OpenRel>>,
     planner: PhantomData<&'a ()>,
 }
 
@@ -155,7 +158,8 @@ impl<'a> Table<'a> {
             if quals.any(|rinfo| is_a((*rinfo).clause.cast(), pg_sys::NodeTag::T_CurrentOfExpr)) {
                 return None;
             }
-            Some(Self { root, rel, oid: table.relid, indexes, planner: PhantomData })
+            let opened = indexes.iter().map(|_| OnceCell::new()).collect();
+            Some(Self { root, rel, oid: table.relid, indexes, opened, planner: PhantomData })
         }
     }
 
@@ -205,14 +209,20 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Opens an index, which the planner has locked.
-    pub fn open_index(&self, index: pg_sys::Oid) -> OpenRel {
-        OpenRel::index(index, lock::Mode::None)
+    /// One of the table's indexes, open as long as this is; the planner has locked it.
+    pub fn open_index(&self, number: usize) -> Rel {
+        let open = || OpenRel::index(self.indexes[number].oid(), lock::Mode::None);
+        **self.opened[number].get_or_init(open)
     }
 
-    /// Blocks of the table, asked of the file system as the executor will.
+    /// Blocks of the table, as many as the executor will find.
     pub fn blocks(&self) -> u32 {
-        OpenRel::table(self.oid, lock::Mode::None).blocks()
+        // The planner asked the file system, but takes a table that was never vacuumed to have ten pages at least.
+        if self.rel().pages > 10 {
+            self.rel().pages
+        } else {
+            OpenRel::table(self.oid, lock::Mode::None).blocks()
+        }
     }
 
     /// Rows of the table, as the planner sees it.
@@ -376,6 +386,45 @@ impl<'a> Table<'a> {
                 std::ptr::null_mut(),
             )
         }
+    }
+
+    /// The same, if the key were not known: what it is over all keys.
+    pub fn selectivity_of_unknown(&self, expr: Expr<'_>, key: Expr<'_>) -> f64 {
+        // SAFETY: a comparison and one of its two arguments, which a copy gets a parameter for that nobody knows.
+        unsafe {
+            if !is_a(key.raw(), pg_sys::NodeTag::T_Const) {
+                return self.selectivity(expr);
+            }
+            let unknown = pg_sys::palloc0(size_of::<pg_sys::Param>()).cast::<pg_sys::Param>();
+            (*unknown).xpr.type_ = pg_sys::NodeTag::T_Param;
+            (*unknown).paramkind = pg_sys::ParamKind::PARAM_EXEC;
+            (*unknown).paramid = -1;
+            (*unknown).paramtype = pg_sys::exprType(key.raw());
+            (*unknown).paramtypmod = pg_sys::exprTypmod(key.raw());
+            (*unknown).paramcollid = pg_sys::exprCollation(key.raw());
+            (*unknown).location = -1;
+            self.selectivity(expr.with_argument(key, Expr::new(unknown.cast())))
+        }
+    }
+
+    /// Whether parameters were given to the planner: the query is planned for these, and may be planned for any.
+    pub fn has_parameters(&self) -> bool {
+        // SAFETY: valid by new()'s promise.
+        unsafe { planner::has_parameters(self.root) }
+    }
+
+    /// How many elements an array has, as far as the planner knows.
+    pub fn array_length(&self, array: Expr<'_>) -> f64 {
+        // SAFETY: a valid expression of this planner run.
+        unsafe { planner::array_length(self.root, array.raw()) }
+    }
+
+    /// What the planner takes checking an expression on a row to cost.
+    pub fn cost_of(&self, expr: Expr<'_>) -> f64 {
+        let mut cost = pg_sys::QualCost::default();
+        // SAFETY: a valid expression of this planner run.
+        unsafe { pg_sys::cost_qual_eval_node(&mut cost, expr.raw(), self.root) };
+        cost.per_tuple
     }
 
     /// How far the order of rows is that of the column's values, -1 to 1, by the planner's statistics; 0 if unknown.

@@ -12,6 +12,7 @@ mod formats;
 mod generated;
 mod hooks;
 mod isolation;
+mod keys;
 mod long_delta;
 mod prepared;
 mod queries;
@@ -33,6 +34,7 @@ pub fn trials() -> Vec<Trial> {
         hooks::trials,
         buffers::trials,
         prepared::trials,
+        keys::trials,
         cursors::trials,
         snapshots::trials,
         isolation::trials,

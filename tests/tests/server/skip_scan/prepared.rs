@@ -7,6 +7,7 @@ use fastrand::Rng;
 use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Case, Way, by_skip_scan, reads_all, skips};
 use pg_skip_tests::compare::substituted;
+use pg_skip_tests::explain::skip_scan;
 use pg_skip_tests::session::{Row, Session, lines};
 use pg_skip_tests::{cases, seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +16,9 @@ pub fn trials() -> Vec<Trial> {
     vec![
         on_shared("skip_scan::prepared_statements", prepared_statements),
         on_shared("skip_scan::prepared_in_functions", prepared_in_functions),
+        on_shared("skip_scan::prepared::generic_plans_are_taken", generic_plans_are_taken),
+        on_shared("skip_scan::prepared::planning_asks_nothing", planning_for_parameters_asks_nothing),
+        on_shared("skip_scan::prepared::known_lengths_of_arrays", known_lengths_of_arrays),
     ]
 }
 
@@ -166,4 +170,85 @@ fn prepared_in_functions(database: &Database) {
         }
     }
     assert_eq!(lines(&session.rows("SELECT * FROM skip_index_verify('t_skip')")), "");
+}
+
+/// A table of which a key is in one range of thousands, with one frequent value besides.
+const LARGE: &str = "
+    CREATE TABLE t (id int, u uuid, common int, filler text DEFAULT repeat('x', 300));
+    INSERT INTO t SELECT i, md5(i::text)::uuid, CASE WHEN i % 2 = 0 THEN 0 ELSE i END FROM generate_series(1, 100000) i;
+    CREATE INDEX t_skip ON t USING skip (u, common) WITH (pages_per_range = 4);
+    ANALYZE t";
+
+/// The server's plan cache goes over to the generic plan after five executions, and then asks an index once each.
+fn generic_plans_are_taken(database: &Database) {
+    let mut session = database.session();
+    session.run(LARGE);
+    session.run("SET max_parallel_workers_per_gather = 0");
+    for (parameter, condition, values) in [
+        ("uuid", "u = $1", ["md5('%')::uuid", "md5('absent %')::uuid"]),
+        ("text", "u = md5($1)::uuid", ["'%'", "'absent %'"]),
+        ("uuid[]", "u = ANY ($1)", ["ARRAY[md5('%')::uuid]", "ARRAY[md5('%')::uuid, md5('7%')::uuid]"]),
+        (
+            "uuid[]",
+            "u = ANY ($1)",
+            ["string_to_array(repeat(md5('%') || ',', 11) || md5('absent'), ',')::uuid[]"; 2],
+        ),
+        (
+            "uuid",
+            "u = $1 OR u = '00000000-0000-0000-0000-000000000000'",
+            ["md5('%')::uuid", "md5('absent %')::uuid"],
+        ),
+    ] {
+        session.run(&format!(
+            "DEALLOCATE ALL; PREPARE asked ({parameter}) AS SELECT count(*) FROM t WHERE {condition}"
+        ));
+        let call = |n: usize| format!("EXECUTE asked ({})", values[n % 2].replace('%', &n.to_string()));
+        for n in 1..=10 {
+            let query = call(n);
+            assert!(skips(&session.plan(&query)), "{condition}: {query}");
+            session.rows(&query);
+        }
+        let plans = session
+            .rows("SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE name = 'asked'");
+        let [generic, custom] = [0, 1].map(|i| plans[0][i].as_deref().unwrap_or("").parse::<u32>().unwrap());
+        assert!(generic >= 10 && custom <= 10, "{condition}: {generic} generic plans, {custom} custom ones");
+    }
+    // Where a value makes a difference, the plan is made for it: the frequent one is in all ranges.
+    session.run("DEALLOCATE ALL; PREPARE asked (int) AS SELECT count(*) FROM t WHERE common = $1");
+    assert!(reads_all(&session.plan("EXECUTE asked (0)")), "{}", session.plan("EXECUTE asked (0)"));
+    assert!(skips(&session.plan("EXECUTE asked (7)")));
+}
+
+/// The index is not asked while a statement is planned for parameters that make no difference.
+fn planning_for_parameters_asks_nothing(database: &Database) {
+    let mut session = database.session();
+    session.run(LARGE);
+    session.run(
+        "PREPARE asked (uuid) AS SELECT id FROM t WHERE u = $1; SET plan_cache_mode = force_custom_plan",
+    );
+    let read = |session: &mut Session, query: &str| {
+        session.plan(query); // what is kept is there
+        let json = session.one(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}"));
+        let planning = json.split("\"Planning\": {").nth(1).expect("planning");
+        let hits = planning.split("\"Shared Hit Blocks\": ").nth(1).expect("hits");
+        hits.split(',').next().and_then(|hits| hits.trim().parse::<u32>().ok()).expect("a number")
+    };
+    let constant = read(&mut session, "SELECT id FROM t WHERE u = md5('4')::uuid");
+    let parameter = read(&mut session, "EXECUTE asked (md5('4')::uuid)");
+    assert!(parameter + 8 < constant, "{parameter} buffers for a parameter, {constant} for a constant");
+}
+
+/// What is known of an array's length counts.
+fn known_lengths_of_arrays(database: &Database) {
+    let mut session = database.session();
+    session.run(LARGE);
+    session.run("CREATE TABLE wanted AS SELECT md5(i::text)::uuid AS u FROM generate_series(1, 200) i; ANALYZE wanted");
+    Way::skip_scan().set(&mut session);
+    let expected = |session: &mut Session, list: &str| {
+        skip_scan(session, "", &format!("SELECT id FROM t WHERE u = ANY ({list})")).number("Ranges Expected")
+    };
+    let two = expected(&mut session, "ARRAY[(SELECT u FROM wanted LIMIT 1), (SELECT u FROM wanted LIMIT 1)]");
+    assert!((2..5).contains(&two), "two keys in {two} ranges");
+    let all = expected(&mut session, "ARRAY(SELECT u FROM wanted)");
+    assert!((150..260).contains(&all), "two hundred keys in {all} ranges");
 }

@@ -1,0 +1,112 @@
+//! What planning knows of an index without asking it: its meta page, and what its segments are like.
+//!
+//! Planning goes over the same indexes again and again, over thousands of them where tables have many partitions. So what
+//! was read is kept, for each index, as long as its meta page carries the checksum that it had: whoever changes that page
+//! changes its checksum. Segments come and go with a change of the meta page, before it or after; planning does not mind
+//! being late. All this is for costs: the executor reads everything anew.
+
+use crate::pages::directory;
+use crate::pages::meta::{META_BLOCK, Meta};
+use crate::pg::{Rel, error::Read, page};
+use pgrx::pg_sys::Oid;
+use skip_core::params::theoretical_rate;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What an index is like.
+pub struct Facts {
+    pub meta: Meta,
+    /// For each column, its filters.
+    columns: Vec<Vec<Filters>>,
+}
+
+/// Filters of the same size.
+struct Filters {
+    bits: u32,
+    hashes: u8,
+    /// Ranges, and segments, that have them.
+    ranges: f64,
+    segments: usize,
+}
+
+/// Kinds of filters that are told apart; the rest is taken to be like the last.
+const MOST_KINDS: usize = 16;
+/// Indexes that are remembered, at most.
+const MOST_INDEXES: usize = 16_384;
+
+/// By the index's OID and the number of its file.
+type Known = HashMap<(Oid, u32), (u64, Rc<Facts>)>;
+
+thread_local! {
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+impl Facts {
+    /// What an index is like.
+    ///
+    /// # Errors
+    /// Damage to the meta page. A damaged directory is one without segments here.
+    pub fn of(index: Rel) -> Read<Rc<Self>> {
+        let key = (index.oid(), index.file_number());
+        let stamp = page::peek_checksum(index, META_BLOCK);
+        let known =
+            KNOWN.with_borrow(|known| known.get(&key).filter(|(of, _)| *of == stamp).map(|(_, f)| f.clone()));
+        if let Some(facts) = known {
+            return Ok(facts);
+        }
+        // Nothing is borrowed here: reading may raise an error.
+        let facts = Rc::new(Self::read(index)?);
+        KNOWN.with_borrow_mut(|known| {
+            if known.len() >= MOST_INDEXES {
+                known.clear();
+            }
+            known.insert(key, (stamp, facts.clone()));
+        });
+        Ok(facts)
+    }
+
+    fn read(index: Rel) -> Read<Self> {
+        let meta = Meta::read(index)?;
+        let mut columns: Vec<Vec<Filters>> = meta.columns.iter().map(|_| Vec::new()).collect();
+        for segment in directory::segments(index, &meta, |_| true).unwrap_or_default() {
+            let Some(kinds) = columns.get_mut(usize::from(segment.column)) else { continue };
+            let (bits, hashes) = (segment.filter_bits, segment.hashes);
+            let is_full = kinds.len() >= MOST_KINDS;
+            let width = f64::from(segment.width);
+            match kinds.iter_mut().rev().find(|kind| is_full || (kind.bits, kind.hashes) == (bits, hashes)) {
+                Some(kind) => (kind.ranges, kind.segments) = (kind.ranges + width, kind.segments + 1),
+                None => kinds.push(Filters { bits, hashes, ranges: width, segments: 1 }),
+            }
+        }
+        Ok(Self { meta, columns })
+    }
+
+    fn kinds(&self, column: u16) -> &[Filters] {
+        self.columns.get(usize::from(column)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Slices that one key of a column takes. A slice leaves half of a segment's ranges, so that a narrow segment is mostly
+    /// ruled out before all probes are made.
+    pub fn slices(&self, column: u16) -> f64 {
+        let of = |kind: &Filters| {
+            let probes = (kind.ranges / kind.segments as f64).log2().max(0.0) + 2.0;
+            (probes.min(kind.hashes.into()) + 1.0) * kind.segments as f64
+        };
+        self.kinds(column).iter().map(of).sum()
+    }
+
+    /// The part of the ranges that a key which is not in them is expected to find, where each has at most so many distinct
+    /// values: what the filters are sized for, or better, since many are larger than they need to be.
+    pub fn rate(&self, column: u16, distinct: f64) -> f64 {
+        let asked = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
+        let kinds = self.kinds(column);
+        let ranges: f64 = kinds.iter().map(|kind| kind.ranges).sum();
+        if ranges == 0.0 {
+            return asked;
+        }
+        let of = |kind: &Filters| theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.hashes);
+        let expected = kinds.iter().map(|kind| of(kind) * kind.ranges).sum::<f64>() / ranges;
+        expected.min(asked)
+    }
+}

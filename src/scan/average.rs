@@ -1,0 +1,162 @@
+//! What a look-up finds on average: from statistics and from what the index's filters are like, without asking it.
+//!
+//! Ranges with rows that are looked for lie between as many as there are rows (scattered) and as few as hold so many (in
+//! the order of the table); ANALYZE's correlation says where, squared as the server does for btree. Unknown tests count as
+//! independent.
+
+use super::matching::Leaf;
+use crate::pg::Rel;
+use crate::pg::custom::expr::{Expr, Match};
+use crate::pg::custom::table::Table;
+use crate::pg::planner::ASSUMED_ELEMENTS;
+use crate::prune::facts::Facts;
+use crate::prune::{Ask, Clause, probe, unit};
+use skip_core::Condition;
+use std::rc::Rc;
+
+/// What is assumed of an index whose meta page cannot be read.
+const UNREAD_PAGES_PER_RANGE: u32 = 16;
+/// Pages that a look-up reads besides slices: meta page, directory, delta.
+pub const OTHER_PAGES: f64 = 3.0;
+/// A test as the estimate sees it.
+pub struct Part<'l, 'a> {
+    pub leaf: &'l Leaf<'a>,
+    /// Set when the key is known.
+    pub ask: Option<Ask>,
+    /// Part of the ranges that survive, where something better than the average is known. The average takes look-ups in
+    /// the planner's statistics, which most estimates do without.
+    pub fraction: Option<f64>,
+    /// Slices that looking it up takes, if it is not asked about.
+    pub slices: f64,
+}
+
+/// One of the indexes in question.
+pub struct Asked {
+    /// Which of the table's.
+    pub number: usize,
+    pub index: Rel,
+    /// None: its meta page is damaged.
+    pub facts: Option<Rc<Facts>>,
+    pub clauses: Vec<Clause>,
+}
+
+/// The indexes of a condition, and the table.
+pub struct Sight<'t, 'a> {
+    pub table: &'t Table<'a>,
+    pub asked: Vec<Asked>,
+    /// Blocks of the table.
+    pub blocks: u32,
+}
+
+/// What averages are taken over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Keys as frequent as statistics say of those that are known.
+    TheseKeys,
+    /// All keys: what a plan is estimated by that is made for any.
+    AnyKeys,
+}
+
+impl<'t, 'a> Sight<'t, 'a> {
+    pub fn new(table: &'t Table<'a>, condition: &Condition<Leaf<'a>>) -> Self {
+        let mut asked: Vec<Asked> = Vec::new();
+        for leaf in condition.leaves() {
+            if asked.iter().all(|a| a.number != leaf.index) {
+                let index = table.open_index(leaf.index);
+                let facts = Facts::of(index).ok();
+                asked.push(Asked { number: leaf.index, index, facts, clauses: Vec::new() });
+            }
+        }
+        Self { table, asked, blocks: table.blocks() }
+    }
+
+    /// Blocks of the units that ranges are counted in.
+    pub fn unit(&self) -> u32 {
+        let size = |a: &Asked| a.facts.as_ref().map_or(UNREAD_PAGES_PER_RANGE, |f| f.meta.pages_per_range);
+        unit(self.asked.iter().map(size))
+    }
+
+    /// Units of the table.
+    pub fn count(&self) -> u32 {
+        self.blocks.div_ceil(self.unit())
+    }
+
+    fn facts(&self, leaf: &Leaf<'_>) -> Option<&Facts> {
+        self.asked.iter().find(|a| a.number == leaf.index).and_then(|a| a.facts.as_deref())
+    }
+
+    /// A condition whose leaves are not to be asked about.
+    pub fn unasked<'l>(&self, condition: &'l Condition<Leaf<'a>>, over: Over) -> Condition<Part<'l, 'a>> {
+        let all = |parts: &'l [_]| parts.iter().map(|part| self.unasked(part, over)).collect();
+        match condition {
+            Condition::And(parts) => Condition::And(all(parts)),
+            Condition::Or(parts) => Condition::Or(all(parts)),
+            Condition::Leaf(leaf) => {
+                let slices = self.slices(leaf, over);
+                Condition::Leaf(Part { leaf, ask: None, fraction: None, slices })
+            }
+        }
+    }
+
+    /// Keys of a test, for what is not asked about.
+    fn keys(&self, leaf: &Leaf<'_>, over: Over) -> f64 {
+        match (leaf.how, leaf.key) {
+            (Match::Array, Some(array)) if over == Over::AnyKeys && array.is_constant() => ASSUMED_ELEMENTS,
+            (Match::Array, Some(array)) => self.table.array_length(array),
+            _ => 1.0,
+        }
+    }
+
+    /// Slices that looking a test up takes on average.
+    pub fn slices(&self, leaf: &Leaf<'_>, over: Over) -> f64 {
+        self.keys(leaf, over) * self.facts(leaf).map_or(1.0, |facts| facts.slices(leaf.column)) + OTHER_PAGES
+    }
+
+    /// Part of the ranges that survive a test, on average over keys.
+    pub fn average(&self, part: &Part<'_, '_>, over: Over) -> f64 {
+        let leaf = part.leaf;
+        let (Some(facts), None) = (self.facts(leaf), part.fraction) else {
+            return part.fraction.unwrap_or(1.0);
+        };
+        let table = self.table;
+        let meta = &facts.meta;
+        let ranges = f64::from(meta.ranges_in(self.blocks)).max(1.0);
+        let summarized = f64::from(meta.watermark).min(ranges);
+        let keys = self.keys(leaf, over);
+        let mut selectivity = match leaf.key {
+            Some(key) if over == Over::AnyKeys => table.selectivity_of_unknown(leaf.from, key),
+            _ => table.selectivity(leaf.from),
+        };
+        // Statistics have gone through the elements that stand in the query.
+        let is_assumed =
+            |array: Expr<'_>| over == Over::AnyKeys && array.is_constant() || !array.has_elements();
+        if leaf.how == Match::Array && leaf.key.is_some_and(is_assumed) {
+            selectivity = (selectivity * keys / ASSUMED_ELEMENTS).min(1.0);
+        }
+        let rows = selectivity * table.rows();
+        let rows_a_range = (table.rows() / ranges).max(1.0);
+        let clustered = (rows / rows_a_range).ceil();
+        let attribute = table.indexes()[leaf.index].attribute(leaf.column);
+        let order = attribute.map_or(0.0, |attribute| table.correlation(attribute)).powi(2);
+        let with_rows = (order * clustered + (1.0 - order) * rows).min(ranges);
+        let false_positives = keys * facts.rate(leaf.column, rows_a_range);
+        (probe::average(ranges, summarized, false_positives, with_rows) / ranges).clamp(0.0, 1.0)
+    }
+
+    /// Part of the ranges that a condition lets through by averages; of known tests only where `with_known` says so, since
+    /// the others have been counted.
+    pub fn fraction(&self, condition: &Condition<Part<'_, '_>>, with_known: bool, over: Over) -> f64 {
+        match condition {
+            Condition::And(parts) => parts.iter().map(|part| self.fraction(part, with_known, over)).product(),
+            Condition::Or(parts) => {
+                let is_counted = condition.leaves().iter().all(|part| part.ask.is_some());
+                if is_counted && !with_known {
+                    return 1.0;
+                }
+                1.0 - parts.iter().map(|part| 1.0 - self.fraction(part, true, over)).product::<f64>()
+            }
+            Condition::Leaf(part) if part.ask.is_some() && !with_known => 1.0,
+            Condition::Leaf(part) => self.average(part, over),
+        }
+    }
+}

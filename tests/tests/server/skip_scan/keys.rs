@@ -1,0 +1,394 @@
+//! Keys of served conditions: whatever gives them is evaluated once, and lists of them are looked up by hash, row by row.
+use crate::shared::{Database, on_shared};
+use libtest_mimic::Trial;
+use pg_skip_tests::both_ways::{Case, Way, by_skip_scan, same, skips};
+use pg_skip_tests::session::{Row, Session, lines};
+use std::time::{Duration, Instant};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        on_shared("skip_scan::keys::lists_that_are_no_constants_are_hashed", lists_are_hashed),
+        on_shared("skip_scan::keys::are_evaluated_once", keys_are_evaluated_once),
+        on_shared("skip_scan::keys::lists_of_all_types", lists_of_all_types),
+        on_shared("skip_scan::keys::lists_of_other_types_than_the_column", lists_of_other_types),
+        on_shared("skip_scan::keys::lists_that_change", lists_that_change),
+        on_shared("skip_scan::keys::lists_within_conditions", lists_within_conditions),
+        on_shared("skip_scan::keys::lists_meet_concurrent_updates", lists_meet_concurrent_updates),
+        on_shared("skip_scan::keys::rows_of_all_shapes", rows_of_all_shapes),
+    ]
+}
+
+/// Forty thousand rows and an index on k that can rule nothing out: every row is checked.
+const WIDE: &str = "
+    CREATE TABLE t (id int, k int, v text);
+    INSERT INTO t SELECT i, i % 20000, i % 20000 FROM generate_series(1, 40000) i;
+    CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 4);
+    ANALYZE t";
+
+fn timed(session: &mut Session, sql: &str) -> (Vec<Row>, Duration) {
+    let once = |session: &mut Session| {
+        let began = Instant::now();
+        let rows = session.rows(sql);
+        (rows, began.elapsed())
+    };
+    let (rows, first) = once(session);
+    (rows, first.min(once(session).1))
+}
+
+fn lists_are_hashed(database: &Database) {
+    let mut session = database.session();
+    session.run(WIDE);
+    session.run(
+        "CREATE TABLE wanted AS SELECT 4 * i AS k FROM generate_series(0, 4999) i;
+         SET plan_cache_mode = force_generic_plan",
+    );
+    Way::skip_scan().set(&mut session);
+    session.run(
+        "PREPARE by_int (int[]) AS SELECT count(*), sum(id) FROM t WHERE k = ANY ($1);
+         PREPARE by_bigint (bigint[]) AS SELECT count(*), sum(id) FROM t WHERE k = ANY ($1);
+         PREPARE by_text (text[]) AS SELECT count(*), sum(id) FROM t WHERE v = ANY ($1);
+         PREPARE by_cast (text) AS SELECT count(*), sum(id) FROM t WHERE k = ANY (string_to_array($1, ',')::int[]);
+         PREPARE in_or (int[]) AS SELECT count(*), sum(id) FROM t WHERE k = ANY ($1) OR v = 'none'",
+    );
+    let list = session.one("SELECT string_agg(k::text, ',') FROM wanted");
+    let constant = format!("SELECT count(*), sum(id) FROM t WHERE k = ANY ('{{{list}}}')");
+    let (expected, constant) = timed(&mut session, &constant);
+    assert_eq!(expected[0][0].as_deref(), Some("10000"));
+    for query in [
+        format!("EXECUTE by_int ('{{{list}}}')"),
+        format!("EXECUTE by_bigint ('{{{list}}}')"),
+        format!("EXECUTE by_text ('{{{list}}}')"),
+        format!("EXECUTE by_cast ('{list}')"),
+        format!("EXECUTE in_or ('{{{list}}}')"),
+        "SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT k FROM wanted))".to_owned(),
+    ] {
+        let what: String = query.chars().take(60).collect();
+        assert!(skips(&session.plan(&query)), "{what}");
+        let (found, took) = timed(&mut session, &query);
+        assert_eq!(found, expected, "{what}");
+        // One by one it is a hundred and fifty million comparisons.
+        assert!(
+            took < constant * 5 + Duration::from_millis(150),
+            "{what}: {took:?}, as a constant {constant:?}"
+        );
+    }
+}
+
+fn keys_are_evaluated_once(database: &Database) {
+    let mut session = database.session();
+    session.run(WIDE);
+    session.run(
+        "CREATE SEQUENCE calls;
+         CREATE FUNCTION counted(value int) RETURNS int STABLE LANGUAGE plpgsql AS
+            'BEGIN PERFORM nextval(''calls''); RETURN value; END';
+         CREATE FUNCTION counted(value int[]) RETURNS int[] STABLE LANGUAGE plpgsql AS
+            'BEGIN PERFORM nextval(''calls''); RETURN value; END';
+         SET plan_cache_mode = force_generic_plan",
+    );
+    Way::skip_scan().set(&mut session);
+    let ten = "{1,2,3,4,5,6,7,8,9,10}";
+    for (parameters, condition, arguments, calls, rows) in [
+        ("int", "k = counted($1)", "7".to_owned(), 1, 2),
+        ("int", "counted($1) = k", "7".to_owned(), 1, 2),
+        ("int", "k = counted($1) OR v = '12'", "7".to_owned(), 1, 4),
+        ("int", "k = counted($1) AND v = '7'", "7".to_owned(), 1, 2),
+        ("int", "k IS NOT DISTINCT FROM counted($1)", "7".to_owned(), 1, 2),
+        ("int, int", "k = counted($1) OR k = counted($2)", "7, 8".to_owned(), 2, 4),
+        ("int[]", "k = ANY (counted($1))", "'{7,8}'".to_owned(), 1, 4),
+        ("int[]", "k = ANY (counted($1))", format!("'{ten}'"), 1, 20),
+        ("int", "k = counted(NULL::int + $1)", "7".to_owned(), 1, 0),
+    ] {
+        session.run(&format!(
+            "DEALLOCATE ALL; PREPARE asked ({parameters}) AS SELECT count(*) FROM t WHERE {condition}"
+        ));
+        let query = format!("EXECUTE asked ({arguments})");
+        assert!(skips(&session.plan(&query)), "{condition}");
+        for _ in 0..3 {
+            session.run("SELECT setval('calls', 1)");
+            assert_eq!(session.number(&query), f64::from(rows), "{condition}");
+            let made = session.number("SELECT last_value FROM calls") - 1.0;
+            assert_eq!(made, f64::from(calls), "calls for {condition}");
+        }
+    }
+    // Each row of the outer side gives another key: as many evaluations as rows.
+    let way = Way::skip_scan().nested_loop();
+    way.set(&mut session);
+    let query = "SELECT count(*) FROM generate_series(1, 5) AS w (k) JOIN t ON t.k = counted(w.k)";
+    let plan = session.plan(query);
+    assert!(skips(&plan) && plan.contains("Nested Loop"), "{plan}");
+    session.run("SELECT setval('calls', 1)");
+    assert_eq!(session.number(query), 10.0);
+    assert_eq!(session.number("SELECT last_value FROM calls") - 1.0, 5.0);
+}
+
+/// Types, and an expression that makes values of an integer i; several integers give equal values.
+const TYPES: [(&str, &str); 24] = [
+    ("smallint", "(i % 50)::smallint"),
+    ("integer", "i % 50"),
+    ("bigint", "i % 50 + 10000000000"),
+    ("oid", "(i % 50)::oid"),
+    ("real", "CASE i % 7 WHEN 0 THEN '-0'::real WHEN 1 THEN 0 WHEN 2 THEN 'NaN' ELSE i % 50 / 4.0 END"),
+    (
+        "double precision",
+        "CASE i % 7 WHEN 0 THEN '-0'::float8 WHEN 1 THEN 0 WHEN 2 THEN 'NaN' ELSE i % 50 / 4.0 END",
+    ),
+    ("numeric", "round(i % 50 / 4.0, i % 5 + 2)"),
+    ("text", "repeat('x', i % 50)"),
+    ("varchar(60)", "repeat('x', i % 50)"),
+    ("char(60)", "repeat('x', i % 50)"),
+    (
+        "text COLLATE keys_ci",
+        "CASE WHEN i % 2 = 0 THEN upper(md5((i % 50)::text)) ELSE md5((i % 50)::text) END",
+    ),
+    ("name", "('n' || i % 50)::name"),
+    ("bytea", "decode(md5((i % 50)::text), 'hex')"),
+    ("boolean", "i % 3 = 0"),
+    ("uuid", "md5((i % 50)::text)::uuid"),
+    ("date", "date '2026-01-01' + i % 50"),
+    ("timestamptz", "timestamptz '2026-01-01 00:00Z' + i % 50 * interval '1 hour'"),
+    ("time", "time '00:00' + i % 50 * interval '1 minute'"),
+    (
+        "interval",
+        "CASE WHEN i % 2 = 0 THEN i % 50 / 2 * interval '1 day' ELSE i % 50 / 2 * interval '24 hours' END",
+    ),
+    ("inet", "('10.0.0.' || i % 50)::inet"),
+    ("jsonb", "jsonb_build_object('a', i % 50, 'b', ARRAY[i % 2])"),
+    ("int4range", "int4range(i % 50, i % 50 + 3)"),
+    ("keys_mood", "(ARRAY['sad', 'ok', 'glad'])[i % 3 + 1]::keys_mood"),
+    ("macaddr", "('08:00:2b:01:02:' || lpad((i % 50)::text, 2, '0'))::macaddr"),
+];
+
+fn lists_of_all_types(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TYPE keys_mood AS ENUM ('sad', 'ok', 'glad')");
+    let icu = session.try_rows(
+        "CREATE COLLATION keys_ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+    );
+    for (kind, value) in TYPES {
+        if kind.contains("keys_ci") && icu.is_err() {
+            println!("this server has no ICU: nondeterministic collations are left out");
+            continue;
+        }
+        let bare = kind.split(" COLLATE").next().unwrap_or(kind);
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (id int, c {kind}, filler text DEFAULT repeat('x', 200));
+             INSERT INTO t SELECT i, CASE WHEN i % 20 > 0 THEN {value} END FROM generate_series(1, 1500) i;
+             CREATE INDEX ON t USING skip (c) WITH (pages_per_range = 1); ANALYZE t"
+        ));
+        let elements = |condition: &str| {
+            format!("ARRAY(SELECT {value} FROM generate_series(1, 300) i WHERE {condition})::{bare}[]")
+        };
+        for list in [
+            elements("i % 50 BETWEEN 3 AND 20"),
+            elements("i % 50 BETWEEN 3 AND 20 AND i % 20 > 0") + " || NULL",
+            elements("i IN (4, 5)"),
+            elements("false"),
+            format!("NULL::{bare}[]"),
+            format!("array_fill(NULL::{bare}, ARRAY[12])"),
+            format!(
+                "(SELECT array_agg(a) FROM (SELECT {} AS a FROM generate_series(1, 2)) s)::{bare}[]",
+                elements("i < 40")
+            ),
+        ] {
+            let statement = format!("SELECT id FROM t WHERE c = ANY ({list})");
+            // A subquery's result is no constant, whatever is in it.
+            let subquery = format!("SELECT id FROM t WHERE c = ANY ((SELECT {list})::{bare}[])");
+            let [constant, found] = [&statement, &subquery].map(|sql| by_skip_scan(&mut session, sql).0);
+            assert_eq!(lines(&found), lines(&constant), "{kind}: {list}");
+            same(&mut session, &Way::skip_scan(), &Case::using(&subquery));
+        }
+    }
+}
+
+fn lists_of_other_types(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, i2 smallint, i4 int, i8 bigint, f4 real, f8 float8, s text, n name, d date);
+         INSERT INTO t SELECT i, i % 60, i % 60, i % 60, i % 60 / 4.0, i % 60 / 10.0, i % 60, (i % 60)::text,
+                              date '2026-01-01' + i % 60 FROM generate_series(1, 3000) i;
+         CREATE INDEX ON t USING skip (i2, i4, i8, f4, f8, s, n, d) WITH (pages_per_range = 1); ANALYZE t",
+    );
+    let lists = [
+        ("int2", "ARRAY(SELECT i::int2 FROM generate_series(5, 30, 2) i)"),
+        ("int4", "ARRAY(SELECT i::int4 FROM generate_series(5, 30, 2) i)"),
+        ("int8", "ARRAY(SELECT i::int8 + 5000000000 * (i % 3) FROM generate_series(5, 30, 2) i)"),
+        ("float4", "ARRAY(SELECT (i / 10.0)::float4 FROM generate_series(5, 60) i)"),
+        ("float8", "ARRAY(SELECT (i / 20.0)::float8 FROM generate_series(5, 60) i)"),
+        ("text", "ARRAY(SELECT i::text FROM generate_series(5, 30) i)"),
+        ("name", "ARRAY(SELECT i::text::name FROM generate_series(5, 30) i)"),
+        ("date", "ARRAY(SELECT date '2026-01-01' + i FROM generate_series(5, 30) i)"),
+        (
+            "timestamp",
+            "ARRAY(SELECT timestamp '2026-01-01 00:00' + i * interval '12 hours' FROM generate_series(5, 60) i)",
+        ),
+    ];
+    let mut skipped = 0;
+    for column in ["i2", "i4", "i8", "f4", "f8", "s", "n", "d"] {
+        for (kind, list) in lists {
+            let sql = format!("SELECT id FROM t WHERE {column} = ANY ((SELECT {list})::{kind}[])");
+            if session.try_rows(&format!("EXPLAIN {sql}")).is_ok() {
+                skipped += u32::from(same(&mut session, &Way::skip_scan(), &Case::any(sql)));
+            }
+        }
+    }
+    assert!(skipped >= 20, "{skipped} of them by a Skip Scan");
+}
+
+/// Rescans with other lists, in one process and in parallel ones; NULL and empty lists among them.
+fn lists_that_change(database: &Database) {
+    let mut session = database.session();
+    session.run(WIDE);
+    session.run(
+        "CREATE TABLE lists (n int, l int[]);
+         INSERT INTO lists SELECT i, CASE i WHEN 3 THEN NULL WHEN 5 THEN '{}' WHEN 7 THEN '{4,5}'
+             ELSE ARRAY(SELECT i * 100 + j * (i + 1) FROM generate_series(1, 10 * i) j) || NULL::int END
+             FROM generate_series(1, 12) i;
+         ANALYZE lists",
+    );
+    let way = Way::skip_scan().nested_loop();
+    for sql in [
+        "SELECT n, t.id FROM lists, LATERAL (SELECT id FROM t WHERE k = ANY (l)) t",
+        "SELECT n, t.id FROM lists, LATERAL (SELECT id FROM t WHERE k = ANY (l || n)) t",
+        "SELECT n, (SELECT count(*) FROM t WHERE k = ANY (l)) FROM lists",
+        "SELECT n, (SELECT count(*) FROM t WHERE k = ANY (l || 17) OR v = n::text) FROM lists",
+        "SELECT n, (SELECT sum(id) FROM t WHERE k = n * 7 + 1) FROM lists",
+    ] {
+        assert!(same(&mut session, &way, &Case::any(sql)), "{sql}");
+    }
+    let parallel = Way::skip_scan().parallel();
+    for sql in [
+        "SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT i * 3 FROM generate_series(1, 4000) i))",
+        "SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT i * 3 FROM generate_series(1, 4000) i) || 7)",
+        "SELECT count(*), sum(id) FROM t WHERE k = (SELECT 40) + 2",
+    ] {
+        same(&mut session, &parallel, &Case::using(sql));
+    }
+    // What an execution keeps goes with it: ten thousand lists do not add up.
+    session.run("SET work_mem = '64kB'");
+    way.set(&mut session);
+    let used = "SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'pg_skip keys'";
+    let query = format!(
+        "SELECT count(*), max(({used} AND n > 0)) FROM generate_series(1, 3000) n,
+         LATERAL (SELECT count(*) FROM t WHERE k = ANY (ARRAY[n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, n + 12]::int[]) AND id < 30) s"
+    );
+    let bytes = session.rows(&query)[0][1].as_deref().unwrap_or("0").parse::<f64>().unwrap();
+    assert!(bytes < 100_000.0, "{bytes} bytes of keys");
+}
+
+/// Lists under AND, OR and NOT, with unknown values on every side.
+fn lists_within_conditions(database: &Database) {
+    let mut session = database.session();
+    session.run(WIDE);
+    session.run("UPDATE t SET k = NULL WHERE id % 11 = 0; UPDATE t SET v = NULL WHERE id % 13 = 0");
+    let list = "ARRAY(SELECT i * 7 FROM generate_series(1, 40) i)";
+    let words = "ARRAY(SELECT (i * 5)::text FROM generate_series(1, 40) i)";
+    for condition in [
+        format!("k = ANY ({list}) AND v = ANY ({words})"),
+        format!("k = ANY ({list}) OR v = ANY ({words})"),
+        format!("(k = ANY ({list}) AND id > 300) OR (v = ANY ({words}) AND k IS NULL)"),
+        format!("(k = ANY ({list}) AND NOT id = ANY ({list})) OR v IS NULL AND k = 7"),
+        format!("k = ANY ({list}) AND (v = ANY ({words}) OR id = ANY ({list}))"),
+        format!("k = ANY ({list}) AND NOT (v = ANY ({words}))"),
+        format!("k = ANY ({list} || NULL::int) AND (v = ANY ({words} || NULL::text)) IS NOT TRUE"),
+        format!("k = ANY ({list}) AND k <> ALL ({list} || 7)"),
+    ] {
+        same(&mut session, &Way::skip_scan(), &Case::using(format!("SELECT id FROM t WHERE {condition}")));
+    }
+}
+
+/// EvalPlanQual: the new version of a row is checked with the keys of the statement.
+fn lists_meet_concurrent_updates(database: &Database) {
+    let (mut session, mut other) = (database.session(), database.session());
+    session.run(WIDE);
+    Way::skip_scan().set(&mut session);
+    session.run("SET plan_cache_mode = force_generic_plan");
+    session.run(
+        "PREPARE listed (int[]) AS UPDATE t SET v = 'seen' WHERE k = ANY ($1);
+         PREPARE computed (int) AS UPDATE t SET v = 'computed' WHERE k = $1 + 1;
+         PREPARE locked (int[]) AS SELECT id FROM t WHERE k = ANY ($1 || 5) FOR UPDATE",
+    );
+    let list = "'{100,101,102,103,104,105,106,107,108,109}'";
+    for (statement, expected) in [
+        // 100 stays in the list under another number, 102 leaves it; 30001 comes too late to be seen.
+        (format!("EXECUTE listed ({list})"), "19"),
+        ("EXECUTE computed (101)".to_owned(), "1"),
+        (format!("EXECUTE locked ({list})"), "21"),
+    ] {
+        other.run(
+            "BEGIN; UPDATE t SET k = 109 WHERE id = 100; UPDATE t SET k = 50000 WHERE id = 102;
+                   UPDATE t SET k = 103 WHERE id = 30001",
+        );
+        let waiting = std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                if statement.contains("locked") {
+                    session.run("BEGIN");
+                    let rows = session.rows(&statement).len();
+                    session.run("COMMIT");
+                    rows
+                } else {
+                    session.run(&statement);
+                    0
+                }
+            });
+            let began = Instant::now();
+            while database.session().one("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0" {
+                assert!(began.elapsed() < Duration::from_secs(60), "nobody waits");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other.run("COMMIT");
+            waiter.join().expect("the statement")
+        });
+        let changed = other.one("SELECT count(*) FROM t WHERE v IN ('seen', 'computed')");
+        let found = if statement.contains("locked") { waiting.to_string() } else { changed };
+        assert_eq!(found, expected, "{statement}");
+        other.run(
+            "UPDATE t SET k = id % 20000, v = id % 20000 WHERE k <> id % 20000 OR v IN ('seen', 'computed')",
+        );
+    }
+}
+
+/// Comparisons of bytes: rows with NULLs before the column, with columns dropped before it, and written before it was added.
+fn rows_of_all_shapes(database: &Database) {
+    let mut session = database.session();
+    for (kind, value) in [
+        ("smallint", "(% - 30)::smallint"),
+        ("integer", "% - 30"),
+        ("bigint", "(% - 30) * 5000000000"),
+        ("oid", "(%)::oid"),
+        ("date", "date '2000-01-01' - %"),
+        ("time", "time '00:00' + % * interval '1 minute'"),
+        ("timestamp", "timestamp '2000-01-01 00:00' - % * interval '1 second'"),
+        ("timestamptz", "timestamptz '2000-01-01 00:00Z' - % * interval '1 second'"),
+        ("uuid", "md5((%)::text)::uuid"),
+    ] {
+        let value = |i: &str| value.replace('%', i);
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (a \"char\", gone bigint, b smallint, c {kind}, v text, d {kind});
+             INSERT INTO t SELECT 'x', i, i, {0}, 'v' || i, {1} FROM generate_series(1, 300) i;
+             INSERT INTO t SELECT NULL, i, i, {0}, NULL, {1} FROM generate_series(1, 300) i;
+             ALTER TABLE t DROP gone;
+             INSERT INTO t SELECT 'y', i, CASE WHEN i % 9 > 0 THEN {0} END, 'v' || i, {1} FROM generate_series(1, 300) i;
+             ALTER TABLE t ADD e {kind} DEFAULT {2};
+             INSERT INTO t SELECT 'z', NULL, {0}, 'w', {1}, {0} FROM generate_series(1, 300) i;
+             CREATE INDEX ON t USING skip (c, d, e) WITH (pages_per_range = 1); ANALYZE t",
+            value("i % 60"),
+            value("i % 50"),
+            value("7"),
+        ));
+        for column in ["c", "d", "e"] {
+            for key in ["0", "7", "31", "59", "1000"] {
+                let key = value(key);
+                for condition in [format!("{column} = {key}"), format!("{key} = {column} AND length(v) > 1")]
+                {
+                    let sql = format!("SELECT t.ctid, t FROM t WHERE {condition}");
+                    same(&mut session, &Way::skip_scan(), &Case::using(sql));
+                }
+            }
+        }
+        let joined = format!(
+            "SELECT i, t.ctid FROM generate_series(1, 70) i, LATERAL (SELECT t.ctid FROM t WHERE c = {}) t",
+            value("i")
+        );
+        assert!(same(&mut session, &Way::skip_scan().nested_loop(), &Case::any(joined)), "{kind}");
+    }
+}
