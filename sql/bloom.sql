@@ -268,6 +268,51 @@ CREATE AGGREGATE bloom_agg(value anyelement, rate double precision, expected big
 );
 COMMENT ON AGGREGATE bloom_agg(anyelement, double precision, bigint, text) IS
     'the bloom filter of all values that are not NULL; with a false-positive rate, an expected number of distinct values, and a filter policy such as leveldb(bits_per_key=10); NULL stands for what is not given';
+-- The same for the most common types by name, in every number of arguments: an engine that distributes a table over servers
+-- computes an aggregate in parts only if its argument's type is named, and calls its step function without an expression that
+-- would tell the type. A filter is the same whichever of them made it. A type is here, too, if values of it would be cast to
+-- another one that is here: else its own aggregate and that one's would be equally good, or filters would be of the other's keys.
+
+DO $types$
+DECLARE
+    type text;
+    arguments text;
+    names text;
+    meaning text;
+BEGIN
+    FOREACH type IN ARRAY ARRAY[
+        'smallint', 'integer', 'bigint', 'oid', 'real', 'double precision', 'numeric', 'boolean',
+        'text', 'character', 'name', '"char"', 'bytea', 'uuid', 'inet',
+        'date', 'time without time zone', 'time with time zone', 'timestamp without time zone',
+        'timestamp with time zone', 'interval']
+    LOOP
+        FOR arguments, names, meaning IN VALUES
+            ('', '', 'false-positive rate 0.01, sized by the number of distinct values'),
+            (', double precision', ', rate double precision',
+             'with a false-positive rate, sized by the number of distinct values'),
+            (', double precision, bigint', ', rate double precision, expected bigint',
+             'with a false-positive rate, sized by an expected number of distinct values: such filters can be put together'),
+            (', double precision, bigint, text', ', rate double precision, expected bigint, policy text',
+             'with a false-positive rate, an expected number of distinct values, and a filter policy such as leveldb(bits_per_key=10); NULL stands for what is not given')
+        LOOP
+            EXECUTE format($sql$
+                CREATE FUNCTION bloom_agg_step(internal, %1$s%2$s) RETURNS internal
+                    LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_agg_step_wrapper';
+                COMMENT ON FUNCTION bloom_agg_step(internal, %1$s%2$s) IS 'part of bloom_agg';
+                CREATE AGGREGATE bloom_agg(value %1$s%3$s) (
+                    SFUNC = bloom_agg_step, STYPE = internal, SSPACE = 160,
+                    FINALFUNC = bloom_agg_final,
+                    COMBINEFUNC = bloom_agg_combine, SERIALFUNC = bloom_agg_serialize,
+                    DESERIALFUNC = bloom_agg_deserialize,
+                    PARALLEL = SAFE
+                );
+                COMMENT ON AGGREGATE bloom_agg(%1$s%2$s) IS %4$L;
+                $sql$, type, arguments, names, 'the bloom filter of all values that are not NULL; ' || meaning);
+        END LOOP;
+    END LOOP;
+END
+$types$;
+
 CREATE AGGREGATE bloom_union_agg(filter bloom) (
     SFUNC = bloom_union_agg_step, STYPE = internal,
     FINALFUNC = bloom_union_agg_final,

@@ -10,12 +10,12 @@ use super::problem;
 use crate::pg::aggregate::{Aggregate, StatePointer};
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::boundary;
-use crate::pg::function::Call;
+use crate::pg::fail;
+use crate::pg::function::{Call, Lasting};
 use crate::pg::kept::Kept;
 use crate::pg::memory::{process_secret, work_mem};
 use crate::pg::parallel_memory::{Found, Place, Shared};
 use crate::pg::varlena::{Flat, Growing, Made, Room};
-use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
 use skip_core::policy::{FilterPolicy, Size, spec};
@@ -44,6 +44,8 @@ const MOST_SENT: usize = 1 << 30;
 thread_local! {
     /// The kinds of states, each once.
     static KINDS: Kept<OptionsKey, Kind> = Kept::default();
+    /// For callers that look the step function up for each row.
+    static STEPS: Lasting<Steps> = Lasting::default();
 }
 
 /// A kind for states in the memory of this group.
@@ -142,8 +144,8 @@ pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
 #[pg_extern(sql = false)]
 fn bloom_agg_step(call: Call) -> StatePointer {
     boundary::callback(|| {
-        let steps = call.site(|| {
-            let key_type = call.type_of(1).unwrap_or(pg_sys::InvalidOid);
+        let steps = call.typed_site(1, &STEPS, |key_type| {
+            let Some(key_type) = call.type_before_cast(1).or(key_type) else { undetermined() };
             Steps { reader: KeyReader::new(key_type, call.collation()), last: None }
         });
         let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
@@ -163,6 +165,16 @@ fn bloom_agg_step(call: Call) -> StatePointer {
         or_raise(state.collector.insert(hash, &memory));
         group.place(state)
     })
+}
+
+/// Raises an error where nothing says what the type of the values is.
+fn undetermined() -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
+        "could not determine the type of the keys of a bloom filter".into(),
+        Some("The step function of bloom_agg was called without an expression, and is declared with a polymorphic type.".into()),
+        Some("Call an aggregate whose argument has a type by name, such as bloom_agg(bigint).".into()),
+    )
 }
 
 impl Steps {

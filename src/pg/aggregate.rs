@@ -59,7 +59,7 @@ impl Aggregate {
 
     /// Whether the node calls the function for an aggregate of its own, which it looked up when the query began. An engine on
     /// top of the server may compute an aggregate within another one's function, and then the node is that one's.
-    fn is_nodes_own(&self) -> bool {
+    pub(super) fn is_nodes_own(&self) -> bool {
         // SAFETY: a node that is being run.
         !self.node.is_null() && unsafe { (*(*self.node).ss.ps.state).es_query_cxt } == self.look_up
     }

@@ -9,14 +9,44 @@
 use super::aggregate::{Aggregate, StatePointer, put};
 use super::alloc::ContextAllocator;
 use super::datum::{self, Repr, Value};
+use super::list::list;
 use super::varlena::Flat;
-use super::{Report, compat, handover};
+use super::{Report, compat, handover, plan_tree, types};
 use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::{PgMemoryContexts, pg_sys};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::CStr;
+use std::thread::LocalKey;
+
+/// Sites that last as long as the process, by type and collation: as many as there are functions declared with such types, and
+/// collations that the server comes with.
+pub struct Lasting<T>(RefCell<HashMap<(pg_sys::Oid, pg_sys::Oid), *mut T>>);
+
+impl<T> Default for Lasting<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T> Lasting<T> {
+    fn get(&self, key: (pg_sys::Oid, pg_sys::Oid), make: impl FnOnce() -> T) -> *mut T {
+        if let Some(&known) = self.0.borrow().get(&key) {
+            return known;
+        }
+        let made = Box::into_raw(Box::new(make()));
+        self.0.borrow_mut().insert(key, made);
+        made
+    }
+}
+
+/// Whether an object comes with the server, or is none: its OID is never given to another one.
+fn is_built_in(oid: pg_sys::Oid) -> bool {
+    oid.to_u32() < pg_sys::FirstNormalObjectId
+}
 
 /// What stands for a state ([`Call::hand_on`]).
 pub type Token = [u8; size_of::<u64>()];
@@ -128,11 +158,68 @@ impl Call {
         }
     }
 
-    /// The actual type of an argument; None where nobody knows.
+    /// The actual type of an argument: as the call's expression says, if it has one, else as the function is declared; None where
+    /// nobody knows.
     pub fn type_of(&self, number: usize) -> Option<pg_sys::Oid> {
         // SAFETY: reads the call's expression, if it has one.
         let oid = unsafe { pg_sys::get_fn_expr_argtype(self.info().flinfo, number as i32) };
-        (oid != pg_sys::InvalidOid).then_some(oid)
+        if oid != pg_sys::InvalidOid { Some(oid) } else { self.declared_type_of(number) }
+    }
+
+    /// The type that an argument of an aggregate's step function has before a cast that nobody wrote, if a user made that type.
+    /// With an aggregate for text, SQL casts citext to it, in silence; but keys of that type are equal where texts are not.
+    pub fn type_before_cast(&self, number: usize) -> Option<pg_sys::Oid> {
+        let aggregate = self.aggregate();
+        if !aggregate.is_nodes_own() {
+            return None;
+        }
+        // SAFETY: the node that calls the function for an aggregate of its own, whose arguments are behind the state.
+        let oid = unsafe {
+            let aggref = pg_sys::AggGetAggref(self.0).as_ref()?;
+            let argument = list::<pg_sys::TargetEntry>(aggref.args).nth(number.checked_sub(1)?)?;
+            plan_tree::type_before_cast((*aggregate.node).ss.ps.plan, (*argument).expr.cast())
+        };
+        (!is_built_in(oid)).then_some(oid)
+    }
+
+    /// The type that the function is declared with; None if it takes values of several.
+    fn declared_type_of(&self, number: usize) -> Option<pg_sys::Oid> {
+        // SAFETY: a catalog look-up of the function that is being called; the array has `count` elements, and is freed.
+        unsafe {
+            let (mut declared, mut count) = (std::ptr::null_mut(), 0i32);
+            pg_sys::get_func_signature((*self.info().flinfo).fn_oid, &mut declared, &mut count);
+            let oid = (number < usize::try_from(count).unwrap_or(0)).then(|| *declared.add(number));
+            pg_sys::pfree(declared.cast());
+            oid.filter(|&oid| !types::is_pseudo(oid))
+        }
+    }
+
+    /// [`Call::site`] of a function that makes its site from the type of an argument, and the collation. Where the function is
+    /// looked up for each row, without an expression, it would be made for each row: what follows from a built-in type and
+    /// collation alone never changes, and is made once for the process.
+    #[allow(clippy::mut_from_ref, reason = "as in site()")]
+    pub fn typed_site<T: 'static>(
+        &self,
+        number: usize,
+        lasting: &'static LocalKey<Lasting<T>>,
+        make: impl FnOnce(Option<pg_sys::Oid>) -> T,
+    ) -> &mut T {
+        // SAFETY: fn_extra is the function's own, as in site().
+        let look_up = unsafe { &mut *self.info().flinfo };
+        if look_up.fn_extra.is_null() && look_up.fn_expr.is_null() {
+            let declared = self.declared_type_of(number);
+            let key = declared.filter(|&oid| is_built_in(oid)).map(|oid| (oid, self.collation()));
+            if let Some(key) = key.filter(|&(_, collation)| is_built_in(collation)) {
+                // SAFETY: lasts as long as the process does.
+                let memory = SiteMemory(unsafe { pg_sys::TopMemoryContext });
+                look_up.fn_extra =
+                    lasting.with(|lasting| lasting.get(key, || memory.run(|| make(declared)))).cast();
+                // SAFETY: made for this one function, as in site(); types that are built in run no code of users', so nobody
+                // comes here a second time meanwhile.
+                return unsafe { &mut *look_up.fn_extra.cast::<T>() };
+            }
+        }
+        self.site(|| make(self.type_of(number)))
     }
 
     /// The collation that the call compares strings with.

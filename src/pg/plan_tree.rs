@@ -101,3 +101,36 @@ fn parallel_divisor() -> f64 {
     let of_leader = if leader { (1.0 - 0.3 * workers).max(0.0) } else { 0.0 };
     (workers + of_leader).max(1.0)
 }
+
+/// The type that a node's expression has before a cast that nobody wrote and that changes no byte, such as citext's to text.
+/// What the node below has computed is looked up there.
+///
+/// # Safety
+/// A plan, and an expression of it.
+pub(super) unsafe fn type_before_cast(mut plan: *mut Plan, mut expression: *mut pg_sys::Node) -> pg_sys::Oid {
+    // SAFETY: a node's tag says what it is.
+    unsafe {
+        loop {
+            match (*expression).type_ {
+                NodeTag::T_RelabelType => {
+                    let cast = &*expression.cast::<pg_sys::RelabelType>();
+                    if cast.relabelformat != pg_sys::CoercionForm::COERCE_IMPLICIT_CAST {
+                        break;
+                    }
+                    expression = cast.arg.cast();
+                }
+                NodeTag::T_Var if (*expression.cast::<pg_sys::Var>()).varno == pg_sys::OUTER_VAR => {
+                    plan = (*plan).lefttree;
+                    let number = (*expression.cast::<pg_sys::Var>()).varattno;
+                    let columns = if plan.is_null() { std::ptr::null_mut() } else { (*plan).targetlist };
+                    let below =
+                        list::<pg_sys::TargetEntry>(columns).find(|&column| (*column).resno == number);
+                    let Some(below) = below else { break };
+                    expression = (*below).expr.cast();
+                }
+                _ => break,
+            }
+        }
+        pg_sys::exprType(expression)
+    }
+}
