@@ -1,5 +1,6 @@
 //! Conditions in words, for messages: what they are on, and how they compare.
 
+use super::super::{OpenRel, catalog, lock};
 use super::expr::{Comparison, Expr};
 use super::table::{Index, Table};
 use pgrx::pg_sys;
@@ -8,12 +9,11 @@ use std::ffi::{CStr, c_char};
 /// # Safety
 /// `text` is NULL or a NUL-terminated string.
 unsafe fn owned(text: *const c_char) -> String {
-    // SAFETY: by the caller's promise.
     if text.is_null() {
-        String::new()
-    } else {
-        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        return String::new();
     }
+    // SAFETY: by the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 impl Table<'_> {
@@ -62,8 +62,8 @@ impl Table<'_> {
         }
         // SAFETY: an index of the table, which is locked; it is closed again.
         unsafe {
-            let open = super::super::OpenRel::index(index, super::super::lock::Mode::AccessShare);
-            if super::super::catalog::access_method_oid("skip") != Some((*(*open.raw()).rd_rel).relam) {
+            let open = OpenRel::index(index, lock::Mode::AccessShare);
+            if catalog::access_method_oid("skip") != Some((*(*open.raw()).rd_rel).relam) {
                 return Some("It is no skip index.");
             }
             if !open.is_valid_index() {
