@@ -266,7 +266,8 @@ fn what_the_server_cannot_read() {
     let server = Server::start(&[]);
     shared::prepare(&server);
     let mut session = server.connect("skip_template");
-    let damages: [(&str, fn(&mut Vec<u8>)); 6] = [
+    type Change = fn(&mut Vec<u8>);
+    let damages: [(&str, Change); 6] = [
         ("header of block 0", |bytes| bytes[12..20].fill(0xee)),
         ("header of block 1", |bytes| bytes[PAGE + 12..PAGE + 20].fill(0xee)),
         ("all headers", |bytes| bytes.chunks_mut(PAGE).for_each(|page| page[12..20].fill(0xee))),
