@@ -4,6 +4,9 @@
 //! row. At first only the parts of it are fetched that keys' bits are in. When that has cost as much as fetching the filter
 //! would have, it is fetched, and kept until the place in the query meets another one: so neither costs more than twice what
 //! it has to.
+//!
+//! Row after row the same filter is asked, or filters that differ in their bits only. So what a filter is, its outline, is read
+//! when it is another one than the row before had.
 
 use super::asked::Asked;
 use super::problem;
@@ -12,7 +15,7 @@ use crate::pg::datum::Value;
 use crate::pg::function::Call;
 use crate::pg::varlena::{Flat, StoredId};
 use pgrx::prelude::*;
-use skip_core::value::{Distant, Value as Stored};
+use skip_core::value::Outline;
 
 /// What fetching a part costs, in bytes that could be fetched with a whole filter instead. Measured, all cached: 3 us for a
 /// part, 0.7 us for each 2 kB of a whole.
@@ -24,6 +27,8 @@ const FIRST: usize = 1 << 10;
 /// What a place in a query keeps.
 struct Asker {
     asked: Asked,
+    /// Of the filter that was asked last.
+    outline: Option<Outline>,
     kept: Option<Kept>,
 }
 
@@ -35,7 +40,7 @@ struct Kept {
 
 enum Bits {
     /// Not here; so many bytes may still be fetched in parts, at [`PART`] each.
-    Afar(Distant, usize),
+    Afar(Outline, usize),
     Here(Vec<u8>),
 }
 
@@ -46,7 +51,7 @@ impl Kept {
             let mut first = [0; FIRST];
             filter.fetch(0, &mut first);
             // Whatever is wrong with it: the whole of it will say so.
-            Some(Bits::Afar(Distant::read(&first, length as u64).ok()?, budget))
+            Some(Bits::Afar(Outline::read(&first, length as u64).ok()?, budget))
         });
         Self { id, bits: afar.unwrap_or_else(|| Bits::here(filter)) }
     }
@@ -60,14 +65,14 @@ impl Bits {
 
 impl Asker {
     fn new(asked: Asked) -> Self {
-        Self { asked, kept: None }
+        Self { asked, outline: None, kept: None }
     }
 
     /// Whether a filter may hold any of the values: one that cannot be read because a later version made it may hold all.
     fn ask(&mut self, filter: &Flat, values: &[Value]) -> bool {
-        let Self { asked, kept } = self;
+        let Self { asked, outline, kept } = self;
         let Some(id) = filter.stored_id() else {
-            return filter.with_bytes(|bytes| any(asked, bytes, values));
+            return filter.with_bytes(|bytes| any(asked, outline, bytes, values));
         };
         if kept.as_ref().is_none_or(|kept| kept.id != id) {
             *kept = None; // its memory goes before more is taken
@@ -76,7 +81,7 @@ impl Asker {
         let mut values = values;
         loop {
             match bits {
-                Bits::Here(bytes) => return any(asked, bytes, values),
+                Bits::Here(bytes) => return any(asked, outline, bytes, values),
                 Bits::Afar(_, 0) => *bits = Bits::here(filter),
                 Bits::Afar(distant, budget) => {
                     let Some((&value, rest)) = values.split_first() else { return false };
@@ -86,7 +91,7 @@ impl Asker {
                         *budget = budget.saturating_sub(PART);
                         filter.fetch(offset as usize, part);
                     };
-                    if distant.may_contain_hash(hash, &mut fetch) {
+                    if distant.may_contain_hash_afar(hash, &mut fetch) {
                         return true;
                     }
                 }
@@ -95,15 +100,16 @@ impl Asker {
     }
 }
 
-fn any(asked: &mut Asked, bytes: &[u8], values: &[Value]) -> bool {
-    match Stored::decode(bytes) {
-        Ok(filter) => {
-            let keys = filter.keys();
-            values.iter().any(|&value| filter.may_contain_hash(asked.hash(value, keys)))
-        }
-        Err(error) if error.is_unknown() => true,
-        Err(error) => problem::damaged(&error),
-    }
+fn any(asked: &mut Asked, outline: &mut Option<Outline>, bytes: &[u8], values: &[Value]) -> bool {
+    let known = match outline {
+        Some(known) if known.is_of(bytes) => known,
+        outline => match Outline::read(bytes, bytes.len() as u64) {
+            Ok(read) => outline.insert(read),
+            Err(error) if error.is_unknown() => return true,
+            Err(error) => problem::damaged(&error),
+        },
+    };
+    values.iter().any(|&value| known.may_contain_hash(bytes, asked.hash(value, known.keys())))
 }
 
 fn contains(call: &Call, filter: usize, value: usize) -> bool {

@@ -72,6 +72,10 @@ impl Value {
                         std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), pg_sys::NAMEDATALEN as usize);
                     read(until_nul(bytes))
                 }
+                Repr::Varlena if is_plain(datum.cast_mut_ptr()) => {
+                    let (plain, len) = (datum.cast_mut_ptr(), pgrx::varsize_any_exhdr(datum.cast_mut_ptr()));
+                    read(std::slice::from_raw_parts(pgrx::vardata_any(plain).cast::<u8>(), len))
+                }
                 Repr::Varlena => {
                     let flat = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
                     let len = pgrx::varsize_any_exhdr(flat);
@@ -97,6 +101,16 @@ pub fn with_another_blank<R>(string: Value, read: impl FnOnce(Value) -> R) -> R 
         pg_sys::pfree(copy.cast());
         result
     }
+}
+
+/// Whether a varlena's contents lie right behind its header: neither compressed nor elsewhere. Nearly all do, and need no call
+/// of the server's.
+///
+/// # Safety
+/// A varlena.
+unsafe fn is_plain(value: *const pg_sys::varlena) -> bool {
+    // SAFETY: reads the header.
+    unsafe { pgrx::varatt_is_4b_u(value) || pgrx::varatt_is_1b(value) && !pgrx::varatt_is_1b_e(value) }
 }
 
 /// What of a name's bytes stands before its NUL.

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use skip_core::policy::{Geometry, POLICIES, Shape, by_name};
-use skip_core::value::{Collation, Distant, KeyType, Keys, Value, ValueError, empty, seal, unseal};
+use skip_core::value::{Collation, KeyType, Keys, Outline, Value, ValueError, empty, seal, unseal};
 
 fn keys(policy: &str) -> Keys {
     Keys { policy: by_name(policy).unwrap(), seed: 0, key_type: KeyType::BuiltIn(2950), collation: None }
@@ -81,17 +81,24 @@ fn distant_filters_answer_alike() {
             let bytes = filled(&keys, &shapes, count);
             let (value, length) = (Value::decode(&bytes).unwrap(), bytes.len() as u64);
             let header = length - shapes.iter().map(Shape::body_bytes).sum::<u64>();
-            let distant = Distant::read(&bytes[..header as usize], length).unwrap();
+            let distant = Outline::read(&bytes[..header as usize], length).unwrap();
             assert!(*distant.keys() == keys);
+            assert!(distant.is_of(&bytes) && !distant.is_of(&bytes[..bytes.len() - 1]));
+            for at in 0..header as usize {
+                let mut other = bytes.clone();
+                other[at] ^= 1;
+                assert!(!distant.is_of(&other), "{keys:?} {at}");
+            }
             let mut found = 0;
             for key in 0..2 * count as i64 {
                 let hash = skip_core::hash_i64(3, key);
                 let mut lines = 0;
-                let answer = distant.may_contain_hash(hash, &mut |offset, line| {
+                let answer = distant.may_contain_hash_afar(hash, &mut |offset, line| {
                     lines += 1;
                     line.copy_from_slice(&bytes[offset as usize..offset as usize + line.len()]);
                 });
                 assert_eq!(answer, value.may_contain_hash(hash), "{keys:?} {members:?} {key}");
+                assert_eq!(answer, distant.may_contain_hash(&bytes, hash), "{keys:?} {members:?} {key}");
                 assert!(answer || key >= count as i64, "a key was lost: {keys:?} {members:?} {key}");
                 let in_a_line = keys.policy.limits().line_bits.is_some();
                 let most = if in_a_line { members.len() } else { 7 * members.len() };
@@ -100,11 +107,11 @@ fn distant_filters_answer_alike() {
             }
             assert!(found < 2 * count || members.len() == 3 || count == 5, "nothing was ruled out");
             for short in 0..header as usize {
-                assert!(Distant::read(&bytes[..short], length).is_err(), "{keys:?} {short}");
+                assert!(Outline::read(&bytes[..short], length).is_err(), "{keys:?} {short}");
             }
-            assert!(Distant::read(&bytes[..header as usize], u64::MAX).is_err(), "{keys:?}");
+            assert!(Outline::read(&bytes[..header as usize], u64::MAX).is_err(), "{keys:?}");
             for wrong in [0, header - 1, header, length - 1, length + 1] {
-                let error = Distant::read(&bytes[..header as usize], wrong).err();
+                let error = Outline::read(&bytes[..header as usize], wrong).err();
                 let mut whole = bytes.clone();
                 whole.resize(wrong as usize, 0);
                 assert_eq!(error.is_some(), Value::decode(&whole).is_err(), "{keys:?} {wrong}");

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use skip_core::policy::Shape;
-use skip_core::value::{Distant, Value, seal, unseal};
+use skip_core::value::{Outline, Value, seal, unseal};
 use skip_core_fuzz::{allocations, facts};
 
 /// What reading may allocate: the names and the shapes of a header, however many bits follow.
@@ -24,7 +24,7 @@ fn check(bytes: &[u8]) {
         Ok(value) => value,
         Err(error) => {
             error.to_string();
-            if let Ok(distant) = allocations::at_most(ALLOCATED, || Distant::read(bytes, bytes.len() as u64))
+            if let Ok(distant) = allocations::at_most(ALLOCATED, || Outline::read(bytes, bytes.len() as u64))
             {
                 ask(&distant, bytes, 0); // unreachable bits are not its business
             }
@@ -45,9 +45,11 @@ fn check(bytes: &[u8]) {
     let found = hashes.map(|hash| value.may_contain_hash(hash));
     let first = &bytes[..bytes.len().min(1_996)];
     let distant =
-        Distant::read(first, bytes.len() as u64).or_else(|_| Distant::read(bytes, bytes.len() as u64));
+        Outline::read(first, bytes.len() as u64).or_else(|_| Outline::read(bytes, bytes.len() as u64));
     let distant = distant.unwrap();
     assert_eq!(hashes.map(|hash| ask(&distant, bytes, hash)), found, "asked from afar");
+    assert!(distant.is_of(bytes));
+    assert_eq!(hashes.map(|hash| distant.may_contain_hash(bytes, hash)), found, "asked by its outline");
     let mut changed = allocations::at_most(ALLOCATED, || Value::decode_mut(&mut copy)).unwrap();
     changed.union(&value).unwrap();
     assert_eq!(changed.count_ones(), value.count_ones(), "a union with itself");
@@ -67,8 +69,8 @@ fn check(bytes: &[u8]) {
     assert!(Value::decode(&copy).is_ok(), "what was added to cannot be read any more");
 }
 
-fn ask(distant: &Distant, bytes: &[u8], hash: u64) -> bool {
-    distant.may_contain_hash(hash, &mut |offset, line| {
+fn ask(distant: &Outline, bytes: &[u8], hash: u64) -> bool {
+    distant.may_contain_hash_afar(hash, &mut |offset, line| {
         line.copy_from_slice(&bytes[offset as usize..][..line.len()]);
     })
 }

@@ -5,46 +5,16 @@
 //! Answers are those of the whole value ([`Value::may_contain_hash`](super::Value::may_contain_hash)). That unreachable bits
 //! are zero is not checked here: no answer depends on them.
 
-use super::error::ValueError;
-use super::header::{self, Keys};
-use crate::policy::Shape;
+use super::outline::Outline;
 
 /// Bytes that are fetched at a time, aligned in the filter: a line of policy `rocksdb`, in which all probes of a key are.
 pub const LINE: usize = 64;
 
-/// What a filter elsewhere is.
-#[derive(Clone, Debug)]
-pub struct Distant {
-    keys: Keys,
-    shapes: Vec<Shape>,
-    /// Where the bits begin.
-    start: u64,
-}
-
-impl Distant {
-    /// A value of so many bytes, of which the first are here.
-    ///
-    /// # Errors
-    /// What is wrong with the value, or that these are too few of its bytes.
-    pub fn read(first: &[u8], length: u64) -> Result<Self, ValueError> {
-        let (keys, shapes, start) = header::decode(first, length)?;
-        let bodies = shapes.iter().try_fold(start as u64, |sum, shape| sum.checked_add(shape.body_bytes()));
-        match bodies {
-            Some(end) if end == length => Ok(Self { keys, shapes, start: start as u64 }),
-            Some(end) if end < length => Err(ValueError::TOO_LONG),
-            _ => Err(ValueError::Truncated),
-        }
-    }
-
-    /// What the keys are.
-    pub fn keys(&self) -> &Keys {
-        &self.keys
-    }
-
+impl Outline {
     /// Whether the value may hold the key of a hash. `fetch` copies bytes of the value, [`LINE`] at most, from an offset on.
-    pub fn may_contain_hash(&self, hash: u64, fetch: &mut dyn FnMut(u64, &mut [u8])) -> bool {
-        let mut body = self.start;
-        self.shapes.iter().any(|shape| {
+    pub fn may_contain_hash_afar(&self, hash: u64, fetch: &mut dyn FnMut(u64, &mut [u8])) -> bool {
+        let mut body = self.start();
+        self.shapes().iter().any(|shape| {
             let from = body;
             body += shape.body_bytes();
             let (mut line, mut at) = ([0; LINE], None);

@@ -3,7 +3,8 @@
 //! A value is one filter, or a *series*: several filters of the same keys, which come about where more keys were added than
 //! a filter had been made for ([`collect`](crate::collect)). A key may be in a series if it may be in one of its members.
 //!
-//! A value need not be here to be asked for a few keys: [`distant`].
+//! Who asks again and again reads the header once: [`outline`]. A value need not be here to be asked for a few keys:
+//! [`distant`].
 //!
 //! Everything that comes from outside is checked before it is believed, and nothing is allocated by what a header says:
 //! bits stay where they lie. Outside of tables a checksum goes with it ([`seal`]). The version stands for the layout, the
@@ -13,11 +14,12 @@
 pub mod distant;
 pub mod error;
 pub mod header;
+pub mod outline;
 pub mod seal;
 
-pub use distant::Distant;
 pub use error::ValueError;
 pub use header::{Collation, KeyType, Keys};
+pub use outline::Outline;
 pub use seal::{seal, unseal};
 
 use crate::policy::{BloomFilter, Cardinality, Shape};
