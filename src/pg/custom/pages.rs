@@ -85,9 +85,13 @@ impl Pages {
         test: Option<&RawTest>,
         failed: &mut u64,
     ) -> bool {
-        // SAFETY: as for the row below.
         if let Some(test) = test {
-            while self.next < self.count && !unsafe { test.may_hold(self.row().0, self.row().1) } {
+            // SAFETY: as for the row below.
+            let may_hold = |pages: &Self| unsafe {
+                let (row, len) = pages.row();
+                test.may_hold(row, len)
+            };
+            while self.next < self.count && !may_hold(self) {
                 self.next += 1;
                 *failed += 1;
             }
