@@ -79,7 +79,7 @@ fn in_parts(options: &Options, numbers: impl Iterator<Item = u64>, shares: &[u64
             all.combine(&mut sent(&mut part, options), &Global).unwrap();
         } else {
             let bytes = serialized(&mut part);
-            all.combine_sent(&bytes, &keys(&options), &Global).unwrap();
+            all.combine_sent(&bytes, &keys(options), &Global).unwrap();
         }
         from = upto;
     }
