@@ -15,6 +15,7 @@ use crate::pg::function::{Call, Lasting};
 use crate::pg::kept::Kept;
 use crate::pg::memory::{process_secret, work_mem};
 use crate::pg::parallel_memory::{Found, Place, Shared};
+use crate::pg::text::of_bytes;
 use crate::pg::varlena::{Flat, Growing, Made, Room};
 use pgrx::prelude::*;
 use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
@@ -79,7 +80,7 @@ struct Wanted {
 
 impl Asked {
     fn of(call: &Call) -> Self {
-        let text = |text: Flat| text.with_bytes(|bytes| crate::pg::text::of_bytes(bytes));
+        let text = |text: Flat| text.with_bytes(of_bytes);
         Self { rate: call.float(2), expected: call.integer(3), policy: call.varlena(4).map(text) }
     }
 

@@ -40,7 +40,7 @@ struct Kept {
 
 enum Bits {
     /// Not here; so many bytes may still be fetched in parts, at [`PART`] each.
-    Afar(Outline, usize),
+    Afar(Box<Outline>, usize),
     Here(Vec<u8>),
 }
 
@@ -51,7 +51,7 @@ impl Kept {
             let mut first = [0; FIRST];
             filter.fetch(0, &mut first);
             // Whatever is wrong with it: the whole of it will say so.
-            Some(Bits::Afar(Outline::read(&first, length as u64).ok()?, budget))
+            Some(Bits::Afar(Box::new(Outline::read(&first, length as u64).ok()?), budget))
         });
         Self { id, bits: afar.unwrap_or_else(|| Bits::here(filter)) }
     }

@@ -57,5 +57,5 @@ impl am::AccessMethod for Skip {
 /// The handler function of `CREATE ACCESS METHOD skip`.
 #[pg_extern(sql = false)]
 fn skip_handler(_fcinfo: pg_sys::FunctionCallInfo) -> PgBox<pg_sys::IndexAmRoutine> {
-    boundary::callback(|| am::routine::<Skip>())
+    boundary::callback(am::routine::<Skip>)
 }

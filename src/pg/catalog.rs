@@ -169,6 +169,25 @@ pub fn operator_types(operator: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid
     }
 }
 
+/// Number of the column aggtransfn in pg_aggregate.h, the same in all supported versions.
+const AGGTRANSFN: i16 = 4;
+
+/// The step function of an aggregate; None if there is no such aggregate.
+pub fn step_function_of(aggregate: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a syscache tuple, released after its contents were copied.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::AGGFNOID as i32;
+        let tuple = pg_sys::SearchSysCache1(cache, aggregate.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let mut is_null = false;
+        let step = pg_sys::SysCacheGetAttr(cache, tuple, AGGTRANSFN, &mut is_null);
+        pg_sys::ReleaseSysCache(tuple);
+        Some(pg_sys::Oid::from(step.value() as u32))
+    }
+}
+
 /// Whether an operator is a member of an operator family.
 pub fn is_in_family(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     // SAFETY: a catalog look-up.

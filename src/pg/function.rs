@@ -11,7 +11,7 @@ use super::alloc::ContextAllocator;
 use super::datum::{self, Repr, Value};
 use super::list::list;
 use super::varlena::Flat;
-use super::{Report, compat, handover, plan_tree, types};
+use super::{Report, catalog, compat, handover, plan_tree, types};
 use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
@@ -167,19 +167,57 @@ impl Call {
     }
 
     /// The type that an argument of an aggregate's step function has before a cast that nobody wrote, if a user made that type.
-    /// With an aggregate for text, SQL casts citext to it, in silence; but keys of that type are equal where texts are not.
+    /// With an aggregate for text, SQL casts citext to it, in silence; but keys of that type are equal where texts are not. An
+    /// error where that cannot be known.
     pub fn type_before_cast(&self, number: usize) -> Option<pg_sys::Oid> {
         let aggregate = self.aggregate();
-        if !aggregate.is_nodes_own() {
-            return None;
-        }
-        // SAFETY: the node that calls the function for an aggregate of its own, whose arguments are behind the state.
-        let oid = unsafe {
-            let aggref = pg_sys::AggGetAggref(self.0).as_ref()?;
-            let argument = list::<pg_sys::TargetEntry>(aggref.args).nth(number.checked_sub(1)?)?;
-            plan_tree::type_before_cast((*aggregate.node).ss.ps.plan, (*argument).expr.cast())
+        let types = if aggregate.is_nodes_own() {
+            // SAFETY: the node that calls the function for an aggregate of its own, whose arguments are behind the state.
+            unsafe {
+                let aggref = pg_sys::AggGetAggref(self.0).as_ref()?;
+                let argument = list::<pg_sys::TargetEntry>(aggref.args).nth(number.checked_sub(1)?)?;
+                vec![plan_tree::type_before_cast((*aggregate.node).ss.ps.plan, (*argument).expr.cast())]
+            }
+        } else {
+            self.types_in_window(number)
         };
-        (!is_built_in(oid)).then_some(oid)
+        // All built-in types that are cast to one that an aggregate is for are equal by its rules.
+        let made_by_users = types.into_iter().map(|oid| oid.map(|oid| (!is_built_in(oid)).then_some(oid)));
+        let made_by_users: Vec<Option<Option<pg_sys::Oid>>> = made_by_users.collect();
+        let (first, others) = made_by_users.split_first()?;
+        let Some(first) = first.filter(|_| others.iter().all(|other| other == first)) else {
+            super::fail(
+                pgrx::PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
+                "could not determine the type of the keys of a bloom filter".into(),
+                Some(
+                    "The values may be cast from another type, whose values are equal by other rules.".into(),
+                ),
+                Some("Cast the values to the type that the keys are to have.".into()),
+            )
+        };
+        first
+    }
+
+    /// The types before casts of an argument of all calls of the function's aggregates in a window node: it does not tell which
+    /// call this is. None if the function is not called by a window node.
+    fn types_in_window(&self, number: usize) -> Vec<Option<pg_sys::Oid>> {
+        let node = self.info().context;
+        // SAFETY: a node's tag says what it is; a window node's list has the states of its functions.
+        unsafe {
+            if node.is_null() || (*node).type_ != pg_sys::NodeTag::T_WindowAggState {
+                return Vec::new();
+            }
+            let node = node.cast::<pg_sys::WindowAggState>();
+            let step = (*self.info().flinfo).fn_oid;
+            list::<pg_sys::WindowFuncExprState>((*node).funcs)
+                .map(|state| (*state).wfunc)
+                .filter(|&function| catalog::step_function_of((*function).winfnoid) == Some(step))
+                .map(|function| {
+                    let argument = list::<pg_sys::Node>((*function).args).nth(number.checked_sub(1)?)?;
+                    plan_tree::type_before_cast((*node).ss.ps.plan, argument)
+                })
+                .collect()
+        }
     }
 
     /// The type that the function is declared with; None if it takes values of several.

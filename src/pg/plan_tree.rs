@@ -103,34 +103,72 @@ fn parallel_divisor() -> f64 {
 }
 
 /// The type that a node's expression has before a cast that nobody wrote and that changes no byte, such as citext's to text.
-/// What the node below has computed is looked up there.
+/// What the nodes below have computed is looked up there; None where that cannot be followed.
 ///
 /// # Safety
 /// A plan, and an expression of it.
-pub(super) unsafe fn type_before_cast(mut plan: *mut Plan, mut expression: *mut pg_sys::Node) -> pg_sys::Oid {
+pub(super) unsafe fn type_before_cast(
+    plan: *mut Plan,
+    mut expression: *mut pg_sys::Node,
+) -> Option<pg_sys::Oid> {
     // SAFETY: a node's tag says what it is.
     unsafe {
-        loop {
-            match (*expression).type_ {
-                NodeTag::T_RelabelType => {
-                    let cast = &*expression.cast::<pg_sys::RelabelType>();
-                    if cast.relabelformat != pg_sys::CoercionForm::COERCE_IMPLICIT_CAST {
-                        break;
-                    }
-                    expression = cast.arg.cast();
-                }
-                NodeTag::T_Var if (*expression.cast::<pg_sys::Var>()).varno == pg_sys::OUTER_VAR => {
-                    plan = (*plan).lefttree;
-                    let number = (*expression.cast::<pg_sys::Var>()).varattno;
-                    let columns = if plan.is_null() { std::ptr::null_mut() } else { (*plan).targetlist };
-                    let below =
-                        list::<pg_sys::TargetEntry>(columns).find(|&column| (*column).resno == number);
-                    let Some(below) = below else { break };
-                    expression = (*below).expr.cast();
-                }
-                _ => break,
+        while (*expression).type_ == NodeTag::T_RelabelType {
+            let cast = &*expression.cast::<pg_sys::RelabelType>();
+            if cast.relabelformat != pg_sys::CoercionForm::COERCE_IMPLICIT_CAST {
+                return Some(cast.resulttype);
             }
+            expression = cast.arg.cast();
         }
-        pg_sys::exprType(expression)
+        if (*expression).type_ != NodeTag::T_Var {
+            return Some(pg_sys::exprType(expression));
+        }
+        let var = &*expression.cast::<pg_sys::Var>();
+        let sources = match var.varno {
+            pg_sys::OUTER_VAR | pg_sys::INNER_VAR => outputs_below(plan, var.varno),
+            pg_sys::INDEX_VAR => vec![(plan, scanned_columns(plan))],
+            _ => return Some(var.vartype),
+        };
+        let mut types = sources.into_iter().map(|(plan, columns)| {
+            let column =
+                list::<pg_sys::TargetEntry>(columns).find(|&column| (*column).resno == var.varattno)?;
+            type_before_cast(plan, (*column).expr.cast())
+        });
+        // Branches of an Append have the same columns; one of another type would be the one with a cast.
+        let first = types.next()??;
+        types.try_fold(first, |one, other| other.map(|other| if other == var.vartype { one } else { other }))
+    }
+}
+
+/// The plans whose output columns a variable of this node may be, and these columns.
+///
+/// # Safety
+/// A plan.
+unsafe fn outputs_below(plan: *mut Plan, varno: i32) -> Vec<(*mut Plan, *mut pg_sys::List)> {
+    // SAFETY: a node's tag says what it is.
+    unsafe {
+        let plans: Vec<*mut Plan> = match (*plan).type_ {
+            NodeTag::T_Append => list((*plan.cast::<Append>()).appendplans).collect(),
+            NodeTag::T_MergeAppend => list((*plan.cast::<MergeAppend>()).mergeplans).collect(),
+            _ if varno == pg_sys::INNER_VAR => vec![(*plan).righttree],
+            _ => vec![(*plan).lefttree],
+        };
+        plans.into_iter().filter(|plan| !plan.is_null()).map(|plan| (plan, (*plan).targetlist)).collect()
+    }
+}
+
+/// The columns of what a scan reads that is no table: an index, another server, what a provider makes.
+///
+/// # Safety
+/// A plan.
+unsafe fn scanned_columns(plan: *mut Plan) -> *mut pg_sys::List {
+    // SAFETY: a node's tag says what it is.
+    unsafe {
+        match (*plan).type_ {
+            NodeTag::T_IndexOnlyScan => (*plan.cast::<pg_sys::IndexOnlyScan>()).indextlist,
+            NodeTag::T_ForeignScan => (*plan.cast::<pg_sys::ForeignScan>()).fdw_scan_tlist,
+            NodeTag::T_CustomScan => (*plan.cast::<pg_sys::CustomScan>()).custom_scan_tlist,
+            _ => std::ptr::null_mut(),
+        }
     }
 }

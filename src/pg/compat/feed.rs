@@ -1,6 +1,5 @@
 //! How pages come to a Skip Scan: from a read stream (17 and later), or one by one, asked of the system ahead (15, 16).
 
-use crate::pg::boundary;
 use crate::pg::memory;
 use pgrx::pg_sys;
 use skip_core::blocks::Blocks;
@@ -177,7 +176,7 @@ unsafe extern "C-unwind" fn next_block(
     blocks: *mut std::ffi::c_void,
     _per_buffer: *mut std::ffi::c_void,
 ) -> pg_sys::BlockNumber {
-    boundary::callback(|| {
+    crate::pg::boundary::callback(|| {
         // SAFETY: what PageFeed::begin was given; nobody else uses it during the call.
         unsafe { (*blocks.cast::<Blocks>()).next_block().unwrap_or(pg_sys::InvalidBlockNumber) }
     })

@@ -14,7 +14,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn estimate(
     _node: *mut pg_sys::CustomScanState,
     _context: *mut pg_sys::ParallelContext,
 ) -> pg_sys::Size {
-    boundary::callback(|| size_of::<Shared>())
+    boundary::callback(size_of::<Shared>)
 }
 
 /// InitializeDSMCustomScan: in the leader.

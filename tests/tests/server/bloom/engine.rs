@@ -325,7 +325,41 @@ fn resolving(database: &Database) {
             "{form}"
         );
     }
+    casts_elsewhere(&mut session);
     for call in ["bloom_agg(NULL)", "bloom_agg(NULL, 0.1)", "bloom_agg(NULL, NULL, NULL, NULL)"] {
         assert_eq!(session.one(&format!("SELECT {call}")), "NULL", "{call}");
     }
+}
+
+/// The same where the cast is not in the aggregate's own node: computed below, by branches of an Append, and for windows.
+fn casts_elsewhere(session: &mut Session) {
+    session.run(
+        "CREATE TABLE parts (k nocase, t text, i int) PARTITION BY LIST (i);
+         CREATE TABLE parts_0 PARTITION OF parts FOR VALUES IN (0);
+         CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1);
+         INSERT INTO parts SELECT k, 'Key ' || c.i, c.i % 2 FROM c;
+         CREATE INDEX ON parts (k); ANALYZE parts",
+    );
+    for setting in ["enable_sort = on", "enable_partitionwise_aggregate = on", "enable_hashjoin = off"] {
+        session.run(&format!("SET {setting}"));
+        for from in [
+            "bloom_agg(k) FROM parts",
+            "bloom_agg(DISTINCT k) FROM parts",
+            "bloom_agg(k ORDER BY k) FROM parts",
+            "bloom_agg(k ORDER BY k::text) FROM parts",
+            "bloom_agg(k) FROM (SELECT k FROM parts_0 UNION ALL SELECT k FROM parts_1) u",
+            "bloom_agg(DISTINCT p.k) FROM parts p JOIN c USING (i)",
+            "bloom_agg(k) OVER () FROM parts",
+            "bloom_agg(k) OVER (ORDER BY i ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM parts",
+        ] {
+            let query = format!("SELECT DISTINCT b @> 'key 7' FROM (SELECT {from}) f (b) LIMIT 1");
+            assert_eq!(session.one(&query), "t", "{setting}: {query}");
+        }
+        let query = "SELECT b @> 'key 7' OR NOT b @> 'Key 7' FROM (SELECT bloom_agg(t) OVER () FROM parts) f (b) LIMIT 1";
+        assert_eq!(session.one(query), "f", "texts are keys as they are");
+    }
+    // One node for keys of two types: it does not say which call is whose.
+    let error = session.error("SELECT bloom_agg(k) OVER (), bloom_agg(t) OVER () FROM parts");
+    assert_eq!(error.code().code(), "42P18", "{}", error.message());
+    session.run("RESET ALL");
 }
