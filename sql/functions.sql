@@ -58,7 +58,7 @@ CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value any
 COMMENT ON FUNCTION skip_matching_ranges(regclass, name, anyelement) IS
     'the block ranges (numbers from 0, each pages_per_range blocks) in which a skip index cannot rule the value out; NULL asks for IS NULL';
 
--- Takes a literal, whose type nothing says: '5b2c…' for a uuid. The same function in C, which sees the type it is given.
+-- Takes a literal, whose type nothing says: '5b2c1a9e-...' for a uuid. The same function in C, which sees the type it is given.
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value text)
     RETURNS SETOF bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE

@@ -135,7 +135,11 @@ pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> Read<R
 
 /// The checksum that a block carries, without its content lock and without looking whether it is right: as good as no two
 /// contents of a block have the same.
-pub fn peek_checksum(rel: Rel, block: u32) -> u64 {
+///
+/// # Errors
+/// Damage: the index has no pages.
+pub fn peek_checksum(rel: Rel, block: u32) -> Read<u64> {
+    check_not_empty(rel)?;
     let buffer = Locked::pin(rel, block);
     // SAFETY: a pinned buffer's page stays where it is; pages are aligned.
     let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
@@ -146,7 +150,7 @@ pub fn peek_checksum(rel: Rel, block: u32) -> u64 {
     let checksum = word(PAYLOAD_END) | word(PAYLOAD_END + 4) << 32;
     // SAFETY: pinned above.
     unsafe { unguarded::ReleaseBuffer(buffer) };
-    checksum
+    Ok(checksum)
 }
 
 /// A page under a share lock. Nothing slow may happen while one is held.

@@ -46,10 +46,10 @@ impl Facts {
     /// What an index is like.
     ///
     /// # Errors
-    /// Damage to the meta page. A damaged directory is one without segments here.
+    /// Damage to the meta page, or none there. A damaged directory is one without segments here.
     pub fn of(index: Rel) -> Read<Rc<Self>> {
         let key = (index.oid(), index.file_number());
-        let stamp = page::peek_checksum(index, META_BLOCK);
+        let stamp = page::peek_checksum(index, META_BLOCK)?;
         let known =
             KNOWN.with_borrow(|known| known.get(&key).filter(|(of, _)| *of == stamp).map(|(_, f)| f.clone()));
         if let Some(facts) = known {
