@@ -162,7 +162,9 @@ fn expressions_are_tried_when_built(database: &Database) {
     assert_eq!(session.error("CREATE INDEX ON t USING skip (k odd_ops)").code().code(), "22012");
     // A row that is gone is nobody's concern.
     session.run("DELETE FROM gone WHERE k = 0");
-    session.run("CREATE INDEX gone_skip ON gone USING skip ((1 / k)) WITH (pages_per_range = 1)");
+    // A session that another test has just begun may seem to see it for a moment.
+    let make = "CREATE INDEX gone_skip ON gone USING skip ((1 / k)) WITH (pages_per_range = 1)";
+    wait_until("the row is gone for all", || session.try_rows(make).is_ok());
     session.run("INSERT INTO gone SELECT i, i FROM generate_series(1, 5000) i");
     session.run("VACUUM gone");
     same(&mut session, "gone", &Question::using("gone_skip", "1 / k = 1"));
