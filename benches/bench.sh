@@ -114,6 +114,22 @@ for round in $(seq "$rounds"); do
     done_step
 done
 
+# Planning over many partitions, with each kind of index on all of them, in turn.
+step 'partitions'
+sql -f "$here/partitions.sql" >/dev/null
+done_step
+for variant in none $variants; do
+    step "planning over partitions: $(title "$variant")"
+    sql -c "$(create_index "$variant" partitions trace_id "$distinct")" -c 'VACUUM ANALYZE partitions' >/dev/null
+    for round in $(seq "$rounds"); do
+        sql -c "CALL bench.measure_planning('partitions', '$variant',
+                     \$\$SELECT * FROM partitions WHERE trace_id = md5('trace 77')::uuid\$\$, 5, 3)"
+    done
+    sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+    done_step
+done
+sql -c 'DROP TABLE partitions'
+
 # Appends. The same rows are added to the same table under each kind of index and taken away again: the index is dropped,
 # the rows are deleted, and VACUUM cuts the table back to where it ended. The kinds take turns, so that a slow minute of
 # the machine meets them all. The time to summarize what an append left unsummarized is measured beside it.

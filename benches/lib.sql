@@ -153,6 +153,12 @@ RETURN CASE
     ELSE to_char(n, 'FM0.000')
 END;
 
+-- The least and the greatest of values, in words.
+CREATE FUNCTION bench.spread(figures float8[]) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN (SELECT bench.number(round(min(v))) || ' to ' || bench.number(round(max(v))) FROM unnest(figures) AS v);
+
+
 -- The medians of what was measured, a row for each subject and variant.
 CREATE VIEW bench.summary AS
 SELECT subject, place, variant, title,
@@ -171,6 +177,8 @@ SELECT subject, place, variant, title,
        bench.median(array_agg(value) FILTER (WHERE metric = 'plan_us')) AS plan_us,
        bench.median(array_agg(value) FILTER (WHERE metric = 'tps_auto')) AS tps_auto,
        bench.median(array_agg(value) FILTER (WHERE metric = 'tps_force_generic_plan')) AS tps_generic,
+       bench.spread(array_agg(value) FILTER (WHERE metric = 'tps_auto')) AS tps_auto_spread,
+       bench.spread(array_agg(value) FILTER (WHERE metric = 'tps_force_generic_plan')) AS tps_generic_spread,
        bench.median(array_agg(value) FILTER (WHERE metric = 'serial_ms')) AS serial_ms,
        bench.median(array_agg(value) FILTER (WHERE metric = 'parallel_ms')) AS parallel_ms,
        min(value) FILTER (WHERE metric = 'workers') AS workers,

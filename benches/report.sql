@@ -54,14 +54,28 @@ FROM bench.summary, (SELECT plan_us AS base FROM bench.summary WHERE subject = :
 WHERE subject = :'subject' AND plan_us IS NOT NULL;
 
 \qecho
+\qecho '## Planning over 1,000 partitions'
+\qecho
+\qecho '`EXPLAIN (COSTS OFF)` of a search for one key in a table of 1,000 partitions, none of which can be left out, with an index'
+SELECT format('of each kind on all of them in turn. Medians of %s rounds of 5 batches of 3 plannings.', :'rounds');
+\qecho
+\qecho '| | a planning | a partition, more than without an index |'
+\qecho '|---|---|---|'
+SELECT format('| %s | %s | %s |', CASE variant WHEN 'skip_bitmap' THEN 'skip, pg_skip.enable_scan = off' ELSE title END,
+              to_char(plan_us / 1000, 'FM990.0') || ' ms', to_char((plan_us - base) / 1000, 'FM990.0') || ' µs')
+FROM bench.summary, (SELECT plan_us AS base FROM bench.summary WHERE subject = 'partitions' AND variant = 'none') AS none
+WHERE subject = 'partitions';
+
+\qecho
 \qecho '## Prepared look-ups'
 \qecho
 \qecho '`pgbench -M prepared`, eight clients, each time another of the keys that are there (benches/look_up.pgbench);'
-SELECT format('transactions a second, medians of %s rounds in which the indexes took turns.', :'rounds');
+SELECT format('transactions a second, medians of %s rounds in which the indexes took turns, their least and greatest behind them.', :'rounds');
 \qecho
 \qecho '| | plans as the server chooses | `plan_cache_mode = force_generic_plan` |'
 \qecho '|---|---|---|'
-SELECT format('| %s | %s | %s |', title, bench.number(round(tps_auto)), bench.number(round(tps_generic)))
+SELECT format('| %s | %s (%s) | %s (%s) |', title, bench.number(round(tps_auto)), tps_auto_spread,
+              bench.number(round(tps_generic)), tps_generic_spread)
 FROM bench.summary
 WHERE subject = :'subject' AND tps_auto IS NOT NULL;
 

@@ -10,11 +10,12 @@
 use super::directory::Segment;
 use crate::pg::{
     Damage, Rel,
-    page::SharedPage,
+    page::PinnedPage,
     wal::{self, Logging, PageEdit},
 };
 use skip_core::page::{PageImage, PageKind, SLICE_BYTES};
 use skip_core::{FIRST_PROBE_SLICE, NULLS_SLICE, SegmentShape, VALUES_SLICE, probes};
+use std::ops::Range;
 
 /// Why a page could not be used.
 #[derive(Debug)]
@@ -39,16 +40,7 @@ pub type Fetch<T> = Result<T, Miss>;
 /// # Errors
 /// Damage, or that the page is not the segment's any more.
 pub fn read_page<R>(index: Rel, segment: &Segment, page: u32, read: impl FnOnce(&[u8]) -> R) -> Fetch<R> {
-    let block = segment.first_block + page;
-    let shared = SharedPage::read(index, block);
-    let view = shared.any_view()?.ok_or(Miss::Recycled(block))?;
-    if !view.is(PageKind::Segment) || view.owner() != segment.id || view.place() != page {
-        return Err(Miss::Recycled(block));
-    }
-    if view.payload().len() < SLICE_BYTES as usize {
-        return Err(Damage::new(block, "the segment page is too short").into());
-    }
-    Ok(read(view.payload()))
+    read_part(index, segment, page, 0..SLICE_BYTES as usize, read)
 }
 
 /// Calls `read` with the bytes of one slice.
@@ -64,7 +56,74 @@ pub fn read_slice<R>(
 ) -> Fetch<R> {
     let (page, at) = shape.locate(slice);
     let at = at as usize;
-    read_page(index, segment, page, |slices| read(&slices[at..at + shape.stride() as usize]))
+    read_part(index, segment, page, at..at + shape.stride() as usize, read)
+}
+
+/// Calls `read` with some bytes of one page of a segment. What is read is checked, the rest of the page is not.
+///
+/// # Errors
+/// As [`read_page`].
+pub fn read_part<R>(
+    index: Rel,
+    segment: &Segment,
+    page: u32,
+    part: Range<usize>,
+    read: impl FnOnce(&[u8]) -> R,
+) -> Fetch<R> {
+    read_pinned(PinnedPage::read(index, segment.first_block + page), segment, page, part, read)
+}
+
+fn read_pinned<R>(
+    pinned: PinnedPage,
+    segment: &Segment,
+    page: u32,
+    part: Range<usize>,
+    read: impl FnOnce(&[u8]) -> R,
+) -> Fetch<R> {
+    let block = segment.first_block + page;
+    let shared = pinned.lock();
+    let view = shared.any_view_of(part.clone())?.ok_or(Miss::Recycled(block))?;
+    if !view.is(PageKind::Segment) || view.owner() != segment.id || view.place() != page {
+        return Err(Miss::Recycled(block));
+    }
+    let Some(bytes) = view.payload().get(part) else {
+        return Err(Damage::new(block, "the segment page is too short").into());
+    };
+    Ok(read(bytes))
+}
+
+/// The most slices that [`read_slices`] takes. The server keeps the counts of eight pins of a process in an array, those
+/// of more in a hash table.
+pub const MOST_PINS: usize = 7;
+
+/// Calls `read` with the bytes of slices, in their order, until it says false; at most [`MOST_PINS`] of them. All are
+/// asked of memory before the first is used, so that waiting for one is waiting for all. Returns how many were read.
+///
+/// # Errors
+/// As [`read_page`].
+pub fn read_slices(
+    index: Rel,
+    segment: &Segment,
+    shape: &SegmentShape,
+    slices: &[u32],
+    mut read: impl FnMut(&[u8]) -> bool,
+) -> Fetch<u64> {
+    let mut pinned = [const { None }; MOST_PINS];
+    for (pinned, &slice) in pinned.iter_mut().zip(slices) {
+        let (page, at) = shape.locate(slice);
+        let part = at as usize..(at + shape.stride()) as usize;
+        let waiting = PinnedPage::read(index, segment.first_block + page);
+        waiting.prefetch(part.clone());
+        *pinned = Some((waiting, page, part));
+    }
+    let mut count = 0;
+    for (pinned, page, part) in pinned.into_iter().flatten() {
+        count += 1;
+        if !read_pinned(pinned, segment, page, part, &mut read)? {
+            break;
+        }
+    }
+    Ok(count)
 }
 
 /// Writes one page of a new segment; `fill` gets its zeroed slices.
@@ -94,8 +153,10 @@ impl Bit {
         probes(hash, shape.filter_bits(), hashes).map(move |p| Self::new(shape, FIRST_PROBE_SLICE + p, range))
     }
 
-    fn is_set(&self, slices: &[u8]) -> bool {
-        slices[usize::from(self.byte)] & self.mask != 0
+    /// Whether the bit is set.
+    fn is_set(&self, index: Rel, segment: &Segment) -> Fetch<bool> {
+        let at = usize::from(self.byte);
+        read_part(index, segment, self.page, at..at + 1, |byte| byte[0] & self.mask != 0)
     }
 }
 
@@ -146,7 +207,7 @@ fn change_bits(
 /// As [`read_page`].
 pub fn all_set(index: Rel, segment: &Segment, bits: impl Iterator<Item = Bit>) -> Fetch<bool> {
     for bit in bits {
-        if !read_page(index, segment, bit.page, |slices| bit.is_set(slices))? {
+        if !bit.is_set(index, segment)? {
             return Ok(false);
         }
     }

@@ -15,6 +15,7 @@ pub mod alter;
 pub mod am;
 pub mod attempt;
 pub mod boundary;
+pub mod cache;
 pub mod catalog;
 pub mod compat;
 pub mod custom;

@@ -1,9 +1,9 @@
 //! Buffers of an index: pins and locks as guards, new blocks.
 
-use super::{Damage, Rel, compat, error::Read, lock::ExtensionLock};
+use super::{Damage, Rel, cache, compat, error::Read, lock::ExtensionLock};
 use pgrx::pg_sys;
-use skip_core::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView, stored_checksum};
-use skip_core::verified::{Reading, Verified};
+use skip_core::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");
@@ -11,24 +11,19 @@ const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block
 /// Functions that cannot raise an error, called without pgrx's guard around each call: aminsert reads the meta page once a
 /// row, and a guard costs as much as the lock.
 mod unguarded {
-    use pgrx::pg_sys::{Buffer, TimestampTz};
-    // SAFETY: the signatures of bufmgr.h and xact.h in every supported version. LockBuffer raises an error only for an
+    use pgrx::pg_sys::Buffer;
+    // SAFETY: the signatures of bufmgr.h in every supported version. LockBuffer raises an error only for an
     // unknown mode, the others never.
     unsafe extern "C-unwind" {
         pub fn LockBuffer(buffer: Buffer, mode: std::ffi::c_int);
         pub fn UnlockReleaseBuffer(buffer: Buffer);
         pub fn ReleaseBuffer(buffer: Buffer);
-        pub fn GetCurrentTransactionStartTimestamp() -> TimestampTz;
     }
 }
 
 /// Where the meta page of the index used last was found: relation file number (high half) and buffer. Only a hint: the
 /// server checks that the buffer still holds that page, which spares the look-up in the buffer table.
 static RECENT_META: AtomicU64 = AtomicU64::new(0);
-
-thread_local! {
-    static VERIFIED: Verified = const { Verified::new() };
-}
 
 /// Pages that this process has read from skip indexes.
 static PAGES_READ: AtomicU64 = AtomicU64::new(0);
@@ -42,8 +37,8 @@ pub fn pages_read() -> u64 {
 struct Locked(pg_sys::Buffer);
 
 impl Locked {
-    fn read(rel: Rel, block: u32, lock: u32) -> Self {
-        let buffer = Self::pin(rel, block);
+    /// Locks a pinned buffer, whose pin it takes over.
+    fn new(buffer: pg_sys::Buffer, lock: u32) -> Self {
         // One process, one thread: no need for an atomic addition.
         PAGES_READ.store(PAGES_READ.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // SAFETY: the buffer is pinned, the mode one of bufmgr.h's.
@@ -133,14 +128,25 @@ pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> Read<R
     result
 }
 
-/// The checksum that a block carries, without its content lock and without looking whether it is right: as good as no two
-/// contents of a block have the same.
+/// The checksum that a block carries, and the buffer it lies in, without its content lock and without looking whether it is
+/// right: as good as no two contents of a block have the same. `recent` is the buffer that it was in before: if it is there
+/// still, neither the buffer table nor the file is looked at. A table with thousands of partitions has more files than a
+/// process may have open, so that looking at a file means opening it.
 ///
 /// # Errors
 /// Damage: the index has no pages.
-pub fn peek_checksum(rel: Rel, block: u32) -> Read<u64> {
-    check_not_empty(rel)?;
-    let buffer = Locked::pin(rel, block);
+pub fn peek_checksum(rel: Rel, block: u32, recent: Option<Recent>) -> Read<(u64, Recent)> {
+    // The file of a temporary table may have the number of another table's.
+    let recent = recent.filter(|_| !rel.is_temporary());
+    // SAFETY: a buffer number that this backend was given before.
+    let is_there = |recent: &Recent| unsafe { compat::pin_recent(rel.raw(), block, recent.0) };
+    let buffer = match recent.filter(is_there) {
+        Some(Recent(buffer)) => buffer,
+        None => {
+            check_not_empty(rel)?;
+            Locked::pin(rel, block)
+        }
+    };
     // SAFETY: a pinned buffer's page stays where it is; pages are aligned.
     let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
     let word = |at: usize| {
@@ -150,7 +156,49 @@ pub fn peek_checksum(rel: Rel, block: u32) -> Read<u64> {
     let checksum = word(PAYLOAD_END) | word(PAYLOAD_END + 4) << 32;
     // SAFETY: pinned above.
     unsafe { unguarded::ReleaseBuffer(buffer) };
-    Ok(checksum)
+    Ok((checksum, Recent(buffer)))
+}
+
+/// A buffer that a page was found in.
+#[derive(Clone, Copy)]
+pub struct Recent(pg_sys::Buffer);
+
+/// A pinned page: it stays in its buffer, and may change there.
+pub struct PinnedPage {
+    buffer: pg_sys::Buffer,
+    block: u32,
+    salt: u64,
+}
+
+impl PinnedPage {
+    /// Pins a block of the main fork.
+    pub fn read(rel: Rel, block: u32) -> Self {
+        Self { buffer: Locked::pin(rel, block), block, salt: rel.salt_of(block) }
+    }
+
+    /// Asks memory for what [`SharedPage::any_view_of`] reads of the page for the same part of its payload.
+    pub fn prefetch(&self, part: Range<usize>) {
+        // SAFETY: a pinned buffer's page stays where it is.
+        let page = unsafe { pg_sys::BufferGetPage(self.buffer).cast::<u8>().cast_const() };
+        cache::prefetch_line(page);
+        PageView::bytes_checked(part).for_each(|at| cache::prefetch_line(page.wrapping_add(at)));
+    }
+
+    /// Locks the page for reading.
+    pub fn lock(self) -> SharedPage {
+        let Self { buffer, block, salt } = self;
+        std::mem::forget(self); // the pin is handed on
+        SharedPage { locked: Locked::new(buffer, pg_sys::BUFFER_LOCK_SHARE), block, salt }
+    }
+}
+
+impl Drop for PinnedPage {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: pinned in the constructor. After an ERROR the server's abort takes the pin away.
+            unsafe { unguarded::ReleaseBuffer(self.buffer) }
+        }
+    }
 }
 
 /// A page under a share lock. Nothing slow may happen while one is held.
@@ -163,7 +211,7 @@ pub struct SharedPage {
 impl SharedPage {
     /// Pins and locks a block of the main fork.
     pub fn read(rel: Rel, block: u32) -> Self {
-        Self { locked: Locked::read(rel, block, pg_sys::BUFFER_LOCK_SHARE), block, salt: rel.salt_of(block) }
+        PinnedPage::read(rel, block).lock()
     }
 
     /// The page, checked.
@@ -175,25 +223,26 @@ impl SharedPage {
             .map_err(|what| Damage::new(self.block, what))
     }
 
-    /// The page, checked, of whatever kind; None for a page that was never written (a crash can leave one). A checksum
-    /// that this process verified just now is not verified again ([`Verified`]).
+    /// The page, checked, of whatever kind; None for a page that was never written (a crash can leave one).
     ///
     /// # Errors
     /// Damage that [`PageView::check`] finds.
     pub fn any_view(&self) -> Read<Option<PageView<'_>>> {
+        self.any_view_of(0..PAYLOAD_END - PAYLOAD_START)
+    }
+
+    /// As [`SharedPage::any_view`], but checked only as far as these bytes of the payload need it
+    /// ([`PageView::check_part`]): the caller must not use others.
+    ///
+    /// # Errors
+    /// Damage that [`PageView::check_part`] finds.
+    pub fn any_view_of(&self, part: Range<usize>) -> Read<Option<PageView<'_>>> {
         let bytes = self.locked.bytes();
-        let (salt, block, buffer) = (self.salt, self.block, self.locked.0);
-        // SAFETY: reads a variable of the server's. No two transactions of a process begin in the same microsecond.
-        let transaction = unsafe { unguarded::GetCurrentTransactionStartTimestamp() };
-        let page = Reading { salt, checksum: stored_checksum(bytes), transaction, block, buffer };
-        let view = if VERIFIED.with(|verified| verified.recall(&page)) {
-            PageView::check_header(bytes)
-        } else if bytes.iter().all(|&b| b == 0) {
+        if bytes.iter().all(|&b| b == 0) {
             return Ok(None);
-        } else {
-            PageView::check(bytes, block, salt).inspect(|_| VERIFIED.with(|verified| verified.remember(page)))
-        };
-        view.map(Some).map_err(|what| Damage::new(block, what))
+        }
+        let view = PageView::check_part(bytes, self.block, self.salt, part);
+        view.map(Some).map_err(|what| Damage::new(self.block, what))
     }
 }
 
@@ -208,7 +257,7 @@ impl ExclusivePage {
     /// Pins and locks a block of the main fork.
     pub fn read(rel: Rel, block: u32) -> Self {
         Self {
-            locked: Locked::read(rel, block, pg_sys::BUFFER_LOCK_EXCLUSIVE),
+            locked: Locked::new(Locked::pin(rel, block), pg_sys::BUFFER_LOCK_EXCLUSIVE),
             block,
             salt: rel.salt_of(block),
         }

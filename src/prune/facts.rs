@@ -7,7 +7,8 @@
 
 use crate::pages::directory;
 use crate::pages::meta::{META_BLOCK, Meta};
-use crate::pg::{Rel, error::Read, page};
+use crate::pg::page::{self, Recent};
+use crate::pg::{Rel, error::Read};
 use pgrx::pg_sys::Oid;
 use skip_core::params::theoretical_rate;
 use std::cell::RefCell;
@@ -35,8 +36,11 @@ const MOST_KINDS: usize = 16;
 /// Indexes that are remembered, at most.
 const MOST_INDEXES: usize = 16_384;
 
+/// What is remembered of an index: the checksum that its meta page had, and where it lay.
+type Remembered = (u64, Recent, Rc<Facts>);
+
 /// By the index's OID and the number of its file.
-type Known = HashMap<(Oid, u32), (u64, Rc<Facts>)>;
+type Known = HashMap<(Oid, u32), Remembered>;
 
 thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
@@ -49,10 +53,10 @@ impl Facts {
     /// Damage to the meta page, or none there. A damaged directory is one without segments here.
     pub fn of(index: Rel) -> Read<Rc<Self>> {
         let key = (index.oid(), index.file_number());
-        let stamp = page::peek_checksum(index, META_BLOCK)?;
-        let known =
-            KNOWN.with_borrow(|known| known.get(&key).filter(|(of, _)| *of == stamp).map(|(_, f)| f.clone()));
-        if let Some(facts) = known {
+        let known = KNOWN.with_borrow(|known| known.get(&key).cloned());
+        let recent = known.as_ref().map(|&(_, recent, _)| recent);
+        let (stamp, recent) = page::peek_checksum(index, META_BLOCK, recent)?;
+        if let Some((.., facts)) = known.filter(|&(of, ..)| of == stamp) {
             return Ok(facts);
         }
         // Nothing is borrowed here: reading may raise an error.
@@ -61,7 +65,7 @@ impl Facts {
             if known.len() >= MOST_INDEXES {
                 known.clear();
             }
-            known.insert(key, (stamp, facts.clone()));
+            known.insert(key, (stamp, recent, facts.clone()));
         });
         Ok(facts)
     }

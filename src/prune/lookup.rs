@@ -71,10 +71,22 @@ fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result
             }
         }
     }
-    for position in probes(key, shape.filter_bits(), segment.hashes) {
-        slices += 1;
-        let slice = FIRST_PROBE_SLICE + position;
-        if !segment::read_slice(index, segment, shape, slice, |slice| and_slice(&mut left, slice))? {
+    let mut ahead = probes(key, shape.filter_bits(), segment.hashes).map(|p| FIRST_PROBE_SLICE + p);
+    let mut ranges = segment.width;
+    loop {
+        let mut batch = [0; segment::MOST_PINS];
+        // A slice leaves half of the ranges, or fewer: those that are likely to be needed.
+        let likely = ranges.ilog2() as usize + 1;
+        let mut count = 0;
+        for (place, slice) in batch[..likely.min(segment::MOST_PINS)].iter_mut().zip(&mut ahead) {
+            (*place, count) = (slice, count + 1);
+        }
+        if count == 0 {
+            break;
+        }
+        slices += segment::read_slices(index, segment, shape, &batch[..count], |s| and_slice(&mut left, s))?;
+        ranges = left.iter().map(|word| word.count_ones()).sum();
+        if ranges == 0 {
             return Ok(slices);
         }
     }
@@ -130,10 +142,12 @@ fn one_pass(
         if !same_page.iter().any(|&(_, _, k)| alive[k as usize]) {
             continue;
         }
-        segment::read_page(index, segment, same_page[0].0, |bytes| {
+        let (from, stride) = (same_page[0].1 as usize, shape.stride() as usize);
+        let end = same_page[same_page.len() - 1].1 as usize + stride;
+        segment::read_part(index, segment, same_page[0].0, from..end, |bytes| {
             for &(_, at, k) in *same_page {
                 let k = k as usize;
-                let slice = &bytes[at as usize..(at + shape.stride()) as usize];
+                let slice = &bytes[at as usize - from..][..stride];
                 alive[k] = alive[k] && and_slice(&mut left[k * words..(k + 1) * words], slice);
             }
         })?;

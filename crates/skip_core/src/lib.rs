@@ -30,7 +30,7 @@
 //! ones are tested against. [`policy`] holds kinds of filter, this one and those of other systems, and filters of any
 //! of them; [`collect`] gathers the keys of one, and [`value`] is how it is stored. [`mod@picture`] draws a table's ranges;
 //! [`counters`] add up what scans found, over all processes; [`members`] tells which of many values a row may equal;
-//! [`verified`] spares a page's second check; [`sharing`] bounds what is taken of the memory that processes share; [`shard`]
+//! [`sharing`] bounds what is taken of the memory that processes share; [`shard`]
 //! knows the names that a distributed engine gives.
 //!
 //! What reaches a disk is frozen: the hash scheme ([`HASH_SCHEME`]), the probe sequence, the order of bits in a
@@ -62,7 +62,6 @@ pub mod shard;
 pub mod sharing;
 pub mod transpose;
 pub mod value;
-pub mod verified;
 
 pub use builder::{RangeState, SegmentBuilder};
 pub use condition::{Condition, Grouped, MOST_LEVELS};

@@ -25,7 +25,13 @@ pub struct Pages {
     /// The row to hand out next, by its place among the visible ones of the page.
     next: usize,
     count: usize,
+    /// Rows before this place were asked of memory.
+    asked: usize,
 }
+
+/// Rows that are asked of memory ahead of the one being tested. The rows of a page lie on cache lines of their own, and
+/// waiting for each was a sixth of a lookup's time; some ten loads can be under way in a processor at once.
+const ROWS_AHEAD: usize = 12;
 
 impl Pages {
     /// Starts a scan; `blocks` says which blocks.
@@ -47,7 +53,7 @@ impl Pages {
                 (*scan).rs_strategy = pg_sys::GetAccessStrategy(kind);
             }
             let feed = PageFeed::begin(heap.raw(), scan, blocks);
-            Self { scan, feed, page: std::ptr::null(), next: 0, count: 0 }
+            Self { scan, feed, page: std::ptr::null(), next: 0, count: 0, asked: 0 }
         }
     }
 
@@ -58,7 +64,7 @@ impl Pages {
             self.feed.restart();
             compat::release_page(self.scan);
         }
-        (self.next, self.count) = (0, 0);
+        (self.next, self.count, self.asked) = (0, 0, 0);
     }
 
     /// Goes on to the next page and returns its block; None after the last one.
@@ -66,7 +72,7 @@ impl Pages {
         // SAFETY: a scan that has not ended.
         unsafe {
             let block = self.feed.next(self.scan)?;
-            self.next = 0;
+            (self.next, self.asked) = (0, 0);
             self.page = pg_sys::BufferGetPage((*self.scan).rs_cbuf).cast();
             self.count = usize::try_from((*self.scan).rs_ntuples).unwrap_or(0);
             Some(block)
@@ -87,8 +93,12 @@ impl Pages {
     ) -> bool {
         if let Some(test) = test {
             // SAFETY: as for the row below.
-            let may_hold = |pages: &Self| unsafe {
-                let (row, len) = pages.row();
+            let may_hold = |pages: &mut Self| unsafe {
+                while pages.asked < pages.count.min(pages.next + ROWS_AHEAD) {
+                    test.prefetch(pages.row(pages.asked).0);
+                    pages.asked += 1;
+                }
+                let (row, len) = pages.row(pages.next);
                 test.may_hold(row, len)
             };
             while self.next < self.count && !may_hold(self) {
@@ -103,7 +113,7 @@ impl Pages {
         // them away while it is pinned.
         unsafe {
             let scan = &mut *self.scan;
-            let (row, len) = self.row();
+            let (row, len) = self.row(self.next);
             let offset = scan.rs_vistuples[self.next];
             self.next += 1;
             scan.rs_ctup.t_data = row.cast_mut().cast();
@@ -114,15 +124,15 @@ impl Pages {
         true
     }
 
-    /// Where the next row lies, and how long it is.
+    /// Where a visible row of the page lies, and how long it is.
     ///
     /// # Safety
-    /// There is a next row.
+    /// `place` is below the number of visible rows.
     #[inline]
-    unsafe fn row(&self) -> (*const u8, usize) {
+    unsafe fn row(&self, place: usize) -> (*const u8, usize) {
         // SAFETY: the list holds normal items of the page, which is pinned.
         unsafe {
-            let offset = (&(*self.scan).rs_vistuples)[self.next];
+            let offset = (&(*self.scan).rs_vistuples)[place];
             let item = self.page.add(LINE_POINTERS + 4 * (usize::from(offset) - 1)).cast::<u32>().read();
             (self.page.add(item as usize & 0x7FFF), (item >> 17) as usize)
         }

@@ -4,9 +4,9 @@
 //! are, and the column lies at the same place in every row, it takes a few instructions to see that a row has another
 //! value. A row that passes, or that looks otherwise than expected, is checked by the server.
 
-use crate::pg::Rel;
 use crate::pg::datum;
 use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, T_HOFF, T_INFOMASK, T_INFOMASK2};
+use crate::pg::{Rel, cache};
 use pgrx::pg_sys;
 
 /// Functions of `=` operators that compare bytes, and how many.
@@ -21,6 +21,9 @@ const FUNCTIONS: [(u32, usize); 9] = [
     (pg_sys::F_TIMESTAMPTZ_EQ, 8),
     (pg_sys::F_UUID_EQ, 16),
 ];
+
+/// Bytes of the header of a row without NULLs: SizeofHeapTupleHeader, aligned.
+const USUAL_HEADER: usize = 24;
 
 /// Where a column lies in a row, and how long it is.
 #[derive(Clone, Copy)]
@@ -71,6 +74,14 @@ pub struct RawTest {
 }
 
 impl RawTest {
+    /// Asks memory for what the test reads of a row.
+    #[inline]
+    pub fn prefetch(&self, row: *const u8) {
+        cache::prefetch_line(row.wrapping_add(T_INFOMASK2));
+        // Most rows have a header without a bitmap of NULLs; of another row, this asks for the wrong line.
+        cache::prefetch_line(row.wrapping_add(USUAL_HEADER + self.place.at));
+    }
+
     /// Whether a row may have the value: false only if it certainly has another.
     ///
     /// # Safety

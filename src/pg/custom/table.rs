@@ -217,8 +217,9 @@ impl<'a> Table<'a> {
 
     /// Blocks of the table, as many as the executor will find.
     pub fn blocks(&self) -> u32 {
-        // The planner asked the file system, but takes a table that was never vacuumed to have ten pages at least.
-        if self.rel().pages > 10 {
+        // The planner asked the file system, but takes a table that was never vacuumed to have ten pages at least
+        // (table_block_relation_estimate_size).
+        if self.rel().pages != 10 {
             self.rel().pages
         } else {
             OpenRel::table(self.oid, lock::Mode::None).blocks()

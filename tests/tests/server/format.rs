@@ -1,8 +1,11 @@
-//! The on-disk format is frozen: an index file that an earlier build wrote (`tests/data/format_1.idx`) is put in the
+//! The on-disk format is frozen: index files that earlier builds wrote (`tests/data/format_*.idx`) are put in the
 //! place of a new one over the same rows, and must be read, verified and written as its own.
 //!
-//! A change of the format that this test notices needs a new format version, a new file beside the old one, and a way
-//! for the old one to be read or refused. `PG_SKIP_WRITE_FORMAT=file` writes a file.
+//! - `format_1.idx`: one checksum over all of a page;
+//! - `format_2.idx`: segment pages are checked in quarters.
+//!
+//! A change of the format that this test notices needs a new format version, a new file beside the old ones, and a way
+//! for the old ones to be read or refused. `PG_SKIP_WRITE_FORMAT=file` writes a file.
 use crate::shared::{self, alone};
 use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Question, same, sound};
@@ -11,13 +14,18 @@ use pg_skip_tests::session::Session;
 use std::fs;
 use std::path::Path;
 
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/format_1.idx");
+/// Directory of the golden files.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data");
 
 pub fn trials() -> Vec<Trial> {
-    vec![alone("format::index_of_an_earlier_build", index_of_an_earlier_build)]
+    vec![
+        alone("format::index_of_version_1", || index_of_an_earlier_build("format_1.idx", 1)),
+        alone("format::index_of_version_2", || index_of_an_earlier_build("format_2.idx", 2)),
+    ]
 }
 
-fn index_of_an_earlier_build() {
+/// `version` is that of the file's segment pages.
+fn index_of_an_earlier_build(name: &str, version: u16) {
     let server = Server::start(&["full_page_writes=off"]);
     shared::prepare(&server);
     let mut session = server.connect("skip_template");
@@ -29,8 +37,8 @@ fn index_of_an_earlier_build() {
     if let Some(target) = std::env::var_os("PG_SKIP_WRITE_FORMAT") {
         fs::copy(&file, target).expect("a copy of the index file");
     }
-    let golden = fs::read(GOLDEN).expect("the golden file");
-    check_bytes(&golden);
+    let golden = fs::read(Path::new(DATA).join(name)).expect("the golden file");
+    check_bytes(&golden, version);
     fs::write(&file, &golden).expect("the golden file in place");
     server.restart();
     let mut session = server.connect("skip_template");
@@ -78,18 +86,22 @@ fn ask(session: &mut Session) {
 }
 
 /// What stands where, read without the extension's code: offsets as src/pages/layout.rs and meta.rs document them.
-fn check_bytes(file: &[u8]) {
+fn check_bytes(file: &[u8], version: u16) {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let half = |at: usize| u16::from_le_bytes(file[at..at + 2].try_into().unwrap());
-    assert_eq!(file.len() % 8192, 0, "{} is made of pages", Path::new(GOLDEN).display());
+    assert_eq!(file.len() % 8192, 0, "the file is made of pages");
     assert_eq!(&file[24..28], b"SKIP", "magic");
     assert_eq!((half(28), half(30)), (1, 4), "hash scheme and columns");
     assert_eq!((word(40), word(44)), (1, 42), "pages per range and watermark");
     assert_eq!(word(48), 1, "the directory's first block");
     let canons: Vec<u16> = (0..4).map(|column| half(24 + 72 + 16 * column)).collect();
     assert_eq!(canons, [1, 4, 4, 5], "integer, bytes, bytes, the type's own hash");
-    for (block, kind) in [(0, 0xFA01), (1, 0xFA02), (2, 0xFA03)] {
+    for (block, kind, version) in [(0, 0xFA01, 1), (1, 0xFA02, 1), (2, 0xFA03, version)] {
         let end = (block + 1) * 8192;
-        assert_eq!((half(end - 4), half(end - 2)), (1, kind), "format version and kind of block {block}");
+        assert_eq!(
+            (half(end - 4), half(end - 2)),
+            (version, kind),
+            "format version and kind of block {block}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Pages that lose bits on disk while the server runs, between the planning of a query and its execution.
 //!
-//! What planning verified of a page, execution takes on trust, within a transaction. Here the plan is older: the page has left
-//! the cache meanwhile, and comes back damaged, into the very buffer that it was in. Where the server can be told to evict a page (from 17 on, with
-//! pg_buffercache).
+//! Execution verifies what it reads of a page, whatever planning found. Here the page has left the cache since the query was
+//! planned, and comes back damaged, into the very buffer that it was in. Only where the server can be told to evict a page
+//! (from 17 on, with pg_buffercache).
 use crate::shared::{self, alone};
 use libtest_mimic::Trial;
 use pg_skip_tests::server::{Server, install};
@@ -17,8 +17,8 @@ pub fn trials() -> Vec<Trial> {
 
 const PAGE: u64 = 8192;
 
-/// A byte of a page's payload.
-const DAMAGED: u64 = 4000;
+/// Bytes of a page's payload, one in each part that has a checksum of its own.
+const DAMAGED: [u64; 4] = [1000, 3000, 5000, 7000];
 
 const QUERY: &str = "SELECT count(*) FROM t WHERE k = md5('1234')::uuid";
 
@@ -73,9 +73,11 @@ fn rot(helper: &mut Session, file: &Path, block: u64) {
     ));
     assert!(["0", "1"].contains(&evicted.as_str()));
     let file = OpenOptions::new().read(true).write(true).open(file).expect("the index's file");
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, block * PAGE + DAMAGED).expect("a block");
-    file.write_all_at(&[!byte[0]], block * PAGE + DAMAGED).expect("a block");
+    for at in DAMAGED {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, block * PAGE + at).expect("a block");
+        file.write_all_at(&[!byte[0]], block * PAGE + at).expect("a block");
+    }
 }
 
 /// Whether a session that knows nothing refuses to answer.
