@@ -173,13 +173,13 @@ Everything here was measured in one run of \`make bench\`, $(date -u +%F).
 - Machine: $(machine).
 - $(sql -c "SELECT split_part(version(), ' on ', 1)")$(sql -c "SELECT ', pg_skip ' || extversion FROM pg_extension WHERE extname = 'pg_skip'"). Settings: \`${settings[*]}\`; everything else is PostgreSQL's default, but for the parallel scans.
 - One client; table and index were read into shared buffers before the queries.
-- skip: default options. The planner takes Skip Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
+- skip: default options. The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
 - BRIN: \`*_bloom_ops (n_distinct_per_range = n, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`, where n is what the
   ranges hold: $distinct of \`trace_id\`, $clustered_distinct of \`device_id\` (BRIN's least is 16).
 - Queries: \`SELECT *\`; medians over up to 200 single keys and up to 20 lists, each key in a query of its own, parsing and planning
   included. Sequential scans were switched off for them; "chosen" says how the planner reads the table when nothing is switched off.
 - Builds and appends: medians of $runs, commit included.
-- Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Scan reads the table as well: its pages
+- Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table as well: its pages
   are those of the index, its time is that of the whole node. Pages are of 8 kB.
 
 END

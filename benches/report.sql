@@ -31,7 +31,7 @@ WHERE subject = :'clustered' AND present_ms IS NOT NULL;
 \qecho '## Half of the table, with two parallel workers'
 \qecho
 SELECT format('`SELECT count(*)` of half of the devices, `max_parallel_workers_per_gather` 2 and 0 in turn; medians of %s.', :'rounds');
-\qecho '`pg_skip.force_indexes` names the index, so that both are Skip Scans; it is ignored for the line without an index.'
+\qecho '`pg_skip.force_indexes` names the index, so that both are Skip Index Scans; it is ignored for the line without an index.'
 \qecho
 \qecho '| | one process | with workers | ratio | workers |'
 \qecho '|---|---|---|---|---|'

@@ -52,7 +52,7 @@ tables() {
     sql -c "SELECT format('%s rows on %s pages; ', to_char($rows, 'FM999,999,999'), to_char(relpages, 'FM999,999,999'))
             FROM pg_class WHERE oid = 'events'::regclass"
     echo "$(machine); $(sql -c "SELECT split_part(version(), ' on ', 1)"), \`${settings[*]}\`."
-    echo 'Queries: Skip Scans; medians over up to 400 absent and 200 present keys, parsing and planning included, table and index in shared buffers.'
+    echo 'Queries: Skip Index Scans; medians over up to 400 absent and 200 present keys, parsing and planning included, table and index in shared buffers.'
     local column
     for column in trace_id device_id; do
         printf '\n### %s\n\n' "$(case $column in

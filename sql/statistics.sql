@@ -1,4 +1,4 @@
--- Statistics of Skip Scans.
+-- Statistics of Skip Index Scans.
 
 CREATE FUNCTION pg_skip_stats_counters(
     OUT indexrelid oid,
@@ -50,7 +50,7 @@ WHERE i.relkind = 'i'
   AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
        OR pg_catalog.has_table_privilege(x.indrelid, 'SELECT') AND NOT pg_catalog.row_security_active(x.indrelid));
 COMMENT ON VIEW pg_skip_stats IS
-    'for each skip index of the database: Skip Scans, block ranges they asked its filters about, ranges skipped, ranges read in full and those of them with a matching row, and the false-positive rate this comes to; counted since the server started or the last reset, or by this backend alone: see the column scope';
+    'for each skip index of the database: Skip Index Scans, block ranges they asked its filters about, ranges skipped, ranges read in full and those of them with a matching row, and the false-positive rate this comes to; counted since the server started or the last reset, or by this backend alone: see the column scope';
 GRANT SELECT ON pg_skip_stats TO PUBLIC;
 
 CREATE FUNCTION pg_skip_stats_reset()

@@ -63,7 +63,7 @@ fn estimate(path: &IndexPathView, index: Rel, conditions: &[Condition]) -> Read<
     let facts = Facts::of(index)?;
     let (count, rows) = (key_count(conditions), path.row_selectivity() * path.table_rows());
     let usual = average(path, count, rows, Some(&facts));
-    // As for the Skip Scan: where it makes no difference, a plan for these parameters is estimated as one for any.
+    // As for the Skip Index Scan: where it makes no difference, a plan for these parameters is estimated as one for any.
     if probe::pages_left() == 0 {
         return Ok(usual);
     }

@@ -22,7 +22,7 @@ pub fn register() {
         let flags = GucFlags::EXPLAIN;
         GucRegistry::define_bool_guc(
             c"pg_skip.enable_scan",
-            c"Enables the planner's use of Skip Scan plans.",
+            c"Enables the planner's use of Skip Index Scan plans.",
             c"Bitmap scans of skip indexes stay possible when it is off.",
             &ENABLE_SCAN,
             GucContext::Userset,
@@ -66,7 +66,7 @@ pub fn register() {
     });
 }
 
-/// Whether Skip Scans may be planned.
+/// Whether Skip Index Scans may be planned.
 pub fn enable_scan() -> bool {
     ENABLE_SCAN.get()
 }

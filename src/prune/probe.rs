@@ -1,6 +1,6 @@
 //! Asking an index while a query is planned: for costs only, within a bound, and never twice the same.
 //!
-//! The access method's cost estimate and the Skip Scan's ask about the same clauses of the same index, one right after the
+//! The access method's cost estimate and the Skip Index Scan's ask about the same clauses of the same index, one right after the
 //! other. What the first was told is kept until the table's paths are all there ([`forget`]).
 //!
 //! The bound is on the pages that planning one query may read: a table of a thousand partitions must not be asked a

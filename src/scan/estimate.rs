@@ -1,4 +1,4 @@
-//! What a Skip Scan will read, and what that costs.
+//! What a Skip Index Scan will read, and what that costs.
 //!
 //! Where keys are known, the indexes are asked ([`probe`]), and the ranges that survive are counted: the estimate is
 //! exact. What is unknown is taken as an average ([`super::average`]).

@@ -1,4 +1,4 @@
-//! The Skip Scan: a clause's journey through the planner and the executor.
+//! The Skip Index Scan: a clause's journey through the planner and the executor.
 //!
 //! | file | station |
 //! |---|---|
@@ -27,7 +27,7 @@ use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
 use skip_core::blocks::{ScanCounters, Survivors};
 
-/// The Skip Scan.
+/// The Skip Index Scan.
 struct SkipScan;
 
 impl custom::SkipScan for SkipScan {
@@ -71,7 +71,7 @@ impl custom::SkipScan for SkipScan {
     }
 }
 
-/// Makes the Skip Scan known to PostgreSQL.
+/// Makes the Skip Index Scan known to PostgreSQL.
 pub fn register() {
     custom::register::<SkipScan>();
 }

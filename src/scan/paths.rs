@@ -109,7 +109,7 @@ fn check_forced(
         let (why, hint) = if settings::enable_scan() {
             refusal::explain(table, index, exprs)
         } else {
-            let why = "Skip Scans are switched off by pg_skip.enable_scan.";
+            let why = "Skip Index Scans are switched off by pg_skip.enable_scan.";
             (why.to_owned(), "SET pg_skip.enable_scan = on.".to_owned())
         };
         fail(

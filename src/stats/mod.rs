@@ -1,4 +1,4 @@
-//! Statistics of Skip Scans: what the view pg_skip_stats shows.
+//! Statistics of Skip Index Scans: what the view pg_skip_stats shows.
 //!
 //! Counters per (database, index), shared by all backends where the server can give them memory ([`shared`]), else of the
 //! session. The table itself is [`skip_core::counters`]; this module

@@ -1,4 +1,4 @@
-//! A statement run by a Skip Scan and by a plan that can use no index: both must do the same.
+//! A statement run by a Skip Index Scan and by a plan that can use no index: both must do the same.
 //!
 //! Other than in `compare` the statement is the same on both sides, so that it can be anything: a join, an UPDATE, a
 //! cursor. What the planner may use is set around it. Each side runs in a transaction that is rolled back.
@@ -9,7 +9,7 @@ use crate::session::{Row, Session, describe, lines};
 pub struct Way(Vec<(&'static str, &'static str)>);
 
 impl Way {
-    /// A Skip Scan where there can be one, else a sequential scan.
+    /// A Skip Index Scan where there can be one, else a sequential scan.
     pub fn skip_scan() -> Self {
         Self(vec![
             ("pg_skip.enable_scan", "on"),
@@ -62,9 +62,9 @@ impl Way {
     }
 }
 
-/// Whether a Skip Scan is in the plan.
+/// Whether a Skip Index Scan is in the plan.
 pub fn skips(plan: &str) -> bool {
-    plan.contains("Custom Scan (Skip Scan)")
+    plan.contains("Custom Scan (Skip Index Scan)")
 }
 
 /// Whether a whole table is read in the plan.
@@ -81,12 +81,12 @@ pub struct Case {
     pub after: String,
     /// The rows have an order of their own.
     pub ordered: bool,
-    /// No table may be read but by a Skip Scan.
+    /// No table may be read but by a Skip Index Scan.
     pub must: bool,
 }
 
 impl Case {
-    /// A query for which the Skip Scan must be used.
+    /// A query for which the Skip Index Scan must be used.
     pub fn using(statement: impl Into<String>) -> Self {
         Self { statement: statement.into(), must: true, ..Self::default() }
     }
@@ -97,7 +97,7 @@ impl Case {
     }
 }
 
-/// Runs a case both ways: whether a Skip Scan was used, or what is wrong.
+/// Runs a case both ways: whether a Skip Index Scan was used, or what is wrong.
 pub fn compare(session: &mut Session, way: &Way, case: &Case) -> Result<bool, String> {
     compare_in(session, TRANSACTION, way, case)
 }
@@ -117,7 +117,7 @@ fn compare_in(session: &mut Session, frame: Frame, way: &Way, case: &Case) -> Re
     let (skip, plain) = match (skip, plain) {
         (Ok(skip), Ok(plain)) => (skip, plain),
         (Err(error), _) => return Err(told(error)),
-        (_, Err(error)) => return Err(told(format!("without the Skip Scan: {error}"))),
+        (_, Err(error)) => return Err(told(format!("without the Skip Index Scan: {error}"))),
     };
     let plan = lines(&skip[0]);
     if skip[1..] != plain[1..] {
@@ -126,13 +126,13 @@ fn compare_in(session: &mut Session, frame: Frame, way: &Way, case: &Case) -> Re
             text.join("\n").chars().take(2000).collect::<String>()
         };
         return Err(told(format!(
-            "the Skip Scan gives {}\na plain scan    {}\nplan: {plan}",
+            "the Skip Index Scan gives {}\na plain scan    {}\nplan: {plan}",
             rows(&skip[1..]),
             rows(&plain[1..])
         )));
     }
     if case.must && reads_all(&plan) {
-        return Err(told(format!("a Skip Scan is possible but not used\nplan: {plan}")));
+        return Err(told(format!("a Skip Index Scan is possible but not used\nplan: {plan}")));
     }
     Ok(skips(&plan))
 }
@@ -160,7 +160,7 @@ fn answers(
     Ok(answers)
 }
 
-/// Runs a case both ways and fails if they differ; whether a Skip Scan was used.
+/// Runs a case both ways and fails if they differ; whether a Skip Index Scan was used.
 #[track_caller]
 pub fn same(session: &mut Session, way: &Way, case: &Case) -> bool {
     compare(session, way, case).unwrap_or_else(|problem| panic!("{problem}"))
@@ -172,13 +172,13 @@ pub fn same_within(session: &mut Session, way: &Way, case: &Case) -> bool {
     compare_in(session, SUBTRANSACTION, way, case).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// Runs a statement by Skip Scans alone: its rows, and its plan before.
+/// Runs a statement by Skip Index Scans alone: its rows, and its plan before.
 #[track_caller]
 pub fn by_skip_scan(session: &mut Session, statement: &str) -> (Vec<Row>, String) {
     let case = Case { ordered: true, ..Case::using(statement) };
     let mut answers =
         answers(session, TRANSACTION, &Way::skip_scan(), &case).unwrap_or_else(|problem| panic!("{problem}"));
     let plan = lines(&answers[0]);
-    assert!(skips(&plan), "no Skip Scan for {statement}:\n{plan}");
+    assert!(skips(&plan), "no Skip Index Scan for {statement}:\n{plan}");
     (answers.remove(1), plan)
 }

@@ -1,4 +1,4 @@
-//! The oracle: what an index finds, by a Skip Scan and by a bitmap scan, must be what a plain scan finds.
+//! The oracle: what an index finds, by a Skip Index Scan and by a bitmap scan, must be what a plain scan finds.
 //!
 //! The plain scan's predicate is wrapped in `(…) IS TRUE`, which no index can serve and no rewriting undoes, and all
 //! index scans are switched off for it besides: the answers share nothing but the table.

@@ -1,8 +1,8 @@
-//! What EXPLAIN says of Skip Scans.
+//! What EXPLAIN says of Skip Index Scans.
 use crate::session::{Row, Session, lines};
 use std::collections::HashMap;
 
-/// The properties of one Skip Scan of a plan.
+/// The properties of one Skip Index Scan of a plan.
 #[derive(Debug)]
 pub struct Node(HashMap<String, String>);
 
@@ -34,13 +34,13 @@ impl Node {
     }
 }
 
-/// The Skip Scans in the plan of a statement, from top to bottom; `options` are EXPLAIN's.
+/// The Skip Index Scans in the plan of a statement, from top to bottom; `options` are EXPLAIN's.
 #[track_caller]
 pub fn skip_scans(session: &mut Session, options: &str, statement: &str) -> Vec<Node> {
     let plan = lines(&session.rows(&format!("EXPLAIN ({options} FORMAT json) {statement}")));
     let rows = session.rows(&format!(
         "SELECT n, key, value
-         FROM jsonb_path_query($plan${plan}$plan$, 'strict $.** ? (@.\"Custom Plan Provider\" == \"Skip Scan\")')
+         FROM jsonb_path_query($plan${plan}$plan$, 'strict $.** ? (@.\"Custom Plan Provider\" == \"Skip Index Scan\")')
             WITH ORDINALITY p (node, n), jsonb_each_text(node)"
     ));
     let mut nodes: Vec<HashMap<String, String>> = Vec::new();
@@ -54,15 +54,15 @@ pub fn skip_scans(session: &mut Session, options: &str, statement: &str) -> Vec<
     nodes.into_iter().map(Node).collect()
 }
 
-/// The only Skip Scan of a statement's plan.
+/// The only Skip Index Scan of a statement's plan.
 #[track_caller]
 pub fn skip_scan(session: &mut Session, options: &str, statement: &str) -> Node {
     let mut nodes = skip_scans(session, options, statement);
-    assert_eq!(nodes.len(), 1, "one Skip Scan expected in the plan of {statement}: {nodes:?}");
+    assert_eq!(nodes.len(), 1, "one Skip Index Scan expected in the plan of {statement}: {nodes:?}");
     nodes.remove(0)
 }
 
-/// The only Skip Scan of a statement's plan, executed; timings left out.
+/// The only Skip Index Scan of a statement's plan, executed; timings left out.
 #[track_caller]
 pub fn executed(session: &mut Session, statement: &str) -> Node {
     skip_scan(session, "ANALYZE, BUFFERS, TIMING off, SUMMARY off,", statement)

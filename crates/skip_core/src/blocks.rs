@@ -1,4 +1,4 @@
-//! The blocks that a Skip Scan reads, in order, and what is counted on the way.
+//! The blocks that a Skip Index Scan reads, in order, and what is counted on the way.
 //!
 //! One process takes all ranges. Parallel ones claim them: each has looked into the index by itself, and may have found
 //! more or fewer survivors than another, because bits are added all the time. So what is claimed is a stretch of the

@@ -1,4 +1,4 @@
-//! How pages come to a Skip Scan: from a read stream (17 and later), or one by one, asked of the system ahead (15, 16).
+//! How pages come to a Skip Index Scan: from a read stream (17 and later), or one by one, asked of the system ahead (15, 16).
 
 use crate::pg::memory;
 use pgrx::pg_sys;

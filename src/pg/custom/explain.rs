@@ -1,4 +1,4 @@
-//! What EXPLAIN shows of a Skip Scan, beside what the server shows of every node.
+//! What EXPLAIN shows of a Skip Index Scan, beside what the server shows of every node.
 
 use super::super::list::list;
 use super::Private;

@@ -1,4 +1,4 @@
-//! The Skip Scan as PostgreSQL sees it: a custom path, a custom plan, an executor node, and the hooks before them.
+//! The Skip Index Scan as PostgreSQL sees it: a custom path, a custom plan, an executor node, and the hooks before them.
 //!
 //! | file | what |
 //! |---|---|
@@ -29,7 +29,7 @@ use plan::Expected;
 use skip_core::blocks::{ScanCounters, Survivors};
 use table::Table;
 
-/// What a Skip Scan does, in safe terms.
+/// What a Skip Index Scan does, in safe terms.
 pub trait SkipScan: 'static {
     /// What lasts for one run of the planner; dropped at its end, however it ends.
     type Planning;
@@ -91,7 +91,7 @@ pub fn register<S: SkipScan>() {
     });
 }
 
-const NAME: &std::ffi::CStr = c"Skip Scan";
+const NAME: &std::ffi::CStr = c"Skip Index Scan";
 
 /// A table of callbacks that never changes.
 #[repr(transparent)]

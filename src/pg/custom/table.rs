@@ -1,4 +1,4 @@
-//! A table as the planner sees it, for adding Skip Scan paths to it.
+//! A table as the planner sees it, for adding Skip Index Scan paths to it.
 
 use super::super::list::{list, oids};
 use super::super::{OpenRel, Rel, boundary, catalog, lock, planner, scankey::Key, server, text};

@@ -234,7 +234,7 @@ fn summarize_with_an_insert_in_progress(database: &Database) {
     }
 }
 
-/// A cursor, by a Skip Scan or a bitmap, goes on with what it knows while everything it read is replaced.
+/// A cursor, by a Skip Index Scan or a bitmap, goes on with what it knows while everything it read is replaced.
 fn open_cursor(database: &Database) {
     let mut session = database.session();
     table(&mut session, "pages_per_range = 1");

@@ -1,4 +1,4 @@
-//! Errors that others raise while pg_skip is loaded, or below a Skip Scan, or in what an index calls, keep all their fields: they are
+//! Errors that others raise while pg_skip is loaded, or below a Skip Index Scan, or in what an index calls, keep all their fields: they are
 //! compared with the same errors of a session without the library, or of a plan without the index.
 use crate::shared::{Database, alone, on_shared, prepare};
 use libtest_mimic::Trial;

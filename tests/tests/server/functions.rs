@@ -91,7 +91,7 @@ fn names_of_partitions_and_shards(database: &Database) {
     ] {
         let query = format!("SELECT count(*) FROM {table} WHERE k = 7");
         session.run(&format!("SET pg_skip.ignore_indexes = '{name}'"));
-        assert_eq!(session.plan(&query).contains("Skip Scan"), !is_meant, "ignoring {name} on {table}");
+        assert_eq!(session.plan(&query).contains("Skip Index Scan"), !is_meant, "ignoring {name} on {table}");
         session.run(&format!("RESET pg_skip.ignore_indexes; SET pg_skip.force_indexes = '{name}'"));
         let outcome = session.try_rows(&format!("SELECT count(*) FROM {table}"));
         assert_eq!(outcome.is_err(), is_meant, "forcing {name} on {table}: {outcome:?}");

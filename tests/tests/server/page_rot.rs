@@ -47,7 +47,7 @@ fn between_planning_and_execution() {
         let mut planner = server.connect("skip_template");
         planner.run("SET enable_seqscan = off; SET enable_bitmapscan = off");
         planner.run(&format!("PREPARE q AS {QUERY}"));
-        assert!(planner.plan("EXECUTE q").contains("Skip Scan"), "{}", planner.plan("EXECUTE q"));
+        assert!(planner.plan("EXECUTE q").contains("Skip Index Scan"), "{}", planner.plan("EXECUTE q"));
         (0..3).for_each(|_| helper.run("SELECT count(*) FROM filler"));
         rot(&mut helper, &file, block);
         let is_refused = planner.try_rows("EXECUTE q").is_err();

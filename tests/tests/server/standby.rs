@@ -108,7 +108,7 @@ fn refused_on_a_standby(reader: &mut Session) {
     assert!(ranges.contains(&"0".to_owned()), "{ranges:?}");
 }
 
-/// Skip Scans in hot standby: planned, executed and counted as on the primary.
+/// Skip Index Scans in hot standby: planned, executed and counted as on the primary.
 fn skip_scans(session: &mut Session, reader: &mut Session) {
     for condition in ["k = 7", "k = 123456", "k IN (7, 2000) AND v IS NOT NULL", "k = 70 OR v = '700'"] {
         let sql = format!("SELECT id FROM t WHERE {condition}");

@@ -1,4 +1,4 @@
-//! pg_skip_stats: what Skip Scans count, for whom, and until when.
+//! pg_skip_stats: what Skip Index Scans count, for whom, and until when.
 use crate::shared::{Database, alone, on_shared};
 use libtest_mimic::Trial;
 use pg_skip_tests::server::{Server, install};
@@ -32,7 +32,7 @@ fn server(more: &[&str]) -> Server {
 const ONLY_SKIP_SCANS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = off;
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off; SET enable_material = off";
 
-/// A session that takes Skip Scans where it can.
+/// A session that takes Skip Index Scans where it can.
 fn skipping(server: &Server) -> Session {
     let mut session = server.connect("postgres");
     session.run(ONLY_SKIP_SCANS);
@@ -54,11 +54,11 @@ fn known_layout(session: &mut Session) {
     );
 }
 
-/// Runs a query that must be a Skip Scan; returns its first column.
+/// Runs a query that must be a Skip Index Scan; returns its first column.
 #[track_caller]
 fn scan(session: &mut Session, sql: &str) -> Vec<String> {
     let plan = session.plan(sql);
-    assert!(plan.contains("Skip Scan"), "{sql}\n{plan}");
+    assert!(plan.contains("Skip Index Scan"), "{sql}\n{plan}");
     session.column(sql)
 }
 
@@ -317,7 +317,7 @@ fn one_row_an_index(database: &Database) {
     );
 }
 
-/// PostgreSQL's own count of index scans: one for each Skip Scan, and each rescan that asked again.
+/// PostgreSQL's own count of index scans: one for each Skip Index Scan, and each rescan that asked again.
 fn index_scans_rise(database: &Database) {
     let mut session = database.session();
     session.run(ONLY_SKIP_SCANS);

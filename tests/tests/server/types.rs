@@ -128,7 +128,7 @@ fn nested_loop(session: &mut Session, kind: &Type, values: &[Value]) {
     });
     session.run("RESET enable_seqscan; SET enable_bitmapscan = off");
     let plain = session.rows(&without);
-    for (way, indexed) in ["Skip Scans", "bitmaps"].into_iter().zip(ways) {
+    for (way, indexed) in ["Skip Index Scans", "bitmaps"].into_iter().zip(ways) {
         assert_eq!(indexed, plain, "{}: a nested loop of {way}", kind.name);
     }
     session.run("RESET enable_bitmapscan; RESET pg_skip.enable_scan");

@@ -1,4 +1,4 @@
-//! A Skip Scan of a large table leaves the cache to others, as a sequential scan does: it reads through a ring of buffers.
+//! A Skip Index Scan of a large table leaves the cache to others, as a sequential scan does: it reads through a ring of buffers.
 use crate::shared::alone;
 use libtest_mimic::Trial;
 use pg_skip_tests::server::Server;
@@ -37,7 +37,7 @@ fn ring() {
     );
     for (name, blocks, is_kept) in [("small", 160.0, true), ("large", 1_600.0, false)] {
         let query = format!("SELECT count(*) FROM {name} WHERE k IN (0, 1, 2, 3)");
-        assert!(session.plan(&query).contains("Skip Scan"), "{}", session.plan(&query));
+        assert!(session.plan(&query).contains("Skip Index Scan"), "{}", session.plan(&query));
         assert_eq!(session.number(&query), blocks * 8.0);
         let cached = session.number(&format!(
             "SELECT count(*) FROM pg_buffercache

@@ -1,5 +1,5 @@
 //! Random statements that change `tables`: what they return, what they leave, and what is then found of it in the same
-//! transaction must be the same by a Skip Scan.
+//! transaction must be the same by a Skip Index Scan.
 use super::queries::{Asker, way};
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{Case, Way};

@@ -1,4 +1,4 @@
-//! What the planner chooses by itself: the Skip Scan where it reads little, something else where that is better.
+//! What the planner chooses by itself: the Skip Index Scan where it reads little, something else where that is better.
 use crate::plans::{ABSENT, big};
 use crate::shared::{Database, on_shared};
 use libtest_mimic::Trial;
@@ -48,7 +48,7 @@ fn by_value(session: &mut Session) {
         format!("u = {ABSENT} AND id > 5"),
     ] {
         let plan = plan(session, &predicate);
-        assert!(skips(&plan), "a Skip Scan serves {predicate} best:\n{plan}");
+        assert!(skips(&plan), "a Skip Index Scan serves {predicate} best:\n{plan}");
     }
     for predicate in
         ["everywhere = 3", "everywhere IN (1, 2)", "u IS NOT NULL", "stretch IS NOT NULL", "id = 7"]

@@ -51,7 +51,7 @@ impl Column {
 #[derive(Clone, Debug)]
 pub struct Condition {
     pub sql: String,
-    /// Indexes serve it: a table of which this is the whole condition must be read by a Skip Scan.
+    /// Indexes serve it: a table of which this is the whole condition must be read by a Skip Index Scan.
     pub sure: bool,
 }
 

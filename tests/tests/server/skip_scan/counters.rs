@@ -1,4 +1,4 @@
-//! What EXPLAIN counts is what there is to count: every number of a Skip Scan against the same number by other means.
+//! What EXPLAIN counts is what there is to count: every number of a Skip Index Scan against the same number by other means.
 use crate::shared::{Database, on_shared};
 use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Case, Way, same, skips};
@@ -297,7 +297,7 @@ fn counts_of_workers(database: &Database) {
             let (one, many) = (serial.number("Index Pages Read"), parallel.number("Index Pages Read"));
             assert!((one..=3 * one).contains(&many), "{many} index pages in parallel, {one} alone\n{plan}");
             let wide = condition.contains("IN") || condition.contains("NULL");
-            assert!(!wide || plan.contains("Parallel Custom Scan (Skip Scan)"), "{condition}\n{plan}");
+            assert!(!wide || plan.contains("Parallel Custom Scan (Skip Index Scan)"), "{condition}\n{plan}");
         }
     }
 }
@@ -368,7 +368,7 @@ fn counts_with_a_limit_in_parallel(database: &Database) {
         for limit in [0, 1, 5, 1000] {
             let sql = format!("SELECT id FROM t WHERE {condition} LIMIT {limit}");
             let plan = session.plan(&sql);
-            assert!(plan.contains("Parallel Custom Scan (Skip Scan)"), "{plan}");
+            assert!(plan.contains("Parallel Custom Scan (Skip Index Scan)"), "{plan}");
             let node = executed(&mut session, &sql);
             let told = format!("LIMIT {limit}, leader {leader}: {node:?}");
             // Without a row to be had, nothing is started.
@@ -387,7 +387,7 @@ fn counts_with_a_limit_in_parallel(database: &Database) {
             "SELECT (SELECT count(*) FROM (SELECT FROM t WHERE {condition} LIMIT v.most) s) FROM {limits}"
         );
         let plan = session.plan(&sql);
-        assert!(plan.contains("Parallel Custom Scan (Skip Scan)"), "{plan}");
+        assert!(plan.contains("Parallel Custom Scan (Skip Index Scan)"), "{plan}");
         let counts = session.column(&sql);
         session.run("COMMIT");
         let expected = [rows as u64, 1, 0, 7, rows as u64, 2].map(|count| count.to_string());

@@ -1,4 +1,4 @@
-//! Cursors: a Skip Scan that stops and goes on, goes back, survives its transaction, or is cut off with a savepoint,
+//! Cursors: a Skip Index Scan that stops and goes on, goes back, survives its transaction, or is cut off with a savepoint,
 //! against the same moves over the list of its rows.
 use super::queries::Asker;
 use super::tables::Tables;
@@ -80,11 +80,15 @@ fn cursors(database: &Database) {
             blame(&*panic, seed, "skip_scan::cursors", &tables.log);
         }
     }
-    println!("{used} of {} cursors were Skip Scans", rounds * 60);
-    assert!(used as u64 * 10 >= rounds * 60 * 6, "only {used} of {} cursors used a Skip Scan", rounds * 60);
+    println!("{used} of {} cursors were Skip Index Scans", rounds * 60);
+    assert!(
+        used as u64 * 10 >= rounds * 60 * 6,
+        "only {used} of {} cursors used a Skip Index Scan",
+        rounds * 60
+    );
 }
 
-/// Opens a cursor over a random condition and moves about in it; whether it was a Skip Scan.
+/// Opens a cursor over a random condition and moves about in it; whether it was a Skip Index Scan.
 fn one_cursor(session: &mut Session, other: &mut Session, tables: &mut Tables) -> bool {
     let rng = &mut tables.rng;
     let mut asker = Asker { rng };
@@ -173,7 +177,7 @@ fn cursors_and_savepoints(database: &Database) {
     session.run("DROP TABLE t");
 }
 
-/// `WHERE CURRENT OF` a cursor that is a Skip Scan, or that is not while the table has a Skip Scan's index.
+/// `WHERE CURRENT OF` a cursor that is a Skip Index Scan, or that is not while the table has a Skip Index Scan's index.
 fn current_of(database: &Database) {
     let mut session = database.session();
     table(&mut session);

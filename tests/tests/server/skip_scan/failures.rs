@@ -1,4 +1,4 @@
-//! What goes wrong in a Skip Scan goes wrong as in any scan: errors of the query's own expressions, cancelled and
+//! What goes wrong in a Skip Index Scan goes wrong as in any scan: errors of the query's own expressions, cancelled and
 //! terminated statements. Nothing is left behind; the server would warn of pins and locks that are.
 use super::blocked::outcome;
 use crate::shared::{Database, on_shared};
@@ -57,7 +57,7 @@ fn errors_in_keys(database: &Database) {
     assert_eq!(session.rows("EXECUTE listed(NULL)"), Vec::<Row>::new());
 }
 
-/// Statements that take their time, as Skip Scans.
+/// Statements that take their time, as Skip Index Scans.
 const SLOW: [&str; 6] = [
     "SELECT count(*) FROM t WHERE k = 7 AND slow(id)",
     "SELECT count(*) FROM t WHERE k IN (SELECT i FROM generate_series(1, 40) i) AND slow(id)",

@@ -47,7 +47,7 @@ fn explain_as_text(database: &Database) {
     table(&mut session);
     session.run(BOTH);
     let plan = explained(&mut session, "ANALYZE, TIMING off, SUMMARY off", QUERY);
-    assert!(plan.starts_with("Custom Scan (Skip Scan) on t "), "{plan}");
+    assert!(plan.starts_with("Custom Scan (Skip Index Scan) on t "), "{plan}");
     assert!(line(&plan, "Filter: ").contains("id > 0"), "{plan}");
     let indexes = line(&plan, "Skip Indexes: ");
     assert!(indexes.contains("t_skip") && indexes.contains("odd") && indexes.contains(", "), "{plan}");
@@ -93,7 +93,7 @@ fn explain_as_text(database: &Database) {
     // A part that is never executed has counted nothing.
     let never = "SELECT * FROM t a WHERE k = 7 AND EXISTS (SELECT FROM t b WHERE b.k = a.id AND a.id < 0)";
     let plan = explained(&mut session, "ANALYZE, COSTS off, TIMING off, SUMMARY off", never);
-    assert!(plan.contains("Custom Scan (Skip Scan)"), "{plan}");
+    assert!(plan.contains("Custom Scan (Skip Index Scan)"), "{plan}");
     for settings in ["GENERIC_PLAN", "SETTINGS", "WAL, ANALYZE", "MEMORY, SERIALIZE, ANALYZE"] {
         let version = pg_skip_tests::server::install().version;
         if (settings == "GENERIC_PLAN" && version < 16) || (settings.starts_with("MEMORY") && version < 17) {
@@ -128,7 +128,10 @@ fn explain_for_programs(database: &Database) {
     session.run(BOTH);
     // JSON is parsed by the server.
     let node = skip_scan(&mut session, "ANALYZE,", QUERY);
-    assert_eq!((node.text("Node Type"), node.text("Custom Plan Provider")), ("Custom Scan", "Skip Scan"));
+    assert_eq!(
+        (node.text("Node Type"), node.text("Custom Plan Provider")),
+        ("Custom Scan", "Skip Index Scan")
+    );
     for property in COUNTED.into_iter().chain(["Ranges Expected", "Ranges Expected Of"]) {
         node.number(property);
     }
@@ -149,7 +152,7 @@ fn explain_for_programs(database: &Database) {
     for property in PLANNED.into_iter().chain(COUNTED) {
         line(&yaml, &format!("{property}:"));
     }
-    assert_eq!(line(&yaml, "Custom Plan Provider: "), "\"Skip Scan\"", "{yaml}");
+    assert_eq!(line(&yaml, "Custom Plan Provider: "), "\"Skip Index Scan\"", "{yaml}");
     assert_eq!(line(&yaml, "Ranges Scanned: "), "1", "{yaml}");
     assert_eq!(line(&yaml, "Ranges Expected Exactly: "), "true", "{yaml}");
     assert!(yaml.lines().any(|line| line.trim() == "- \"t_skip\""), "{yaml}");

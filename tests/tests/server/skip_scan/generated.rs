@@ -61,7 +61,7 @@ fn ask(session: &mut Session, (case, way): (Case, Way), tally: &mut Tally) {
     }
 }
 
-/// What was asked, lest the tests pass by never using a Skip Scan.
+/// What was asked, lest the tests pass by never using a Skip Index Scan.
 #[derive(Default)]
 pub struct Tally {
     asked: usize,
@@ -76,11 +76,11 @@ impl Tally {
         self.used += usize::from(used);
     }
 
-    /// Fails if too few questions were answered by a Skip Scan.
+    /// Fails if too few questions were answered by a Skip Index Scan.
     #[track_caller]
     pub fn judge(&self) {
         let Self { asked, must, used } = self;
-        println!("{asked} comparisons, {used} by a Skip Scan, which {must} had to use");
-        assert!(used * 10 >= asked * 6, "only {used} of {asked} statements used a Skip Scan");
+        println!("{asked} comparisons, {used} by a Skip Index Scan, which {must} had to use");
+        assert!(used * 10 >= asked * 6, "only {used} of {asked} statements used a Skip Index Scan");
     }
 }

@@ -27,7 +27,7 @@ fn chained() {
              SET enable_seqscan = off; SET enable_bitmapscan = off",
         );
         let query = "SELECT count(*) FROM t WHERE k = md5('5')::uuid";
-        assert!(session.plan(query).contains("Skip Scan"), "{preload}");
+        assert!(session.plan(query).contains("Skip Index Scan"), "{preload}");
         session.run("SELECT pg_stat_statements_reset()");
         assert_eq!(session.one(query), "1", "{preload}");
         assert_eq!(session.one(query), "1", "{preload}");

@@ -1,4 +1,4 @@
-//! READ COMMITTED: a Skip Scan whose rows another transaction is changing waits, looks at the new version (EvalPlanQual),
+//! READ COMMITTED: a Skip Index Scan whose rows another transaction is changing waits, looks at the new version (EvalPlanQual),
 //! and does what a sequential scan does. After PostgreSQL's isolation tests eval-plan-qual, partition-key-update,
 //! skip-locked and nowait.
 use super::blocked::{Outcome, blocked, outcome};
@@ -45,7 +45,7 @@ const FIRST: [&str; 9] = [
     "SELECT * FROM t WHERE id = 5 FOR UPDATE",
 ];
 
-/// What the second does meanwhile, by a Skip Scan; every one of them needs row 5.
+/// What the second does meanwhile, by a Skip Index Scan; every one of them needs row 5.
 const SECOND: [&str; 14] = [
     "UPDATE t SET v = v + 1 WHERE k = 5 RETURNING id, k, v",
     "UPDATE t SET v = v + 1 WHERE k IN (5, 999) RETURNING id, k, v",
@@ -126,7 +126,7 @@ fn updates_of_rows_waited_for(database: &Database) {
     }
 }
 
-/// Locked rows are passed over, or are an error; queues of jobs that are Skip Scans hand out each job once.
+/// Locked rows are passed over, or are an error; queues of jobs that are Skip Index Scans hand out each job once.
 fn skip_locked_and_nowait(database: &Database) {
     let (mut one, mut two) = (database.session(), database.session());
     one.run(TABLES);

@@ -253,7 +253,7 @@ fn lists_of_other_types(database: &Database) {
             }
         }
     }
-    assert!(skipped >= 20, "{skipped} of them by a Skip Scan");
+    assert!(skipped >= 20, "{skipped} of them by a Skip Index Scan");
 }
 
 /// Rescans with other lists, in one process and in parallel ones; NULL and empty lists among them.

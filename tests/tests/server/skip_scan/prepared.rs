@@ -114,7 +114,7 @@ fn executed(session: &mut Session, plain: &mut Session, tables: &mut Tables, tal
         let found = found.map(sorted).unwrap_or_else(|error| panic!("{error:?}\n{}", told()));
         let expected = sorted(plain.rows(&substituted(&prepared.sql, &values)));
         assert_eq!(found, expected, "{}", told());
-        assert!(!case.must || !reads_all(&plan), "a Skip Scan is possible: {}", told());
+        assert!(!case.must || !reads_all(&plan), "a Skip Index Scan is possible: {}", told());
         tally.count(&case, skips(&plan));
     }
 }

@@ -1,4 +1,4 @@
-//! Random queries over `tables`: every shape in which a Skip Scan can stand in a plan.
+//! Random queries over `tables`: every shape in which a Skip Index Scan can stand in a plan.
 use super::conditions::{Condition, Conditions};
 use super::tables::TABLES;
 use fastrand::Rng;
@@ -11,7 +11,7 @@ pub fn random(rng: &mut Rng) -> (Case, Way) {
     (Case { must: case.must && strict, ..case }, way)
 }
 
-/// How the planner is to find its Skip Scan, and whether nothing else is left to it.
+/// How the planner is to find its Skip Index Scan, and whether nothing else is left to it.
 pub fn way(rng: &mut Rng) -> (Way, bool) {
     let way = Way::skip_scan();
     match rng.u32(..20) {

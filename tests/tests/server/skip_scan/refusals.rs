@@ -86,7 +86,7 @@ fn deep_conditions(database: &Database) {
         }
         format!("SELECT count(*) FROM t WHERE k = 7 AND amount = 7 OR k = 3 AND name = 'x' OR {condition}")
     };
-    assert!(session.plan(&nested(3)).contains("Skip Scan"));
+    assert!(session.plan(&nested(3)).contains("Skip Index Scan"));
     for levels in [3, 40, 120, 400] {
         match session.try_rows(&nested(levels)) {
             Ok(rows) => assert_eq!(rows[0][0].as_deref(), Some("1"), "{levels} levels"),

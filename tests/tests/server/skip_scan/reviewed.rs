@@ -1,4 +1,4 @@
-//! Faults that a review found in Skip Scans, each with the case that showed it.
+//! Faults that a review found in Skip Index Scans, each with the case that showed it.
 use crate::shared::{Database, on_shared};
 use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Way, skips};
@@ -65,7 +65,7 @@ fn useless_conditions_are_left_out(database: &Database) {
     assert!(node.text("Skip Indexes").contains("t_b"));
 }
 
-/// A Skip Scan that each worker runs for itself, as the inner side of a nested loop, counts in the shared statistics.
+/// A Skip Index Scan that each worker runs for itself, as the inner side of a nested loop, counts in the shared statistics.
 fn workers_count_what_they_scan(database: &Database) {
     let mut session = table(database);
     session.run("CREATE TABLE o AS SELECT md5(i::text)::uuid AS u FROM generate_series(1, 400) i");
@@ -103,7 +103,7 @@ fn forced_indexes_elsewhere(database: &Database) {
     session.run("DELETE FROM pk WHERE k = 7");
     assert_eq!(session.error("SELECT * FROM pk WHERE id = 5").code().code(), "55000");
     let plan = session.plan("SELECT * FROM p WHERE k = 150");
-    assert_eq!(plan.matches("(Skip Scan)").count(), 2, "{plan}");
+    assert_eq!(plan.matches("(Skip Index Scan)").count(), 2, "{plan}");
     assert_eq!(session.one("SELECT id FROM p WHERE k = 150"), "150");
     assert_eq!(session.error("SELECT * FROM p WHERE id = 5").code().code(), "55000");
     session.run("SET pg_skip.force_indexes = ''; SET pg_skip.ignore_indexes = 'p_skip'");
@@ -112,7 +112,7 @@ fn forced_indexes_elsewhere(database: &Database) {
     assert!(!skips(&plan), "{plan}");
 }
 
-/// The pages that a key's own Skip Scan reads are not counted for the scan that it is a key of.
+/// The pages that a key's own Skip Index Scan reads are not counted for the scan that it is a key of.
 fn keys_that_are_scans(database: &Database) {
     let mut session = table(database);
     Way::skip_scan().set(&mut session);

@@ -1,5 +1,5 @@
 //! Row level security and security barriers: a function that tells what it is given is given no row that the plan
-//! without Skip Scan would keep from it, and the rows are the same.
+//! without Skip Index Scan would keep from it, and the rows are the same.
 use crate::shared::{Database, on_shared};
 use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Way, skips};
@@ -32,7 +32,7 @@ fn drop_role(session: &mut Session, role: &str) {
     session.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
-/// Conditions, and whether a Skip Scan may serve them before the barrier has been passed.
+/// Conditions, and whether a Skip Index Scan may serve them before the barrier has been passed.
 const CONDITIONS: [(&str, bool); 9] = [
     ("k = 77 AND spy(secret)", true),
     ("spy(secret) AND k IN (5, 77, 149)", true),
@@ -59,7 +59,7 @@ fn guarded(session: &mut Session, role: &str, from: &str) {
             let (expected, _) = as_role(session, role, &Way::plain(), &statement);
             assert_eq!(rows, expected, "{statement}\n{plan}");
             assert!(!condition.starts_with("k = 77 AND") || !rows.is_empty(), "{statement} finds nothing");
-            assert!(!leakproof || skips(&plan), "a Skip Scan is possible for {statement}:\n{plan}");
+            assert!(!leakproof || skips(&plan), "a Skip Index Scan is possible for {statement}:\n{plan}");
             used += usize::from(skips(&plan));
         }
         // The barrier's own condition may be served, this one not.
@@ -72,7 +72,7 @@ fn guarded(session: &mut Session, role: &str, from: &str) {
         }
         session.run("ROLLBACK");
     }
-    assert!(used >= 12, "only {used} statements used a Skip Scan");
+    assert!(used >= 12, "only {used} statements used a Skip Index Scan");
 }
 
 /// The rows and the plan; fails if a row of another owner has been seen.

@@ -1,4 +1,4 @@
-//! SERIALIZABLE: what a Skip Scan has ruled out it has read all the same. Two transactions of which each inserts what the
+//! SERIALIZABLE: what a Skip Index Scan has ruled out it has read all the same. Two transactions of which each inserts what the
 //! other did not find cannot both commit, however little of the table was touched.
 use super::blocked::{code, outcome};
 use crate::shared::{Database, on_shared};
@@ -25,7 +25,7 @@ const TABLES: &str = "
     INSERT INTO p SELECT i, i FROM generate_series(1, 2000) i;
     CREATE INDEX p_skip ON p USING skip (k) WITH (pages_per_range = 1)";
 
-/// A transaction that reads `query` by a Skip Scan; the numbers it reads.
+/// A transaction that reads `query` by a Skip Index Scan; the numbers it reads.
 #[track_caller]
 fn begun(session: &mut Session, way: &Way, query: &str) -> Vec<String> {
     session.run(&format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {}", way.local()));

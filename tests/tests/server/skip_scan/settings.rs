@@ -16,7 +16,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Large enough for the planner to choose a Skip Scan for `u`, and a sequential scan for `everywhere`.
+/// Large enough for the planner to choose a Skip Index Scan for `u`, and a sequential scan for `everywhere`.
 const TABLE: &str = "
     CREATE TABLE t AS SELECT i AS id, md5(i::text)::uuid AS u, i % 5 AS everywhere, i / 1000 AS stretch,
         repeat('x', 100) AS filler FROM generate_series(1, 40000) i;

@@ -1,4 +1,4 @@
-//! Old snapshots and busy tables: inside one snapshot a Skip Scan and a sequential scan find the same, whatever others
+//! Old snapshots and busy tables: inside one snapshot a Skip Index Scan and a sequential scan find the same, whatever others
 //! do to the rows and to the index.
 use crate::concurrency::{maintain, table, write};
 use crate::shared::{Database, on_shared, together};
@@ -98,7 +98,7 @@ fn read(database: &Database, seed: u64, until: Instant) {
         session.run("COMMIT");
     }
     assert!(asked > 20, "only {asked} questions: the reader was kept waiting");
-    assert!(used * 10 > asked * 9, "only {used} of {asked} were Skip Scans");
+    assert!(used * 10 > asked * 9, "only {used} of {asked} were Skip Index Scans");
 }
 
 fn side_by_side(database: &Database) {

@@ -25,7 +25,7 @@ fn samples(database: &Database) {
         for condition in ["k = 77", "k IN (1, 77, 200)", "k = 7 OR v = '1999'"] {
             let sql = format!("SELECT id FROM t TABLESAMPLE {sample} WHERE {condition}");
             let used = same(&mut session, &Way::skip_scan(), &Case::any(&sql));
-            assert!(!used, "a sample is no Skip Scan: {sql}");
+            assert!(!used, "a sample is no Skip Index Scan: {sql}");
         }
     }
 }
@@ -41,7 +41,7 @@ fn triggers(database: &Database) {
                 IF OLD.id % 5 = 0 THEN RETURN NULL; END IF;
                 IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
                 NEW.k := NEW.k + 1000;
-                -- It asks by a Skip Scan of its own, while another is under way.
+                -- It asks by a Skip Index Scan of its own, while another is under way.
                 NEW.v := (SELECT count(*) FROM t WHERE k = OLD.k);
                 RETURN NEW;
             END $$;
