@@ -28,7 +28,12 @@ static RECENT_META: AtomicU64 = AtomicU64::new(0);
 /// Pages that this process has read from skip indexes.
 static PAGES_READ: AtomicU64 = AtomicU64::new(0);
 
-/// How many pages of skip indexes this process has read since it started.
+fn count_page() {
+    // One process, one thread: no need for an atomic addition.
+    PAGES_READ.store(PAGES_READ.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// How many pages of skip indexes this process has read since it started: the server counts as many buffers.
 pub fn pages_read() -> u64 {
     PAGES_READ.load(Ordering::Relaxed)
 }
@@ -39,8 +44,6 @@ struct Locked(pg_sys::Buffer);
 impl Locked {
     /// Locks a pinned buffer, whose pin it takes over.
     fn new(buffer: pg_sys::Buffer, lock: u32) -> Self {
-        // One process, one thread: no need for an atomic addition.
-        PAGES_READ.store(PAGES_READ.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // SAFETY: the buffer is pinned, the mode one of bufmgr.h's.
         unsafe { unguarded::LockBuffer(buffer, lock as i32) };
         Self(buffer)
@@ -173,6 +176,7 @@ pub struct PinnedPage {
 impl PinnedPage {
     /// Pins a block of the main fork.
     pub fn read(rel: Rel, block: u32) -> Self {
+        count_page();
         Self { buffer: Locked::pin(rel, block), block, salt: rel.salt_of(block) }
     }
 
