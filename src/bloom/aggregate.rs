@@ -5,8 +5,8 @@
 //! it collects is kept once for all states in that memory.
 
 use super::keys::KeyReader;
-use super::operators::{bad_policy, negative};
-use super::problem;
+use super::problem::{self, bad_policy};
+use super::size::{negative, size_of};
 use crate::pg::aggregate::{Aggregate, StatePointer};
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::boundary;
@@ -21,9 +21,6 @@ use pgrx::prelude::*;
 use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
 use skip_core::policy::{FilterPolicy, Size, spec};
 use skip_core::value::Keys;
-
-/// The false-positive rate unless another is asked for: some ten bits a key.
-pub const DEFAULT_RATE: f64 = 0.01;
 
 /// The state of a group.
 struct State {
@@ -128,17 +125,6 @@ impl Wanted {
 
 fn or_raise<T>(result: Result<T, CollectError>) -> T {
     result.unwrap_or_else(|error| problem::collecting(&error))
-}
-
-/// A size from a rate and from what the policy's text said; both at once are refused.
-pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
-    match (rate, of_policy) {
-        (Some(_), Some(_)) => {
-            bad_policy("a rate and a size in the policy exclude each other; give NULL for the rate")
-        }
-        (None, Some(size)) => size,
-        (rate, None) => Size::Rate(rate.unwrap_or(DEFAULT_RATE)),
-    }
 }
 
 /// Adds a row: state, value, and optionally rate, expected number, policy.

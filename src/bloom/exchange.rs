@@ -1,12 +1,12 @@
 //! The formats of other systems: `bloom_export`, `bloom_import`.
 
 use super::keys::KeyReader;
-use super::operators::{bad_policy, decode};
-use super::problem;
+use super::operators::decode;
+use super::problem::{self, bad_policy};
 use crate::pg::boundary;
 use crate::pg::fail;
 use crate::pg::function::Call;
-use crate::pg::text::Text;
+use crate::pg::sql_text::Text;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_core::policy::{BloomFilter, Geometry, PolicyError, Size, spec};

@@ -2,9 +2,9 @@
 //! `bloom_false_positive_rate`.
 
 use super::operators::decode;
-use super::{keys, problem};
+use super::problem;
 use crate::pg::boundary;
-use crate::pg::text::Text;
+use crate::pg::sql_text::Text;
 use pgrx::prelude::*;
 
 /// The number of distinct keys.
@@ -77,7 +77,7 @@ fn bloom_info(
         let found = value.cardinality();
         TableIterator::once((
             keys.policy.name().into(),
-            keys::display_name(&keys.key_type).into(),
+            problem::display_name(&keys.key_type).into(),
             keys.collation.as_ref().map(|collation| collation.to_string().into()),
             members.len() as i32,
             bits as i64,

@@ -176,16 +176,6 @@ fn no_type(what: &str) -> ! {
     fail(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, format!("there is no type {what}"), None, None)
 }
 
-/// A type's name for messages.
-pub fn display_name(key_type: &KeyType) -> String {
-    match key_type {
-        KeyType::BuiltIn(oid) => types::display_name(Oid::from(*oid)),
-        KeyType::Named { schema, name } => {
-            types::by_qualified_name(schema, name).map_or_else(|| key_type.to_string(), types::display_name)
-        }
-    }
-}
-
 /// Raises an error for types whose filters would lose keys sooner or later.
 fn refuse_unsafe(input: Oid, collation: Oid) {
     let detail = if types::any_part(input, &types::is_row) {

@@ -8,6 +8,7 @@
 //! | a filter is asked: `@>`, `bloom_contains_any`; how often it will say yes | [`ask`], [`asked`], [`selectivity`] |
 //! | what a filter is: `bloom_info` and its parts | [`inspect`] |
 //! | text, binary, bytea; the formats of other systems | [`io`], [`exchange`] |
+//! | sizes that nobody gave; errors | [`size`], [`problem`] |
 //!
 //! What a filter's bytes mean, how keys are collected and what the policies are is in `skip_core`: `value`, `collect`,
 //! `policy`. Here are the server's types, memory and errors.
@@ -24,4 +25,5 @@ mod keys;
 mod operators;
 mod problem;
 mod selectivity;
+mod size;
 mod union_aggregate;

@@ -1,13 +1,12 @@
 //! Filters are made, put together and compared: `|`, `&`, `=`, `bloom_add`, `bloom_empty`, hashing.
 
-use super::aggregate::{DEFAULT_RATE, size_of};
 use super::asked::Asked;
 use super::keys::KeyReader;
-use super::problem;
+use super::problem::{self, bad_policy};
+use super::size::{negative, size_of};
 use crate::pg::boundary;
-use crate::pg::fail;
 use crate::pg::function::Call;
-use crate::pg::text::Text;
+use crate::pg::sql_text::Text;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_core::collect::Options;
@@ -96,26 +95,6 @@ fn bloom_empty(
         made.bytes()[..header.len()].copy_from_slice(&header);
         Some(made)
     })
-}
-
-/// Raises an error for a policy that cannot be read.
-pub fn bad_policy(error: &str) -> ! {
-    fail(
-        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
-        "invalid filter policy".into(),
-        Some(problem::sentence(error)),
-        Some("For example: skip, leveldb(bits_per_key=10), rocksdb, clickhouse(filter_size=8192, filter_hashes=3, seed=0).".into()),
-    )
-}
-
-/// Raises an error for a negative number of keys.
-pub fn negative(expected: i64) -> ! {
-    fail(
-        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
-        "the expected number of keys must not be negative".into(),
-        Some(format!("It is {expected}.")),
-        Some(format!("Without one, filters are made for the keys that come, at a rate of {DEFAULT_RATE}.")),
-    )
 }
 
 #[pg_extern(sql = false)]

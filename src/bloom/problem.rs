@@ -1,7 +1,6 @@
 //! Errors of the type, with SQLSTATE, detail and hint.
 
-use super::keys;
-use crate::pg::{Report, fail};
+use crate::pg::{Report, fail, types};
 use pgrx::prelude::*;
 use skip_core::collect::CollectError;
 use skip_core::policy::PolicyError;
@@ -23,7 +22,7 @@ pub fn damaged(error: &ValueError) -> ! {
 
 /// Raises an error for two filters that cannot be put together.
 pub fn mismatch(left: &Keys, right: &Keys, error: &ValueError) -> ! {
-    let differences = left.differences(right, &keys::display_name);
+    let differences = left.differences(right, &display_name);
     let detail = match error {
         ValueError::Mismatch(_) if !differences.is_empty() => ValueError::Mismatch(differences).to_string(),
         other => other.to_string(),
@@ -46,7 +45,7 @@ pub fn mismatch(left: &Keys, right: &Keys, error: &ValueError) -> ! {
 
 /// Raises an error for a value of another type than the filter's keys.
 pub fn other_type(filter: &Keys, value: &KeyType, collation: String) -> ! {
-    let (own, asked) = (keys::display_name(&filter.key_type), keys::display_name(value));
+    let (own, asked) = (display_name(&filter.key_type), display_name(value));
     if filter.key_type != *value {
         fail(
             PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
@@ -115,4 +114,24 @@ pub fn collecting(error: &CollectError) -> ! {
 pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// Raises an error for a policy that cannot be read.
+pub fn bad_policy(error: &str) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        "invalid filter policy".into(),
+        Some(sentence(error)),
+        Some("For example: skip, leveldb(bits_per_key=10), rocksdb, clickhouse(filter_size=8192, filter_hashes=3, seed=0).".into()),
+    )
+}
+
+/// A type's name for messages.
+pub fn display_name(key_type: &KeyType) -> String {
+    match key_type {
+        KeyType::BuiltIn(oid) => types::display_name(pg_sys::Oid::from(*oid)),
+        KeyType::Named { schema, name } => {
+            types::by_qualified_name(schema, name).map_or_else(|| key_type.to_string(), types::display_name)
+        }
+    }
 }

@@ -16,7 +16,7 @@ use crate::pg::boundary;
 use crate::pg::error::Read;
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::page::SharedPage;
-use crate::pg::text::Text;
+use crate::pg::sql_text::Text;
 use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
 use pgrx::prelude::*;

@@ -18,7 +18,8 @@
 //! Invariant: between [`call`] and the [`callback`] around it nobody catches a panic but [`super::attempt`], which ends the
 //! error's stay.
 
-use super::error::{self, Report};
+use super::ereport::{self, Report};
+use super::text;
 use cee_scape::{SigJmpBufFields, call_with_sigsetjmp};
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
@@ -100,7 +101,7 @@ fn raise(payload: Box<dyn Any + Send>) -> ! {
         }
         Err(payload) => payload,
     };
-    error::raise(report_of(payload))
+    ereport::raise(report_of(payload))
 }
 
 /// What a panic says, that is not an error of the server's.
@@ -110,7 +111,7 @@ fn report_of(payload: Box<dyn Any + Send>) -> Report {
         Err(payload) => payload,
     };
     let payload = match payload.downcast::<CaughtError>() {
-        Ok(caught) => return error::of_pgrx(&caught),
+        Ok(caught) => return ereport::of_pgrx(&caught),
         Err(payload) => payload,
     };
     let payload = match payload.downcast::<ErrorReport>() {
@@ -143,7 +144,7 @@ impl Caught {
         unsafe {
             let copy = CopyErrorData();
             pg_sys::FlushErrorState();
-            let message = super::text::of_server((*copy).message);
+            let message = text::of_server((*copy).message);
             Self { payload: Box::new(Thrown::Copied(copy)), code: (*copy).sqlerrcode, message }
         }
     }

@@ -1,6 +1,5 @@
 //! What can be wrong with a stored filter, or with two of them.
 
-use super::header::{Collation, KeyType, Keys};
 use crate::policy::PolicyError;
 use std::fmt;
 
@@ -58,36 +57,3 @@ impl fmt::Display for ValueError {
 }
 
 impl std::error::Error for ValueError {}
-
-impl fmt::Display for KeyType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BuiltIn(oid) => write!(f, "type {oid}"),
-            Self::Named { schema, name } => write!(f, "{schema}.{name}"),
-        }
-    }
-}
-
-impl Keys {
-    /// What differs in the keys of two filters. `type_name` gives the names of built-in types.
-    pub fn differences(
-        &self,
-        other: &Self,
-        type_name: &dyn Fn(&KeyType) -> String,
-    ) -> Vec<(&'static str, String, String)> {
-        let collation = |keys: &Self| keys.collation.as_ref().map_or("none".to_owned(), Collation::to_string);
-        let facts = |keys: &Self| {
-            [
-                ("type", type_name(&keys.key_type)),
-                ("collation", collation(keys)),
-                ("policy", keys.policy.name().to_owned()),
-                ("seed", keys.seed.to_string()),
-            ]
-        };
-        let pairs = facts(self).into_iter().zip(facts(other));
-        pairs
-            .filter(|(one, other)| one.1 != other.1)
-            .map(|((what, one), (_, other))| (what, one, other))
-            .collect()
-    }
-}

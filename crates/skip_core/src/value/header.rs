@@ -28,8 +28,8 @@
 //! cannot say. So filters are equal if their bytes are.
 
 use super::error::ValueError;
+use super::keys::{CODED, Collation, KeyType, Keys};
 use crate::policy::{FilterPolicy, Geometry, Shape, by_code};
-use std::fmt;
 
 /// Version of the layout, of the hash scheme, and of the canonical form of keys.
 pub const VERSION: u8 = 1;
@@ -41,9 +41,6 @@ const SEED: u8 = 1;
 const COLLATION: u8 = 2;
 const NAMED: u8 = 4;
 
-/// OIDs of the types that have a code in the short form, from 1 on (pg_type.dat).
-const CODED: [u32; 7] = [20, 25, 2950, 17, 1184, 869, 829];
-
 /// Bits of the probes in the short form; the code of the type is above them.
 const PROBES_BITS: u32 = 5;
 const PROBES_MASK: u8 = (1 << PROBES_BITS) - 1;
@@ -53,63 +50,6 @@ pub const MOST_MEMBERS: usize = 64;
 
 /// The longest name: far above a server's 64 bytes, in case it was built with more.
 pub(crate) const LONGEST_NAME: usize = 1024;
-
-/// The type of a filter's keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyType {
-    /// A built-in one by its OID, which is the same in every database.
-    BuiltIn(u32),
-    /// Any other, by name: OIDs differ between databases.
-    Named {
-        /// Its schema.
-        schema: String,
-        /// Its name.
-        name: String,
-    },
-}
-
-impl KeyType {
-    /// Whether it is one of the few that have a code in the short form: there is nothing to look up about these.
-    pub fn has_code(&self) -> bool {
-        matches!(self, Self::BuiltIn(oid) if CODED.contains(oid))
-    }
-}
-
-/// A collation whose notion of equality keys were hashed under.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Collation {
-    /// Its name, qualified and quoted where need be.
-    pub name: String,
-    /// The version of it; another one may hash the same strings differently.
-    pub version: String,
-}
-
-impl fmt::Display for Collation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name)?;
-        if self.version.is_empty() { Ok(()) } else { write!(f, " version {}", self.version) }
-    }
-}
-
-/// What a filter's keys are and how they are hashed, apart from its size.
-#[derive(Clone, Debug)]
-pub struct Keys {
-    /// The policy.
-    pub policy: &'static dyn FilterPolicy,
-    /// What key bytes are hashed under.
-    pub seed: u64,
-    /// The type of the keys.
-    pub key_type: KeyType,
-    /// The collation, where strings that differ in bytes may be equal.
-    pub collation: Option<Collation>,
-}
-
-impl PartialEq for Keys {
-    fn eq(&self, other: &Self) -> bool {
-        (self.policy.code(), self.seed, &self.key_type, &self.collation)
-            == (other.policy.code(), other.seed, &other.key_type, &other.collation)
-    }
-}
 
 impl Keys {
     /// The header of a filter of these keys with these members.

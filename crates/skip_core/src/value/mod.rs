@@ -14,11 +14,12 @@
 pub mod distant;
 pub mod error;
 pub mod header;
+pub mod keys;
 pub mod outline;
 pub mod seal;
 
 pub use error::ValueError;
-pub use header::{Collation, KeyType, Keys};
+pub use keys::{Collation, KeyType, Keys};
 pub use outline::Outline;
 pub use seal::{seal, unseal};
 

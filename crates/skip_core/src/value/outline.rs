@@ -5,7 +5,8 @@
 //! took as long.)
 
 use super::error::ValueError;
-use super::header::{self, Keys};
+use super::header;
+use super::keys::Keys;
 use crate::policy::{Geometry, Shape};
 use std::ops::Range;
 

@@ -1,0 +1,30 @@
+//! What decides the size of a filter when its maker said little: the rate, the number of keys.
+
+use super::problem::bad_policy;
+use crate::pg::fail;
+use pgrx::PgSqlErrorCode;
+use skip_core::policy::Size;
+
+/// The false-positive rate unless another is asked for: some ten bits a key.
+pub const DEFAULT_RATE: f64 = 0.01;
+
+/// A size from a rate and from what the policy's text said; both at once are refused.
+pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
+    match (rate, of_policy) {
+        (Some(_), Some(_)) => {
+            bad_policy("a rate and a size in the policy exclude each other; give NULL for the rate")
+        }
+        (None, Some(size)) => size,
+        (rate, None) => Size::Rate(rate.unwrap_or(DEFAULT_RATE)),
+    }
+}
+
+/// Raises an error for a negative number of keys.
+pub fn negative(expected: i64) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        "the expected number of keys must not be negative".into(),
+        Some(format!("It is {expected}.")),
+        Some(format!("Without one, filters are made for the keys that come, at a rate of {DEFAULT_RATE}.")),
+    )
+}

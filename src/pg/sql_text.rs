@@ -1,0 +1,66 @@
+//! A text of SQL, as argument or result of a function: a `String` on our side, in the database's encoding on the server's.
+
+use super::text::{of_bytes, to_bytes};
+use super::varlena::Flat;
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::{FromDatum, IntoDatum, pg_sys};
+
+/// A text of SQL's, as argument or result.
+pub struct Text(pub String);
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl FromDatum for Text {
+    unsafe fn from_polymorphic_datum(
+        datum: pg_sys::Datum,
+        is_null: bool,
+        _type: pg_sys::Oid,
+    ) -> Option<Self> {
+        // SAFETY: by the caller's promise a text.
+        (!is_null).then(|| Self(unsafe { Flat::new(datum) }.with_bytes(of_bytes)))
+    }
+}
+
+impl IntoDatum for Text {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        to_bytes(&self.0).into_datum() // a text lies as a bytea does
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::TEXTOID
+    }
+}
+
+// SAFETY: returns a text.
+unsafe impl BoxRet for Text {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        match self.into_datum() {
+            // SAFETY: a palloc'd text.
+            Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
+            None => fcinfo.return_null(),
+        }
+    }
+}
+
+// SAFETY: never null where it is not an Option; the argument is declared as text.
+unsafe impl<'fcx> ArgAbi<'fcx> for Text {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        // SAFETY: by the caller's promise; a text is a varlena that lives as long as the call.
+        unsafe { arg.unbox_arg_using_from_datum().unwrap_or(Self(String::new())) }
+    }
+}
+
+// SAFETY: a text in SQL.
+unsafe impl SqlTranslatable for Text {
+    const TYPE_IDENT: &'static str = "pg_skip::pg::sql_text::Text";
+    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("text"));
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("text")));
+}
