@@ -2,19 +2,19 @@
 //!
 //! Where the keys are known, the planner consults the index itself, within a bound, and learns how many block
 //! ranges really survive. The result is used for costs only; a plan never carries it. Where keys are unknown,
-//! or there are too many, or the index is damaged (the executor will say so), the estimate is
-//!
-//! that of [`probe::average`], with the rows of one key taken as scattered: right for ids, too high for clustered values.
+//! or there are too many, or the index is damaged (the executor will say so), the estimate is the average over keys
+//! ([`surviving_ranges`]), with the rows of one key taken as scattered: right for ids, too high for clustered values.
 //!
 //! PostgreSQL costs the table's side of a bitmap scan from the selectivity given here, as if rows were scattered
 //! one by one (Mackert and Lohman's formula): pages = 2TN / (2T + N) for N rows in T pages. Whole ranges are not
 //! like that, so the selectivity handed out is the one for which the formula gives the pages that will really be
 //! read, and the CPU cost of the other rows on these pages is added to the index's.
 
+use crate::pg::Rel;
 use crate::pg::planner::{Condition, Costs, IndexPathView};
-use crate::pg::{Rel, error::Read};
 use crate::prune::facts::Facts;
-use crate::prune::{keys, probe};
+use crate::prune::{hashed, probe};
+use skip_core::expected::{OTHER_PAGES, Over, is_little, surviving_ranges};
 
 /// What a look-up reads, and what it leaves.
 struct Estimate {
@@ -26,16 +26,13 @@ struct Estimate {
     words: f64,
 }
 
-/// Pages that a look-up reads besides slices: meta page, directory, delta.
-const OTHER_PAGES: f64 = 3.0;
-
 /// Costs of an index path.
 pub fn cost(path: &IndexPathView) -> Costs {
     let conditions = path.conditions();
-    let unread = || average(path, key_count(&conditions), path.row_selectivity() * path.table_rows(), None);
-    let estimate = match path.open_index() {
-        Some(index) => estimate(path, *index, &conditions).unwrap_or_else(|_| unread()),
-        None => unread(),
+    let facts = path.open_index().and_then(|index| Some((Facts::of(*index).ok()?, index)));
+    let estimate = match facts {
+        Some((facts, index)) => estimate(path, *index, &facts, &conditions),
+        None => average(path, &conditions, Over::TheseKeys, &Facts::assumed()),
     };
     let (table_blocks, rows) = (path.table_blocks().max(1.0), path.table_rows().max(1.0));
     let surviving = estimate.heap_blocks.clamp(0.0, table_blocks);
@@ -55,50 +52,55 @@ pub fn cost(path: &IndexPathView) -> Costs {
     }
 }
 
-fn key_count(conditions: &[Condition]) -> f64 {
-    conditions.iter().map(|c| c.key_count).sum()
+/// Keys of a condition.
+fn keys(condition: &Condition, over: Over) -> f64 {
+    match over {
+        Over::TheseKeys => condition.key_count,
+        Over::AnyKeys => condition.key_count.max(condition.any_count),
+    }
+    .max(1.0)
 }
 
-fn estimate(path: &IndexPathView, index: Rel, conditions: &[Condition]) -> Read<Estimate> {
-    let facts = Facts::of(index)?;
-    let (count, rows) = (key_count(conditions), path.row_selectivity() * path.table_rows());
-    let usual = average(path, count, rows, Some(&facts));
+fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[Condition]) -> Estimate {
+    let usual = average(path, conditions, Over::TheseKeys, facts);
     // As for the Skip Index Scan: where it makes no difference, a plan for these parameters is estimated as one for any.
     if probe::pages_left() == 0 {
-        return Ok(usual);
+        return usual;
     }
     if path.has_parameters() {
-        let most: f64 = conditions.iter().map(|c| c.key_count.max(c.any_count)).sum();
-        let any = average(path, most, rows * most / count.max(1.0), Some(&facts));
-        if probe::is_little(any.heap_blocks, any.index_pages, path.table_blocks()) {
-            return Ok(any);
+        let any = average(path, conditions, Over::AnyKeys, facts);
+        if is_little(any.heap_blocks, any.index_pages, path.table_blocks()) {
+            return any;
         }
     }
     let meta = &facts.meta;
-    let known = conditions.iter().all(|c| c.key.is_some());
-    let known_keys: Vec<_> = conditions.iter().filter_map(|c| c.key.as_ref()).collect();
-    let clauses: Vec<_> = known_keys.iter().filter_map(|key| keys::clause(index, meta, key)).collect();
-    let complete = known && clauses.len() == conditions.len();
+    let clause = |c: &Condition| c.clause.as_ref().and_then(|clause| hashed::clause(index, meta, clause));
     let blocks = path.table_blocks() as u32;
-    if complete && let Some(pruned) = probe::probe(index, meta, clauses, blocks) {
+    if let Some(clauses) = conditions.iter().map(clause).collect::<Option<Vec<_>>>()
+        && let Some(pruned) = probe::probe(index, meta, clauses, blocks)
+    {
         let heap_blocks = pruned.ranges.count() as f64 * f64::from(pruned.pages_per_range);
-        return Ok(Estimate {
+        return Estimate {
             heap_blocks,
             index_pages: pruned.slices as f64 + OTHER_PAGES,
             words: pruned.slices as f64 * (f64::from(meta.ranges_in(blocks)) / 64.0),
-        });
+        };
     }
-    Ok(usual)
+    usual
 }
 
-fn average(path: &IndexPathView, keys: f64, rows: f64, facts: Option<&Facts>) -> Estimate {
-    let keys = keys.max(1.0);
-    let pages_per_range = facts.map_or(16.0, |facts| f64::from(facts.meta.pages_per_range));
+fn average(path: &IndexPathView, conditions: &[Condition], over: Over, facts: &Facts) -> Estimate {
+    let all = |over: Over| conditions.iter().map(|c| keys(c, over)).sum::<f64>();
+    let rows = path.row_selectivity() * path.table_rows() * all(over) / all(Over::TheseKeys);
+    let pages_per_range = f64::from(facts.meta.pages_per_range);
     let ranges = (path.table_blocks() / pages_per_range).ceil().max(1.0);
-    let summarized = facts.map_or(ranges, |facts| f64::from(facts.meta.watermark).min(ranges));
-    let rate = facts.map_or(0.001, |facts| facts.rate(0, path.table_rows() / ranges));
-    let slices = facts.map_or(13.0, |facts| facts.slices(0));
-    let surviving = probe::average(ranges, summarized, keys * rate, rows);
-    let index_pages = keys * slices + OTHER_PAGES;
+    let summarized = f64::from(facts.meta.watermark).min(ranges);
+    let distinct = path.table_rows() / ranges;
+    let vain = |c: &Condition| keys(c, over) * facts.rate(c.column, distinct);
+    // A range must pass all conditions: the strictest says how many do.
+    let false_positives = conditions.iter().map(vain).fold(1.0, f64::min);
+    let slices: f64 = conditions.iter().map(|c| keys(c, over) * facts.slices(c.column)).sum();
+    let surviving = surviving_ranges(ranges, summarized, false_positives, rows);
+    let index_pages = slices + OTHER_PAGES;
     Estimate { heap_blocks: surviving * pages_per_range, index_pages, words: index_pages * ranges / 64.0 }
 }

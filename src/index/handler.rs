@@ -3,9 +3,9 @@
 use super::insert::{self, InsertState};
 use super::{build, catch_up, cost, scan, vacuum, validate};
 use crate::pg::am::{InsertCache, Place};
+use crate::pg::clause::{Clause, Values};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::planner::{Costs, IndexPathView};
-use crate::pg::scankey::Key;
 use crate::pg::{Rel, am, boundary};
 use pgrx::prelude::*;
 use pgrx::{PgBox, pg_sys};
@@ -37,8 +37,8 @@ impl am::AccessMethod for Skip {
         vacuum::vacuum_cleanup(heap, index);
     }
 
-    fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)) -> i64 {
-        scan::bitmap(heap, index, keys, add)
+    fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values>], add: &mut dyn FnMut(u64, u64)) -> i64 {
+        scan::bitmap(heap, index, clauses, add)
     }
 
     fn cost(path: &IndexPathView) -> Costs {

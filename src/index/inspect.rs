@@ -9,13 +9,14 @@ use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Miss};
 use crate::pg::boundary;
+use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::options::Options;
-use crate::pg::scankey::{self, Key};
+use crate::pg::scankey;
 use crate::pg::sql_text::Text;
 use crate::pg::text;
 use crate::pg::{Rel, fail};
-use crate::prune::{self, Budget, keys};
+use crate::prune::{self, Budget, hashed};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_core::page::PAGE;
@@ -204,19 +205,19 @@ fn skip_matching_ranges(
         let index = *target.index;
         let column = find_column(index, &text::of_bytes(column.to_bytes()));
         let value = value.map(|value| scankey::argument(index, column, value));
-        let key = scankey::key_of_argument(index, column, value);
+        let clause = scankey::clause_of_argument(index, column, value);
         let ranges: Vec<i64> =
-            survivors(index, &key, target.table.blocks()).iter().map(|r| r as i64).collect();
+            survivors(index, &clause, target.table.blocks()).iter().map(|r| r as i64).collect();
         SetOfIterator::new(ranges)
     })
 }
 
-/// The ranges of a table of `blocks` blocks in which a key cannot be ruled out.
-pub(super) fn survivors(index: Rel, key: &Key, blocks: u32) -> RangeSet {
+/// The ranges of a table of `blocks` blocks in which a clause cannot be ruled out.
+pub(super) fn survivors(index: Rel, clause: &Clause<Values>, blocks: u32) -> RangeSet {
     let result = Meta::read(index).and_then(|meta| {
-        let clauses = keys::clauses(index, &meta, std::slice::from_ref(key));
+        let clauses = hashed::clauses(index, &meta, std::slice::from_ref(clause));
         if clauses.is_empty() {
-            fail_type(index, usize::from(key.column));
+            fail_type(index, usize::from(clause.column));
         }
         prune::prune(index, meta, clauses, blocks, Budget { pages: None })
     });

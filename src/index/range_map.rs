@@ -42,14 +42,14 @@ fn skip_range_map(
         let (table, index) = (*target.table, *target.index);
         let column = inspect::find_column(index, &text::of_bytes(column.to_bytes()));
         let value = value.map(|value| scankey::argument(index, column, value));
-        let key = scankey::key_of_argument(index, column, value);
+        let clause = scankey::clause_of_argument(index, column, value);
         let blocks = table.blocks();
         let (pages_per_range, unfiltered) = steady(index, || without_filter(index, column, blocks));
-        let matching = inspect::survivors(index, &key, blocks);
+        let matching = inspect::survivors(index, &clause, blocks);
         let mut holding = RangeSet::empty(matching.len());
         if !matching.is_empty() {
             let _sandbox = Sandbox::enter(table);
-            query::blocks_of_rows(table, index, &key, value, |block| {
+            query::blocks_of_rows(table, index, &clause, value, |block| {
                 holding.insert(u64::from(block / pages_per_range));
             });
         }

@@ -5,14 +5,14 @@
 
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
+use crate::pg::clause::{Clause, Values};
 use crate::pg::error::{Read, or_raise};
-use crate::pg::scankey::Key;
-use crate::prune::{self, Budget, keys};
+use crate::prune::{self, Budget, hashed};
 
 /// Hands out the runs of blocks that may hold matching rows; returns a guess at the number of rows.
-pub fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)) -> i64 {
+pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values>], add: &mut dyn FnMut(u64, u64)) -> i64 {
     let blocks = heap.blocks();
-    let pruned = or_raise(index, find(index, keys, blocks));
+    let pruned = or_raise(index, find(index, clauses, blocks));
     let Some(pruned) = pruned else { return 0 };
     let mut pages = 0;
     for (from, to) in pruned.ranges.runs() {
@@ -25,8 +25,8 @@ pub fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)
     (pages * 10) as i64
 }
 
-fn find(index: Rel, keys: &[Key], blocks: u32) -> Read<Option<prune::Pruned>> {
+fn find(index: Rel, clauses: &[Clause<Values>], blocks: u32) -> Read<Option<prune::Pruned>> {
     let meta = Meta::read(index)?;
-    let clauses = keys::clauses(index, &meta, keys);
+    let clauses = hashed::clauses(index, &meta, clauses);
     prune::prune(index, meta, clauses, blocks, Budget { pages: None })
 }

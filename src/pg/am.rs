@@ -1,9 +1,10 @@
 //! The access method's callbacks: trampolines from PostgreSQL into an [`AccessMethod`]'s safe functions.
 
+use super::clause::{Clause, Values};
 use super::evaluate::IndexRow;
 use super::memory::Scratch;
 use super::planner::{Costs, IndexPathView};
-use super::scankey::{self, Key};
+use super::scankey;
 use super::{OpenRel, Rel, boundary, compat, lock, relation};
 use pgrx::{PgBox, PgMemoryContexts, pg_sys};
 use std::ffi::CStr;
@@ -27,7 +28,7 @@ pub trait AccessMethod {
     fn vacuum_cleanup(heap: Rel, index: Rel);
     /// Calls `add` with every run of heap blocks (first, behind last) that may hold matching rows; returns an
     /// estimate of the rows.
-    fn bitmap(heap: Rel, index: Rel, keys: &[Key], add: &mut dyn FnMut(u64, u64)) -> i64;
+    fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values>], add: &mut dyn FnMut(u64, u64)) -> i64;
     /// Costs of a path.
     fn cost(path: &IndexPathView) -> Costs;
     /// Checks an operator class.
@@ -246,8 +247,8 @@ unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
             let heap = OpenRel::table(table, lock::Mode::AccessShare);
             // A rescan comes back here once for each row of the outer side: nothing may be left behind.
             Scratch::new().run(|| {
-                let keys = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
-                A::bitmap(*heap, index, &keys, &mut |from, to| {
+                let clauses = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
+                A::bitmap(*heap, index, &clauses, &mut |from, to| {
                     super::memory::check_for_interrupts();
                     for block in from..to {
                         pg_sys::tbm_add_page(bitmap, block as u32);

@@ -17,6 +17,7 @@ pub mod attempt;
 pub mod boundary;
 pub mod cache;
 pub mod catalog;
+pub mod clause;
 pub mod compat;
 pub mod custom;
 pub mod datum;

@@ -1,8 +1,7 @@
 //! What the planner knows of an index path, in safe terms.
 
-use super::datum::{self, Repr, Value};
+use super::clause::{Clause, Match, Values};
 use super::list::list;
-use super::scankey::{Key, KeyTest};
 use super::{OpenRel, lock, server};
 use pgrx::{is_a, pg_sys};
 
@@ -55,8 +54,10 @@ impl Prices {
 
 /// One condition of a path.
 pub struct Condition {
-    /// The keys, where they are known at plan time.
-    pub key: Option<Key>,
+    /// 0-based index column.
+    pub column: u16,
+    /// The clause, where its keys are known at plan time.
+    pub clause: Option<Clause<Values>>,
     /// Number of keys, or a guess.
     pub key_count: f64,
     /// The same for keys that are not known.
@@ -165,32 +166,34 @@ impl IndexPathView {
     /// # Safety
     /// `node` is an indexable expression on column `column`, the index key on its left.
     unsafe fn condition(&self, node: *mut pg_sys::Node, column: i16) -> Condition {
-        let column16 = column.max(0) as u16;
-        let unknown = |key_count| Condition { key: None, key_count, any_count: key_count };
-        let known = |key_type, test| {
-            let key_count = if let KeyTest::AnyOf(values) = &test { values.len() as f64 } else { 1.0 };
-            // SAFETY: a valid node.
-            let is_list = unsafe { is_a(node, pg_sys::NodeTag::T_ScalarArrayOpExpr) };
-            let any_count = if is_list { ASSUMED_ELEMENTS } else { 1.0 };
-            Condition { key: Some(Key { column: column16, key_type, test }), key_count, any_count }
+        let column = column.max(0) as u16;
+        let unknown = |key_count| Condition { column, clause: None, key_count, any_count: key_count };
+        // SAFETY: of an operator of the column's family, the value of its right side.
+        let known = |key_type, how, value| unsafe {
+            let clause = Clause { index: 0, column, key_type, how, key: () }.evaluated(value);
+            let (key_count, any_count) = match how {
+                Match::Array => (clause.key.len() as f64, ASSUMED_ELEMENTS),
+                Match::Value => (clause.key.len() as f64, 1.0),
+                _ => (1.0, 1.0),
+            };
+            Condition { column, clause: Some(clause), key_count, any_count }
         };
         // SAFETY: the node's tag says what it is; arguments of an indexable expression are two.
         unsafe {
-            let family = *self.index().opfamily.add(usize::from(column16));
+            let family = *self.index().opfamily.add(usize::from(column));
             if is_a(node, pg_sys::NodeTag::T_NullTest) {
                 let is_null =
                     (*node.cast::<pg_sys::NullTest>()).nulltesttype == pg_sys::NullTestType::IS_NULL;
-                return known(pg_sys::InvalidOid, if is_null { KeyTest::IsNull } else { KeyTest::IsNotNull });
+                return known(
+                    pg_sys::InvalidOid,
+                    if is_null { Match::IsNull } else { Match::IsNotNull },
+                    None,
+                );
             }
             if is_a(node, pg_sys::NodeTag::T_OpExpr) {
                 let op = node.cast::<pg_sys::OpExpr>();
                 let Some(value) = self.constant((*op).args) else { return unknown(1.0) };
-                let key_type = right_type((*op).opno, family);
-                let values = match value {
-                    None => Vec::new(),
-                    Some(datum) => vec![Value::new(datum, Repr::of_type(key_type))],
-                };
-                return known(key_type, KeyTest::AnyOf(values));
+                return known(right_type((*op).opno, family), Match::Value, value);
             }
             if is_a(node, pg_sys::NodeTag::T_ScalarArrayOpExpr) {
                 let op = node.cast::<pg_sys::ScalarArrayOpExpr>();
@@ -198,8 +201,7 @@ impl IndexPathView {
                     let array = list::<pg_sys::Node>((*op).args).nth(1);
                     return unknown(array.map_or(1.0, |array| array_length(self.root, array)));
                 };
-                let values = value.map_or_else(Vec::new, |array| datum::elements(array));
-                return known(right_type((*op).opno, family), KeyTest::AnyOf(values));
+                return known(right_type((*op).opno, family), Match::Array, value);
             }
         }
         unknown(1.0)

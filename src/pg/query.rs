@@ -5,7 +5,7 @@
 //! it astray. It runs under the snapshot of the query that called, as any SELECT would be planned.
 
 use super::Rel;
-use super::scankey::Key;
+use super::clause::{Clause, Values};
 use super::server;
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
@@ -17,11 +17,11 @@ const BATCH: std::ffi::c_long = 1000;
 const EQUAL: i16 = 1;
 
 /// Calls `each` with the block of every visible row of `table` that `index` has and whose column has `value`; None asks
-/// for NULLs. `key` is the value's scan key. The caller has seen to the rights: index expressions are the table owner's code.
+/// for NULLs. `clause` is the value's clause. The caller has seen to the rights: index expressions are the table owner's code.
 pub fn blocks_of_rows(
     table: Rel,
     index: Rel,
-    key: &Key,
+    clause: &Clause<Values>,
     value: Option<AnyElement>,
     mut each: impl FnMut(u32),
 ) {
@@ -29,9 +29,9 @@ pub fn blocks_of_rows(
         let text = Text::new();
         text.add(c"SELECT ctid FROM ONLY ").add_name(table).add(c" WHERE ");
         match &value {
-            Some(value) => add_equality(&text, index, key, value.oid()),
+            Some(value) => add_equality(&text, index, clause, value.oid()),
             // Not IS NULL, which asks the fields of a composite value.
-            None => _ = text.add_column(index, key.column).add(c" IS NOT DISTINCT FROM NULL"),
+            None => _ = text.add_column(index, clause.column).add(c" IS NOT DISTINCT FROM NULL"),
         }
         add_predicate(&text, table, index);
         // SAFETY: the query's first column is a ctid, and its only parameter is of the value's type.
@@ -82,18 +82,18 @@ impl Text {
 }
 
 /// Adds: the column equals `$1`, a value of type `given`, by the family's operator and the index's collation.
-fn add_equality(text: &Text, index: Rel, key: &Key, given: pg_sys::Oid) {
-    let column = usize::from(key.column);
+fn add_equality(text: &Text, index: Rel, clause: &Clause<Values>, given: pg_sys::Oid) {
+    let column = usize::from(clause.column);
     let class = index.column_class(column);
     let left = Text::new();
-    left.add(c"(").add_column(index, key.column);
+    left.add(c"(").add_column(index, clause.column);
     if class.collation != pg_sys::InvalidOid {
         add_collation(&left, class.collation);
     }
     left.add(c")");
     // SAFETY: catalog look-ups; NUL-terminated strings. The clause gets the casts that the operator needs.
     unsafe {
-        let operator = pg_sys::get_opfamily_member(class.family, class.input, key.key_type, EQUAL);
+        let operator = pg_sys::get_opfamily_member(class.family, class.input, clause.key_type, EQUAL);
         let own = index.column_type(column);
         pg_sys::generate_operator_clause(text.0, (*left.0).data, own, operator, c"$1".as_ptr(), given);
     }

@@ -1,60 +1,37 @@
-//! Scan keys: what the executor asks an index for.
+//! Clauses from the executor's scan keys, and from the arguments of SQL functions.
 
-use super::datum::{self, Repr, Value};
+use super::clause::{Clause, Match, Values};
+use super::datum::{Repr, Value};
 use super::{Rel, catalog};
 use pgrx::pg_sys::Oid;
 use pgrx::{AnyElement, FromDatum, pg_sys};
-
-/// What a column is compared with.
-pub enum KeyTest {
-    /// `= value`, or `= ANY (array)`: one of these values.
-    AnyOf(Vec<Value>),
-    IsNull,
-    IsNotNull,
-}
-
-/// One condition on an index column.
-pub struct Key {
-    /// 0-based index column.
-    pub column: u16,
-    /// Type of the values as the operator declares it; InvalidOid for the column's own.
-    pub key_type: pg_sys::Oid,
-    pub test: KeyTest,
-}
 
 /// Decodes the executor's scan keys.
 ///
 /// # Safety
 /// `keys` points to `count` scan keys whose arguments live as long as the result.
-pub unsafe fn decode(keys: *const pg_sys::ScanKeyData, count: usize) -> Vec<Key> {
+pub unsafe fn decode(keys: *const pg_sys::ScanKeyData, count: usize) -> Vec<Clause<Values>> {
     // SAFETY: by the caller's promise.
     (0..count).map(|i| unsafe { decode_one(&*keys.add(i)) }).collect()
 }
 
 /// # Safety
 /// As [`decode`].
-unsafe fn decode_one(key: &pg_sys::ScanKeyData) -> Key {
+unsafe fn decode_one(key: &pg_sys::ScanKeyData) -> Clause<Values> {
     let flags = key.sk_flags as u32;
-    let test = if flags & pg_sys::SK_SEARCHNULL != 0 {
-        KeyTest::IsNull
-    } else if flags & pg_sys::SK_SEARCHNOTNULL != 0 {
-        KeyTest::IsNotNull
-    } else if flags & pg_sys::SK_ISNULL != 0 {
-        KeyTest::AnyOf(Vec::new()) // nothing equals NULL
-    } else if flags & pg_sys::SK_SEARCHARRAY != 0 {
-        // SAFETY: the argument of such a key is an array.
-        KeyTest::AnyOf(unsafe { datum::elements(key.sk_argument) })
-    } else {
-        // SAFETY: a non-null argument of the operator's right-hand type, or of the column's own.
-        KeyTest::AnyOf(vec![unsafe { Value::new(key.sk_argument, argument_repr(key)) }])
+    let has = |flag| flags & flag != 0;
+    let how = match () {
+        () if has(pg_sys::SK_SEARCHNULL) => Match::IsNull,
+        () if has(pg_sys::SK_SEARCHNOTNULL) => Match::IsNotNull,
+        () if has(pg_sys::SK_SEARCHARRAY) => Match::Array,
+        () => Match::Value,
     };
-    Key { column: (key.sk_attno - 1).max(0) as u16, key_type: key.sk_subtype, test }
-}
-
-/// InvalidOid as subtype means the operator class's input type; the executor always fills it in, and core's
-/// own callers that do not (catalog scans) never come to this access method.
-fn argument_repr(key: &pg_sys::ScanKeyData) -> Repr {
-    Repr::of_type(key.sk_subtype)
+    // InvalidOid as subtype means the operator class's input type; the executor always fills it in, and core's own callers
+    // that do not (catalog scans) never come to this access method.
+    let (column, key_type) = ((key.sk_attno - 1).max(0) as u16, key.sk_subtype);
+    let value = (!has(pg_sys::SK_ISNULL)).then_some(key.sk_argument);
+    // SAFETY: an argument of the operator's right-hand type, or an array of such.
+    unsafe { Clause { index: 0, column, key_type, how, key: () }.evaluated(value) }
 }
 
 /// The value that an SQL function was given, as one that the column can be asked about. A text stands for a value of the
@@ -93,14 +70,15 @@ fn key_type_of(index: Rel, column: u16, given: Oid) -> Option<Oid> {
     right(&|oid| oid == given).or_else(|| right(&|oid| catalog::is_binary_coercible(given, oid)))
 }
 
-/// The key for a value that [`argument`] gave; None asks for IS NULL.
-pub fn key_of_argument(index: Rel, column: u16, value: Option<AnyElement>) -> Key {
+/// The clause for a value that [`argument`] gave; None asks for IS NULL.
+pub fn clause_of_argument(index: Rel, column: u16, value: Option<AnyElement>) -> Clause<Values> {
     let Some(value) = value else {
-        return Key { column, key_type: pg_sys::InvalidOid, test: KeyTest::IsNull };
+        let key_type = pg_sys::InvalidOid;
+        return Clause { index: 0, column, key_type, how: Match::IsNull, key: Vec::new() };
     };
     let given = value.oid();
     let key_type = key_type_of(index, column, given).unwrap_or(given);
     // SAFETY: a non-null argument of type `given`, which lives as long as the function call.
     let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
-    Key { column, key_type, test: KeyTest::AnyOf(vec![value]) }
+    Clause { index: 0, column, key_type, how: Match::Value, key: vec![value] }
 }

@@ -4,7 +4,7 @@
 //! as clauses come. That is the read order of [`crate::pages`], however late a clause is asked about: what moved on
 //! meanwhile has left its old pages behind, or they carry another owner, and the look-up starts over.
 
-use super::{Clause, Test, lookup};
+use super::{HashedClause, Test, lookup};
 use crate::pages::delta;
 use crate::pages::directory::{self, Segment};
 use crate::pages::meta::Meta;
@@ -19,7 +19,7 @@ pub struct Consult<'a> {
     pages_per_range: u32,
     /// Number of ranges of the table.
     count: u64,
-    clauses: &'a [Clause],
+    clauses: &'a [HashedClause],
     /// Whether each clause can be asked about.
     is_usable: Vec<bool>,
     /// For each clause the ranges that the delta has a match in; None for none.
@@ -35,10 +35,10 @@ impl<'a> Consult<'a> {
     ///
     /// # Errors
     /// Damage, or pages recycled meanwhile.
-    pub fn open(index: Rel, meta: &Meta, clauses: &'a [Clause], blocks: u32) -> Fetch<Self> {
+    pub fn open(index: Rel, meta: &Meta, clauses: &'a [HashedClause], blocks: u32) -> Fetch<Self> {
         let index = meta.bind(index);
         let count = u64::from(meta.ranges_in(blocks));
-        let is_usable = |c: &Clause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
+        let is_usable = |c: &HashedClause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
         let tests = EntryTests::new(clauses.iter().map(|c| (c.column, c.test.of_entry())));
         // Most tests have nothing in the delta: no set is made for those.
         let mut in_delta: Vec<Option<RangeSet>> = clauses.iter().map(|_| None).collect();
@@ -87,7 +87,7 @@ impl<'a> Consult<'a> {
     /// What all clauses will take at most, in pages: those to read, each once for all keys of a clause, and those that
     /// ANDing slices is worth, which takes about as long per byte.
     pub fn pages_needed(&self) -> u64 {
-        let of = |clause: &Clause, segment: &Segment| match &clause.test {
+        let of = |clause: &HashedClause, segment: &Segment| match &clause.test {
             Test::Keys(keys) => {
                 let slices = keys.len() as u64 * u64::from(segment.hashes) + 1;
                 let bytes = slices * u64::from(segment.width / 8);

@@ -6,10 +6,12 @@
 //! being late. All this is for costs: the executor reads everything anew.
 
 use crate::pages::directory;
-use crate::pages::meta::{META_BLOCK, Meta};
+use crate::pages::meta::{ColumnMeta, META_BLOCK, Meta};
+use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
 use crate::pg::page::{self, Recent};
 use crate::pg::{Rel, error::Read};
 use pgrx::pg_sys::Oid;
+use skip_core::Sizing;
 use skip_core::params::theoretical_rate;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -38,6 +40,11 @@ const MOST_INDEXES: usize = 16_384;
 
 /// What is remembered of an index: the checksum that its meta page had, and where it lay.
 type Remembered = (u64, Recent, Rc<Facts>);
+
+/// Columns of an index, at most (INDEX_MAX_KEYS).
+const MOST_COLUMNS: u8 = 32;
+/// Ranges of a segment so wide that no probe is spared.
+const WIDE: f64 = 65_024.0;
 
 /// By the index's OID and the number of its file.
 type Known = HashMap<(Oid, u32), Remembered>;
@@ -68,6 +75,20 @@ impl Facts {
             known.insert(key, (stamp, recent, facts.clone()));
         });
         Ok(facts)
+    }
+
+    /// What is assumed of an index that cannot be read, or is only imagined: that it was built by default, of all of the
+    /// table. Its columns are all alike.
+    pub fn assumed() -> Self {
+        let (rate, pages_per_range) = (FALSE_POSITIVE_RATE.2, PAGES_PER_RANGE.2 as u32);
+        let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 20, hashes: 14 });
+        let column = ColumnMeta { canon: 0, sizing, rate };
+        let columns = usize::from(MOST_COLUMNS);
+        let mut meta = Meta::new(0, pages_per_range, vec![column; columns]);
+        meta.watermark = u32::MAX;
+        // One wide segment, of filters that keep the rate exactly.
+        let filters = || vec![Filters { bits: 0, hashes: sizing.hashes, ranges: WIDE, segments: 1 }];
+        Self { meta, columns: (0..columns).map(|_| filters()).collect() }
     }
 
     fn read(index: Rel) -> Read<Self> {

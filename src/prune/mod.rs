@@ -1,6 +1,6 @@
 //! Clauses become a set of block ranges.
 //!
-//! Input: what each indexed column must satisfy, as key hashes ([`Clause`]), for one index ([`prune`]) or for several,
+//! Input: what each indexed column must satisfy, as key hashes ([`HashedClause`]), for one index ([`prune`]) or for several,
 //! combined by AND and OR ([`prune_all`]). Output: the ranges that cannot be ruled out ([`Pruned`]). Used by the bitmap scan,
 //! by the Skip Index Scan, by the planner's estimates ([`probe`], [`facts`]) and by skip_matching_ranges.
 //!
@@ -13,7 +13,7 @@
 
 mod consult;
 pub mod facts;
-pub mod keys;
+pub mod hashed;
 mod lookup;
 pub mod probe;
 
@@ -50,9 +50,9 @@ impl Test {
     }
 }
 
-/// A test of one index column (0-based).
+/// A clause whose key is hashed, as the pages are asked: a test of one index column (0-based).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clause {
+pub struct HashedClause {
     pub column: u16,
     pub test: Test,
 }
@@ -104,7 +104,7 @@ impl Pruned {
 pub struct Asked {
     pub index: Rel,
     pub meta: Meta,
-    pub clauses: Vec<Clause>,
+    pub clauses: Vec<HashedClause>,
 }
 
 /// How often a look-up starts over because maintenance recycled pages under it before it gives up and takes
@@ -119,7 +119,7 @@ const MOST_RESTARTS: usize = 20;
 pub fn prune(
     index: Rel,
     meta: Meta,
-    clauses: Vec<Clause>,
+    clauses: Vec<HashedClause>,
     blocks: u32,
     budget: Budget,
 ) -> Read<Option<Pruned>> {

@@ -6,7 +6,7 @@
 //! The bound is on the pages that planning one query may read: a table of a thousand partitions must not be asked a
 //! thousand times. A damaged index is no answer here; the executor will say what is wrong.
 
-use super::{Budget, Clause, Pruned, prune};
+use super::{Budget, HashedClause, Pruned, prune};
 use crate::pages::meta::Meta;
 use crate::pg::{Rel, settings};
 use pgrx::pg_sys::Oid;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 /// An answer, None if there was none within the bound.
 struct Answer {
     index: Oid,
-    clauses: Vec<Clause>,
+    clauses: Vec<HashedClause>,
     blocks: u32,
     pruned: Option<Rc<Pruned>>,
 }
@@ -29,9 +29,6 @@ struct State {
     /// Bytes of the answers.
     bytes: usize,
 }
-
-/// How many times as much the whole table must be.
-const LITTLE: f64 = 10.0;
 
 /// Bytes of answers that are kept, at most: those to a query with hundreds of conditions on a huge table are not.
 const MOST_BYTES: usize = 16 << 20;
@@ -58,7 +55,7 @@ impl Drop for Planning {
 
 /// The ranges of a table of `blocks` blocks that an index does not rule out; None when it is damaged, or planning has read
 /// enough of indexes.
-pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<Clause>, blocks: u32) -> Option<Rc<Pruned>> {
+pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<HashedClause>, blocks: u32) -> Option<Rc<Pruned>> {
     clauses.sort_by_key(|clause| clause.column);
     let oid = index.oid();
     if let Some(known) = known(oid, &clauses, blocks) {
@@ -82,7 +79,7 @@ pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<Clause>, blocks: u32) -> 
 }
 
 /// What was answered before, if this was asked. Clauses are sorted by column.
-fn known(index: Oid, clauses: &[Clause], blocks: u32) -> Option<Option<Rc<Pruned>>> {
+fn known(index: Oid, clauses: &[HashedClause], blocks: u32) -> Option<Option<Rc<Pruned>>> {
     STATE.with_borrow(|state| {
         let is_same = |a: &&Answer| a.index == index && a.blocks == blocks && a.clauses == clauses;
         state.answers.iter().find(is_same).map(|answer| answer.pruned.clone())
@@ -90,22 +87,8 @@ fn known(index: Oid, clauses: &[Clause], blocks: u32) -> Option<Option<Rc<Pruned
 }
 
 /// Whether [`probe`] has an answer to this clause that costs nothing any more.
-pub fn is_answered(index: Rel, clause: &Clause, blocks: u32) -> bool {
+pub fn is_answered(index: Rel, clause: &HashedClause, blocks: u32) -> bool {
     known(index.oid(), std::slice::from_ref(clause), blocks).flatten().is_some()
-}
-
-/// How many of a table's ranges survive on average: those not summarized, and of the others
-/// `summarized * min(1, false_positives + with_rows / ranges)`, where `false_positives` is the rate times the number of keys
-/// and `with_rows` how many ranges hold rows that satisfy the condition.
-pub fn average(ranges: f64, summarized: f64, false_positives: f64, with_rows: f64) -> f64 {
-    ranges - summarized + summarized * (false_positives + with_rows / ranges).min(1.0)
-}
-
-/// Whether reading so many blocks of a table of `table_blocks`, and so many slices for it, is little whatever else the
-/// planner may think of. What is known of parameters is then not worth asking the index about: a plan for all values is
-/// as good as one for each, and the server's plan cache keeps the first if neither looks dearer.
-pub fn is_little(heap_blocks: f64, slices: f64, table_blocks: f64) -> bool {
-    (heap_blocks + slices) * LITTLE <= table_blocks
 }
 
 /// Index pages that this planner run may still read.

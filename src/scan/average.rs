@@ -6,18 +6,17 @@
 
 use super::matching::Leaf;
 use crate::pg::Rel;
-use crate::pg::custom::expr::{Expr, Match};
+use crate::pg::clause::Match;
+use crate::pg::custom::expr::Expr;
 use crate::pg::custom::table::Table;
+use crate::pg::options::PAGES_PER_RANGE;
 use crate::pg::planner::ASSUMED_ELEMENTS;
 use crate::prune::facts::Facts;
-use crate::prune::{Ask, Clause, probe, unit};
+use crate::prune::{Ask, HashedClause, unit};
 use skip_core::Condition;
+use skip_core::expected::{OTHER_PAGES, Over, surviving_ranges};
 use std::rc::Rc;
 
-/// What is assumed of an index whose meta page cannot be read.
-const UNREAD_PAGES_PER_RANGE: u32 = 16;
-/// Pages that a look-up reads besides slices: meta page, directory, delta.
-pub const OTHER_PAGES: f64 = 3.0;
 /// A test as the estimate sees it.
 pub struct Part<'l, 'a> {
     pub leaf: &'l Leaf<'a>,
@@ -37,7 +36,7 @@ pub struct Asked {
     pub index: Rel,
     /// None: its meta page is damaged.
     pub facts: Option<Rc<Facts>>,
-    pub clauses: Vec<Clause>,
+    pub clauses: Vec<HashedClause>,
 }
 
 /// The indexes of a condition, and the table.
@@ -46,15 +45,6 @@ pub struct Sight<'t, 'a> {
     pub asked: Vec<Asked>,
     /// Blocks of the table.
     pub blocks: u32,
-}
-
-/// What averages are taken over.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Over {
-    /// Keys as frequent as statistics say of those that are known.
-    TheseKeys,
-    /// All keys: what a plan is estimated by that is made for any.
-    AnyKeys,
 }
 
 impl<'t, 'a> Sight<'t, 'a> {
@@ -72,7 +62,7 @@ impl<'t, 'a> Sight<'t, 'a> {
 
     /// Blocks of the units that ranges are counted in.
     pub fn unit(&self) -> u32 {
-        let size = |a: &Asked| a.facts.as_ref().map_or(UNREAD_PAGES_PER_RANGE, |f| f.meta.pages_per_range);
+        let size = |a: &Asked| a.facts.as_ref().map_or(PAGES_PER_RANGE.2 as u32, |f| f.meta.pages_per_range);
         unit(self.asked.iter().map(size))
     }
 
@@ -100,7 +90,7 @@ impl<'t, 'a> Sight<'t, 'a> {
 
     /// Keys of a test, for what is not asked about.
     fn keys(&self, leaf: &Leaf<'_>, over: Over) -> f64 {
-        match (leaf.how, leaf.key) {
+        match (leaf.how, leaf.key.key) {
             (Match::Array, Some(array)) if over == Over::AnyKeys && array.is_constant() => ASSUMED_ELEMENTS,
             (Match::Array, Some(array)) => self.table.array_length(array),
             _ => 1.0,
@@ -123,14 +113,14 @@ impl<'t, 'a> Sight<'t, 'a> {
         let ranges = f64::from(meta.ranges_in(self.blocks)).max(1.0);
         let summarized = f64::from(meta.watermark).min(ranges);
         let keys = self.keys(leaf, over);
-        let mut selectivity = match leaf.key {
-            Some(key) if over == Over::AnyKeys => table.selectivity_of_unknown(leaf.from, key),
-            _ => table.selectivity(leaf.from),
+        let mut selectivity = match leaf.key.key {
+            Some(key) if over == Over::AnyKeys => table.selectivity_of_unknown(leaf.key.condition, key),
+            _ => table.selectivity(leaf.key.condition),
         };
         // Statistics have gone through the elements that stand in the query.
         let is_assumed =
             |array: Expr<'_>| over == Over::AnyKeys && array.is_constant() || !array.has_elements();
-        if leaf.how == Match::Array && leaf.key.is_some_and(is_assumed) {
+        if leaf.how == Match::Array && leaf.key.key.is_some_and(is_assumed) {
             selectivity = (selectivity * keys / ASSUMED_ELEMENTS).min(1.0);
         }
         let rows = selectivity * table.rows();
@@ -140,7 +130,7 @@ impl<'t, 'a> Sight<'t, 'a> {
         let order = attribute.map_or(0.0, |attribute| table.correlation(attribute)).powi(2);
         let with_rows = (order * clustered + (1.0 - order) * rows).min(ranges);
         let false_positives = keys * facts.rate(leaf.column, rows_a_range);
-        (probe::average(ranges, summarized, false_positives, with_rows) / ranges).clamp(0.0, 1.0)
+        (surviving_ranges(ranges, summarized, false_positives, with_rows) / ranges).clamp(0.0, 1.0)
     }
 
     /// Part of the ranges that a condition lets through by averages; of known tests only where `with_known` says so, since

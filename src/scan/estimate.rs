@@ -12,14 +12,15 @@
 //! Costs: index pages at the price of two sequential ones, since they lie together and are often cached, as in the access
 //! method's own estimate; the first block of each run of ranges at random, the others in sequence; each row on them.
 
-use super::average::{Asked, OTHER_PAGES, Over, Part, Sight};
+use super::average::{Asked, Part, Sight};
 use super::matching::Leaf;
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
-use crate::pg::custom::expr::Match;
+use crate::pg::clause::Match;
 use crate::pg::custom::plan::Expected;
 use crate::pg::custom::table::{Outer, Table};
-use crate::prune::{Ask, Clause, Test, keys, probe};
+use crate::prune::{Ask, HashedClause, Test, hashed, probe};
+use skip_core::expected::{OTHER_PAGES, Over, is_little};
 use skip_core::{Condition, RangeSet};
 
 /// Part of the ranges from which on a condition is not worth asking about.
@@ -78,8 +79,8 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
     let count = sight.count();
     let Found { ranges, runs, slices, is_exact } = found;
     let leaves = condition.leaves();
-    let unpaid = |leaf: &&Leaf<'a>| match (leaf.how, leaf.key) {
-        (Match::Array, _) => table.cost_of(leaf.from),
+    let unpaid = |leaf: &&Leaf<'a>| match (leaf.how, leaf.key.key) {
+        (Match::Array, _) => table.cost_of(leaf.key.condition),
         (_, Some(key)) => table.cost_of(key),
         _ => 0.0,
     };
@@ -108,7 +109,7 @@ fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<F
     let (these, any) = (average(Over::TheseKeys), average(Over::AnyKeys));
     let most = if any.ranges >= these.ranges { any } else { these };
     let blocks = most.ranges * f64::from(sight.unit());
-    probe::is_little(blocks, most.slices, sight.blocks.into()).then_some(most)
+    is_little(blocks, most.slices, sight.blocks.into()).then_some(most)
 }
 
 /// What the indexes say of known keys, and the average of the others.
@@ -164,7 +165,7 @@ fn parts_of<'l, 'a>(
 }
 
 fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Part<'l, 'a> {
-    let key = sight.table.known_key(leaf.how, leaf.column, leaf.key_type, leaf.key);
+    let key = sight.table.known_key(leaf, leaf.key.key);
     let slices = sight.slices(leaf, Over::TheseKeys);
     let blocks = sight.blocks;
     let place = sight.asked.iter().position(|a| a.number == leaf.index).unwrap_or(0);
@@ -172,7 +173,7 @@ fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Part<'l, 'a> {
     let anything = Part { leaf, ask: None, fraction: Some(1.0), slices: 1.0 };
     let Some(facts) = facts else { return anything };
     let Some(key) = key else { return Part { leaf, ask: None, fraction: None, slices } };
-    let Some(clause) = keys::clause(*index, &facts.meta, &key) else { return anything };
+    let Some(clause) = hashed::clause(*index, &facts.meta, &key) else { return anything };
     if let Some((fraction, slices)) = sampled(*index, &facts.meta, &clause, blocks) {
         return Part { leaf, ask: None, fraction: Some(fraction), slices };
     }
@@ -183,7 +184,7 @@ fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Part<'l, 'a> {
 
 /// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them; None
 /// when the list is short enough to be asked about, or was asked about already for the index's own path.
-fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<(f64, f64)> {
+fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Option<(f64, f64)> {
     let Test::Keys(keys) = &clause.test else { return None };
     let probes = meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.hashes);
     let ranges = f64::from(meta.ranges_in(blocks));
@@ -196,7 +197,7 @@ fn sampled(index: Rel, meta: &Meta, clause: &Clause, blocks: u32) -> Option<(f64
     }
     // Hashes are sorted, so that every so-many-th is a random choice.
     let sample = (0..most).map(|i| keys[i * keys.len() / most]).collect();
-    let clause = Clause { column: clause.column, test: Test::Keys(sample) };
+    let clause = HashedClause { column: clause.column, test: Test::Keys(sample) };
     let pruned = probe::probe(index, meta, vec![clause], blocks)?;
     let survived = pruned.ranges.count() as f64 / ranges.max(1.0);
     let times = keys.len() as f64 / most as f64;

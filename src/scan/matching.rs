@@ -1,24 +1,21 @@
 //! Conditions of a query become a condition that indexes can be asked about.
 
-use crate::pg::custom::expr::{Comparison, Expr, Match, Shape};
+use crate::pg::clause::{Clause, Match};
+use crate::pg::custom::expr::{Comparison, Expr, Shape};
 use crate::pg::custom::table::{Index, Table};
 use pgrx::pg_sys::Oid;
 use skip_core::{Condition, MOST_LEVELS};
 
-/// One test of one index column.
+/// A clause being planned, on one of the table's indexes.
+pub type Leaf<'a> = Clause<Source<'a>>;
+
+/// Where a clause comes from, and its key.
 #[derive(Clone, Copy)]
-pub struct Leaf<'a> {
-    /// Which of the table's indexes.
-    pub index: usize,
-    /// 0-based index column.
-    pub column: u16,
-    /// Type of the keys as the operator family declares it.
-    pub key_type: Oid,
-    pub how: Match,
+pub struct Source<'a> {
     /// What gives the key.
     pub key: Option<Expr<'a>>,
-    /// The condition that this came from.
-    pub from: Expr<'a>,
+    /// The condition of the query.
+    pub condition: Expr<'a>,
 }
 
 /// Whether anything can be asked about an expression.
@@ -47,7 +44,8 @@ fn at_level<'a>(
         });
         indexes.into_iter().find_map(|(index, info, column)| {
             let key_type = if info.is_column(arg, column) { key_type(&info, column)? } else { return None };
-            Some(Condition::Leaf(Leaf { index, column, key_type, how, key, from: expr }))
+            let key = Source { key, condition: expr };
+            Some(Condition::Leaf(Leaf { index, column, key_type, how, key }))
         })
     };
     let compare = |c: Comparison<'a>, how| {

@@ -18,10 +18,10 @@ mod refusal;
 mod survivors;
 
 use crate::pg::Rel;
+use crate::pg::clause::{Clause, Values};
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::table::Table;
-use crate::pg::custom::{self, KeySource, Planned};
-use crate::pg::scankey::Key;
+use crate::pg::custom::{self, Planned};
 use crate::prune::probe;
 use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
@@ -49,7 +49,7 @@ impl custom::SkipScan for SkipScan {
         code: &[i32],
         blocks: u32,
         indexes: &[Rel],
-        key: &mut dyn FnMut(KeySource) -> Key,
+        key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
     ) -> Survivors {
         survivors::survivors(code, blocks, indexes, key)
     }

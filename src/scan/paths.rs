@@ -8,11 +8,11 @@
 use super::estimate::{self, Estimate};
 use super::matching::{self, Leaf};
 use super::refusal;
-use super::survivors::{self, Test};
+use super::survivors;
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::plan::NewPath;
 use crate::pg::custom::table::{Outer, Qual, Table};
-use crate::pg::custom::{KeySource, Planned, SkipScan};
+use crate::pg::custom::{Planned, SkipScan};
 use crate::pg::{catalog, fail, settings};
 use crate::prune::probe;
 use pgrx::PgSqlErrorCode;
@@ -206,26 +206,25 @@ pub fn plan<'a>(table: &Table<'a>, exprs: &[Expr<'a>], left_out: &[bool]) -> Pla
     let Choice { condition, served } = choose(table, exprs, &forced(table), is_worth_it);
     let mut planned = Planned { served, ..Default::default() };
     let Some(condition) = condition else { return planned };
-    let tests = condition.try_map(&mut |leaf| {
+    let clauses = condition.try_map(&mut |leaf| {
         let oid = table.indexes()[leaf.index].oid();
         let known = planned.indexes.iter().position(|&index| index == oid);
         let index = known.unwrap_or_else(|| {
             planned.indexes.push(oid);
             planned.indexes.len() - 1
         });
-        let expr = leaf.key.map(|key| {
+        let expr = leaf.key.key.map(|key| {
             planned.keys.push(key);
             u16::try_from(planned.keys.len() - 1).unwrap_or(u16::MAX)
         });
-        // More keys than can be numbered: their tests are left out.
+        // More keys than can be numbered: their clauses are left out.
         if expr == Some(u16::MAX) {
             return None;
         }
-        let source = KeySource { column: leaf.column, key_type: leaf.key_type, how: leaf.how, expr };
-        Some(Test { index, source })
+        Some(leaf.with(index, expr))
     });
-    if let Some(tests) = tests {
-        survivors::encode(&tests, &mut planned.code);
+    if let Some(clauses) = clauses {
+        survivors::encode(&clauses, &mut planned.code);
     }
     planned
 }

@@ -1,7 +1,8 @@
 //! Why a query cannot use an index that it is forced to: which of its conditions cannot be looked up, and what about each.
 
 use super::matching;
-use crate::pg::custom::expr::{Comparison, Expr, Match, Shape};
+use crate::pg::clause::Match;
+use crate::pg::custom::expr::{Comparison, Expr, Shape};
 use crate::pg::custom::table::{Index, Table};
 use pgrx::pg_sys::Oid;
 

@@ -1,61 +1,21 @@
-//! In the executor: a plan's tests get their keys, and the indexes are asked.
+//! In the executor: a plan's clauses get their keys, and the indexes are asked.
 
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
-use crate::pg::custom::KeySource;
-use crate::pg::custom::expr::Match;
+use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::page;
-use crate::pg::scankey::Key;
-use crate::prune::{self, Ask, Asked, Budget, Clause, Pruned, keys};
-use pgrx::pg_sys::Oid;
+use crate::prune::{self, Ask, Asked, Budget, HashedClause, Pruned, hashed};
 use skip_core::Condition;
 use skip_core::blocks::Survivors;
 
-/// A test as the plan keeps it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Test {
-    /// Which of the plan's indexes.
-    pub index: usize,
-    pub source: KeySource,
+/// Puts a condition into a plan: clauses with the numbers of their key expressions.
+pub fn encode(condition: &Condition<Clause<Option<u16>>>, code: &mut Vec<i32>) {
+    condition.encode(code, &|clause, out| out.extend(clause.encode()));
 }
 
-/// Stands for "no expression" among the numbers of a plan.
-const NO_EXPR: i32 = -1;
-
-/// Puts a condition into a plan.
-pub fn encode(condition: &Condition<Test>, code: &mut Vec<i32>) {
-    condition.encode(code, &|test, out| {
-        let KeySource { column, key_type, how, expr } = test.source;
-        let how = match how {
-            Match::Value => 0,
-            Match::Array => 1,
-            Match::ValueOrNull => 2,
-            Match::IsNull => 3,
-            Match::IsNotNull => 4,
-        };
-        let expr = expr.map_or(NO_EXPR, i32::from);
-        out.extend([test.index as i32, column.into(), key_type.to_u32() as i32, how, expr]);
-    });
-}
-
-fn decode(code: &[i32]) -> Option<Condition<Test>> {
-    Condition::decode(&mut code.iter().copied(), &|numbers| {
-        let mut next = || numbers.next();
-        let index = usize::try_from(next()?).ok()?;
-        let column = u16::try_from(next()?).ok()?;
-        let key_type = Oid::from(next()? as u32);
-        let how = match next()? {
-            0 => Match::Value,
-            1 => Match::Array,
-            2 => Match::ValueOrNull,
-            3 => Match::IsNull,
-            4 => Match::IsNotNull,
-            _ => return None,
-        };
-        let expr = u16::try_from(next()?).ok();
-        Some(Test { index, source: KeySource { column, key_type, how, expr } })
-    })
+fn decode(code: &[i32]) -> Option<Condition<Clause<Option<u16>>>> {
+    Condition::decode(&mut code.iter().copied(), &|numbers| Clause::decode(numbers))
 }
 
 /// The ranges of a table of `blocks` blocks that may hold rows satisfying the plan's condition. `key` evaluates keys.
@@ -63,22 +23,23 @@ pub fn survivors(
     code: &[i32],
     blocks: u32,
     indexes: &[Rel],
-    key: &mut dyn FnMut(KeySource) -> Key,
+    key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
 ) -> Survivors {
     let mut pages = page::pages_read();
     let open = |&index: &Rel| Asked { index, meta: or_raise(index, Meta::read(index)), clauses: Vec::new() };
     let mut asked: Vec<Asked> = indexes.iter().map(open).collect();
     let condition = decode(code).and_then(|condition| {
-        condition.try_map(&mut |test| {
+        condition.try_map(&mut |clause| {
             // An index that the plan does not have rules nothing out.
-            let of = asked.get_mut(test.index)?;
+            let index = clause.index;
+            let of = asked.get_mut(index)?;
             // What a key's evaluation reads, of this index or another, is its own.
             let before = page::pages_read();
-            let key = key(test.source);
+            let clause = key(clause);
             pages += page::pages_read() - before;
-            let clause = keys::clause(of.index, &of.meta, &key)?;
+            let clause = hashed::clause(of.index, &of.meta, &clause)?;
             of.clauses.push(clause);
-            Some(Ask { index: test.index, clause: of.clauses.len() - 1 })
+            Some(Ask { index, clause: of.clauses.len() - 1 })
         })
     });
     let pruned = match condition {
@@ -127,7 +88,7 @@ fn join(asked: &mut [Asked], into: Ask, from: Ask) -> bool {
     let from = clauses[from.clause].clone();
     let into = &mut clauses[into.clause];
     match (&mut into.test, from) {
-        (prune::Test::Keys(keys), Clause { column, test: prune::Test::Keys(more) })
+        (prune::Test::Keys(keys), HashedClause { column, test: prune::Test::Keys(more) })
             if into.column == column =>
         {
             let all = keys.drain(..).chain(more).collect();

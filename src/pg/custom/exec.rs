@@ -15,7 +15,8 @@ mod served;
 
 use super::super::list::list;
 use super::pages::Pages;
-use super::{KeySource, Private, SkipScan};
+use super::{Private, SkipScan};
+use crate::pg::clause::Clause;
 use crate::pg::memory::Scratch;
 use crate::pg::{Rel, boundary, compat, fail, lock, server};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
@@ -166,9 +167,9 @@ unsafe fn survivors<S: SkipScan>(
     unsafe {
         run.served.evaluate_keys((*node).ss.ps.ps_ExprContext);
         let served = &run.served;
-        let mut key = |source: KeySource| {
-            let value = source.expr.and_then(|number| served.value(usize::from(number)));
-            source.how.key(source.column, source.key_type, value)
+        let mut key = |clause: &Clause<Option<u16>>| {
+            let value = clause.key.and_then(|number| served.value(usize::from(number)));
+            clause.evaluated(value)
         };
         Scratch::new().run(|| S::survivors(&run.private.code, blocks, &run.indexes, &mut key))
     }

@@ -1,8 +1,6 @@
 //! Expressions of a query, as far as an index may be asked about them.
 
-use super::super::datum::{self, Repr, Value};
 use super::super::list::list;
-use super::super::scankey::{Key, KeyTest};
 use pgrx::{is_a, pg_sys};
 use std::marker::PhantomData;
 
@@ -187,38 +185,4 @@ unsafe fn comparison<'a>(
     let args: Vec<_> = unsafe { list(args).map(|arg| Expr::new(arg)).collect() };
     let &[left, right] = args.as_slice() else { return None };
     Some(Comparison { operator, collation, left, right })
-}
-
-/// How a key is compared with a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
-    /// Equal to a value.
-    Value,
-    /// Equal to one of an array's elements.
-    Array,
-    /// Equal to a value, or NULL like it.
-    ValueOrNull,
-    IsNull,
-    IsNotNull,
-}
-
-impl Match {
-    /// The key for an evaluated expression (None: it is NULL). For [`Match::IsNull`] and [`Match::IsNotNull`] there
-    /// is nothing to evaluate.
-    ///
-    /// # Safety
-    /// `value` is of the type that the operator family declares as `key_type`, or an array of such, and outlives the key.
-    pub(super) unsafe fn key(self, column: u16, key_type: pg_sys::Oid, value: Option<pg_sys::Datum>) -> Key {
-        // SAFETY: by the caller's promise.
-        let one = |datum| vec![unsafe { Value::new(datum, Repr::of_type(key_type)) }];
-        let test = match (self, value) {
-            (Match::IsNull, _) | (Match::ValueOrNull, None) => KeyTest::IsNull,
-            (Match::IsNotNull, _) => KeyTest::IsNotNull,
-            (Match::Value | Match::ValueOrNull, Some(datum)) => KeyTest::AnyOf(one(datum)),
-            // SAFETY: by the caller's promise, an array.
-            (Match::Array, Some(array)) => KeyTest::AnyOf(unsafe { datum::elements(array) }),
-            (Match::Value | Match::Array, None) => KeyTest::AnyOf(Vec::new()), // nothing equals NULL
-        };
-        Key { column, key_type, test }
-    }
 }

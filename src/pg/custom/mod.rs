@@ -22,6 +22,7 @@ mod raw;
 pub mod table;
 
 use super::Rel;
+use super::clause::{Clause, Values};
 use super::list::{integers, list};
 use expr::Expr;
 use pgrx::pg_sys;
@@ -41,29 +42,17 @@ pub trait SkipScan: 'static {
     /// each condition whether the path was made not to ask about it.
     fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
     /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`SkipScan::plan`] said;
-    /// `key` evaluates its key expressions by number.
+    /// `key` evaluates a clause's key.
     fn survivors(
         code: &[i32],
         blocks: u32,
         indexes: &[Rel],
-        key: &mut dyn FnMut(KeySource) -> super::scankey::Key,
+        key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
     ) -> Survivors;
     /// The executor has started with a scan of these indexes.
     fn started();
     /// The scan is over.
     fn finished(indexes: &[pg_sys::Oid], counters: &ScanCounters);
-}
-
-/// Where the executor gets a key from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeySource {
-    /// 0-based index column.
-    pub column: u16,
-    /// Type of the values, as the operator family declares it.
-    pub key_type: pg_sys::Oid,
-    pub how: expr::Match,
-    /// Number of the key expression, where there is one.
-    pub expr: Option<u16>,
 }
 
 /// What a plan keeps for the executor.

@@ -1,8 +1,9 @@
 //! A table as the planner sees it, for adding Skip Index Scan paths to it.
 
 use super::super::list::{list, oids};
-use super::super::{OpenRel, Rel, boundary, catalog, lock, planner, scankey::Key, server, text};
-use super::expr::{Expr, Match};
+use super::super::{OpenRel, Rel, boundary, catalog, lock, planner, server, text};
+use super::expr::Expr;
+use crate::pg::clause::{Clause, Values};
 use pgrx::{is_a, pg_sys};
 use std::cell::OnceCell;
 use std::ffi::c_void;
@@ -354,20 +355,14 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The key that an expression gives, if estimation may compute it.
-    pub fn known_key(
-        &self,
-        how: Match,
-        column: u16,
-        key_type: pg_sys::Oid,
-        expr: Option<Expr<'_>>,
-    ) -> Option<Key> {
-        let value = match expr {
+    /// The clause with the value that its key expression gives, if estimation may compute it.
+    pub fn known_key<K>(&self, clause: &Clause<K>, key: Option<Expr<'_>>) -> Option<Clause<Values>> {
+        let value = match key {
             None => None,
             Some(expr) => self.constant(expr)?,
         };
         // SAFETY: the right side of an operator of the column's family; constants live as long as the planner's state.
-        Some(unsafe { how.key(column, key_type, value) })
+        Some(unsafe { clause.evaluated(value) })
     }
 
     fn constant(&self, expr: Expr<'_>) -> Option<Option<pg_sys::Datum>> {

@@ -1,0 +1,105 @@
+//! A clause: one index column and what a query compares it with.
+//!
+//! The same clause goes from the planner to the pages. What changes on the way is what is known of its key:
+//!
+//! | station | key |
+//! |---|---|
+//! | planning | the expression that gives it ([`crate::scan`]) |
+//! | the plan | the number of that expression among the plan's, None if there is none |
+//! | execution | its values ([`Values`]) |
+//! | asking the pages | their hashes: [`crate::prune::HashedClause`] |
+
+use super::datum::{self, Repr, Value};
+use pgrx::pg_sys;
+
+/// How a column is compared with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// Equal to a value.
+    Value,
+    /// Equal to one of an array's elements.
+    Array,
+    /// Equal to a value, or NULL like it.
+    ValueOrNull,
+    IsNull,
+    IsNotNull,
+}
+
+impl Match {
+    /// All of them; their places are their codes in a plan.
+    const ALL: [Self; 5] = [Self::Value, Self::Array, Self::ValueOrNull, Self::IsNull, Self::IsNotNull];
+
+    fn code(self) -> i32 {
+        Self::ALL.iter().position(|&one| one == self).map_or(-1, |place| place as i32)
+    }
+
+    fn of_code(code: i32) -> Option<Self> {
+        usize::try_from(code).ok().and_then(|place| Self::ALL.get(place)).copied()
+    }
+}
+
+/// A comparison of an index column with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clause<K> {
+    /// Which of the indexes in question: the table's while it is planned, the plan's afterwards.
+    pub index: usize,
+    /// 0-based index column.
+    pub column: u16,
+    /// Type of the key, or of an array's elements, as the operator family declares it. InvalidOid for tests for NULL.
+    pub key_type: pg_sys::Oid,
+    pub how: Match,
+    pub key: K,
+}
+
+/// The values that a column is compared with, when the query runs. They live as long as what they were taken from. Nothing
+/// equals NULL, so that a NULL, as any value of [`Match::Value`] or [`Match::Array`], is no value.
+pub type Values = Vec<Value>;
+
+impl<K> Clause<K> {
+    /// The clause with another key, of another index's list.
+    pub fn with<L>(&self, index: usize, key: L) -> Clause<L> {
+        Clause { index, column: self.column, key_type: self.key_type, how: self.how, key }
+    }
+
+    /// The clause with its key evaluated to `value`, None if that is NULL. Of tests for NULL there is nothing to evaluate.
+    ///
+    /// # Safety
+    /// `value` is of type `key_type`, for [`Match::Array`] an array of such, and outlives the result.
+    pub(super) unsafe fn evaluated(&self, value: Option<pg_sys::Datum>) -> Clause<Values> {
+        let how = match (self.how, value) {
+            (Match::ValueOrNull, None) => Match::IsNull,
+            (how, _) => how,
+        };
+        let values = match (how, value) {
+            (Match::IsNull | Match::IsNotNull, _) | (_, None) => Vec::new(),
+            // SAFETY: by the caller's promise, an array.
+            (Match::Array, Some(array)) => unsafe { datum::elements(array) },
+            // SAFETY: by the caller's promise.
+            (_, Some(datum)) => vec![unsafe { Value::new(datum, Repr::of_type(self.key_type)) }],
+        };
+        Clause { how, ..self.with(self.index, values) }
+    }
+}
+
+/// Stands for "no expression" among the numbers of a plan.
+const NO_EXPR: i32 = -1;
+
+impl Clause<Option<u16>> {
+    /// The numbers that a plan keeps of it.
+    pub fn encode(&self) -> [i32; 5] {
+        let key = self.key.map_or(NO_EXPR, i32::from);
+        [self.index as i32, self.column.into(), self.key_type.to_u32() as i32, self.how.code(), key]
+    }
+
+    /// Takes from a plan's numbers what [`Clause::encode`] gave; None if it is no clause.
+    pub fn decode(numbers: &mut dyn Iterator<Item = i32>) -> Option<Self> {
+        let mut next = || numbers.next();
+        Some(Self {
+            index: usize::try_from(next()?).ok()?,
+            column: u16::try_from(next()?).ok()?,
+            key_type: pg_sys::Oid::from(next()? as u32),
+            how: Match::of_code(next()?)?,
+            key: u16::try_from(next()?).ok(),
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! What a query compares columns with becomes what an index can be asked: the keys of clauses become key hashes.
+
+use super::{HashedClause, Test};
+use crate::hash::KeyHasher;
+use crate::pages::meta::Meta;
+use crate::pg::Rel;
+use crate::pg::clause::{Clause, Match, Values};
+
+/// Clauses with hashed keys. One whose key cannot be looked up (its type hashes otherwise than the column) rules nothing
+/// out and is left out.
+pub fn clauses(index: Rel, meta: &Meta, clauses: &[Clause<Values>]) -> Vec<HashedClause> {
+    clauses.iter().filter_map(|one| clause(index, meta, one)).collect()
+}
+
+/// A clause with hashed keys; None if its key cannot be looked up, so that any range may have it.
+pub fn clause(index: Rel, meta: &Meta, clause: &Clause<Values>) -> Option<HashedClause> {
+    let column = usize::from(clause.column);
+    let frozen = meta.columns.get(column)?;
+    // A column that this build hashes otherwise is not kept up by inserts either, not even its NULLs.
+    if !meta.hashes_match() || KeyHasher::of_column(index, column, meta.seed).canon() != frozen.canon {
+        return None;
+    }
+    let test = match clause.how {
+        Match::IsNull => Test::IsNull,
+        Match::IsNotNull => Test::IsNotNull,
+        Match::Value | Match::ValueOrNull | Match::Array => {
+            let mut hasher = KeyHasher::of_key(index, column, clause.key_type, meta.seed)?;
+            Test::keys(clause.key.iter().map(|&value| hasher.hash(value)).collect())
+        }
+    };
+    Some(HashedClause { column: clause.column, test })
+}
