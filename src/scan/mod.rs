@@ -26,26 +26,26 @@ use crate::prune::probe;
 use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
 use skip_core::blocks::{ScanCounters, Survivors};
+use std::any::Any;
 
 /// The Skip Index Scan.
-struct SkipScan;
+struct SkipIndexScan;
 
-impl custom::SkipScan for SkipScan {
-    type Planning = probe::Planning;
-
-    fn planning() -> probe::Planning {
-        probe::Planning::begin()
+impl custom::Implementation for SkipIndexScan {
+    fn planning(&self) -> Box<dyn Any> {
+        Box::new(probe::Planning::begin())
     }
 
-    fn add_paths(table: &Table<'_>) {
-        paths::add::<Self>(table);
+    fn add_paths(&self, table: &Table<'_>) {
+        paths::add(table);
     }
 
-    fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a> {
+    fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a> {
         paths::plan(table, conditions, left_out)
     }
 
     fn survivors(
+        &self,
         code: &[i32],
         blocks: u32,
         indexes: &[Rel],
@@ -54,11 +54,11 @@ impl custom::SkipScan for SkipScan {
         survivors::survivors(code, blocks, indexes, key)
     }
 
-    fn started() {
+    fn started(&self) {
         stats::attach();
     }
 
-    fn finished(indexes: &[Oid], counters: &ScanCounters) {
+    fn finished(&self, indexes: &[Oid], counters: &ScanCounters) {
         let counts = Counts {
             scans: counters.scans,
             // Ranges without a filter always survive.
@@ -73,5 +73,5 @@ impl custom::SkipScan for SkipScan {
 
 /// Makes the Skip Index Scan known to PostgreSQL.
 pub fn register() {
-    custom::register::<SkipScan>();
+    custom::register(&SkipIndexScan);
 }

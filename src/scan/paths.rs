@@ -9,10 +9,10 @@ use super::estimate::{self, Estimate};
 use super::matching::{self, Leaf};
 use super::refusal;
 use super::survivors;
+use crate::pg::custom::Planned;
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::plan::NewPath;
 use crate::pg::custom::table::{Outer, Qual, Table};
-use crate::pg::custom::{Planned, SkipScan};
 use crate::pg::{catalog, fail, settings};
 use crate::prune::probe;
 use pgrx::PgSqlErrorCode;
@@ -30,7 +30,7 @@ struct Choice<'a> {
 }
 
 /// Adds paths to a table.
-pub fn add<S: SkipScan>(table: &Table<'_>) {
+pub fn add(table: &Table<'_>) {
     let forced = forced(table);
     if table.indexes().is_empty() && forced.is_empty() {
         return;
@@ -38,9 +38,9 @@ pub fn add<S: SkipScan>(table: &Table<'_>) {
     if settings::enable_scan() || !forced.is_empty() {
         let lateral = table.lateral();
         let outer = (!lateral.is_empty()).then_some(lateral);
-        let has_path = add_path::<S>(table, &table.quals(), &forced, outer);
+        let has_path = add_path(table, &table.quals(), &forced, outer);
         if forced.is_empty() && (has_path || !table.indexes().is_empty()) {
-            add_parameterised::<S>(table);
+            add_parameterised(table);
         }
     }
     probe::forget();
@@ -121,7 +121,7 @@ fn check_forced(
     }
 }
 
-fn add_parameterised<S: SkipScan>(table: &Table<'_>) {
+fn add_parameterised(table: &Table<'_>) {
     let order = order(table, &[]);
     let is_wanted = |table: &Table<'_>, expr: Expr<'_>| {
         // Only whether it matches: the expression is as good as any of this table's planner run.
@@ -134,19 +134,14 @@ fn add_parameterised<S: SkipScan>(table: &Table<'_>) {
     for outer in outers.into_iter().rev().take(MOST_OUTER) {
         let outer = Table::union(&[outer, table.lateral()]);
         if !table.needs_itself(outer) {
-            add_path::<S>(table, &table.quals_with(outer), &[], Some(outer));
+            add_path(table, &table.quals_with(outer), &[], Some(outer));
         }
     }
 }
 
 /// Adds the paths that enforce these conditions: with all indexes that rule something out, and with each of them alone,
 /// which may be cheaper. False if no index can be asked about any.
-fn add_path<S: SkipScan>(
-    table: &Table<'_>,
-    quals: &[Qual<'_>],
-    forced: &[Oid],
-    outer: Option<Outer>,
-) -> bool {
+fn add_path(table: &Table<'_>, quals: &[Qual<'_>], forced: &[Oid], outer: Option<Outer>) -> bool {
     let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
     let choice = choose(table, &exprs, forced, |_, part| estimate::rules_out(table, part));
     check_forced(table, &exprs, choice.condition.as_ref(), forced);
@@ -154,7 +149,7 @@ fn add_path<S: SkipScan>(
     if !forced.is_empty() {
         table.drop_paths();
     }
-    add_choice::<S>(table, quals, condition, &choice.served, outer);
+    add_choice(table, quals, condition, &choice.served, outer);
     let mut indexes: Vec<usize> = condition.leaves().iter().map(|leaf| leaf.index).collect();
     indexes.sort_unstable();
     indexes.dedup();
@@ -165,14 +160,14 @@ fn add_path<S: SkipScan>(
             if let Some(condition) = &alone.condition
                 && alone.served != choice.served
             {
-                add_choice::<S>(table, quals, condition, &alone.served, outer);
+                add_choice(table, quals, condition, &alone.served, outer);
             }
         }
     }
     true
 }
 
-fn add_choice<S: SkipScan>(
+fn add_choice(
     table: &Table<'_>,
     quals: &[Qual<'_>],
     condition: &Condition<Leaf<'_>>,
@@ -193,10 +188,10 @@ fn add_choice<S: SkipScan>(
         expected,
         left_out: &left_out,
     };
-    table.add::<S>(&path(0, 0.0));
+    table.add(&path(0, 0.0));
     let workers = if outer.is_none() { table.workers(heap_blocks) } else { 0 };
     if workers > 0 {
-        table.add::<S>(&path(workers, cost.shared));
+        table.add(&path(workers, cost.shared));
     }
 }
 

@@ -15,7 +15,7 @@ mod served;
 
 use super::super::list::list;
 use super::pages::Pages;
-use super::{Private, SkipScan};
+use super::{Private, implementation};
 use crate::pg::clause::Clause;
 use crate::pg::memory::Scratch;
 use crate::pg::{Rel, boundary, compat, fail, lock, server};
@@ -96,15 +96,13 @@ pub(super) unsafe fn run_of<'a>(node: *mut pg_sys::CustomScanState) -> Option<&'
 }
 
 /// CreateCustomScanState.
-pub(super) unsafe extern "C-unwind" fn create_state<S: SkipScan>(
-    _scan: *mut pg_sys::CustomScan,
-) -> *mut pg_sys::Node {
+pub(super) unsafe extern "C-unwind" fn create_state(_scan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
     boundary::callback(|| {
         // SAFETY: a palloc'd node, zeroed but for its tag and methods.
         unsafe {
             let node = pg_sys::palloc0(size_of::<Node>()).cast::<Node>();
             (*node).server.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
-            (*node).server.methods = super::exec_methods::<S>();
+            (*node).server.methods = super::exec_methods();
             compat::announce_scan_slot(&mut (*node).server);
             node.cast()
         }
@@ -112,7 +110,7 @@ pub(super) unsafe extern "C-unwind" fn create_state<S: SkipScan>(
 }
 
 /// BeginCustomScan.
-pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
+pub(super) unsafe extern "C-unwind" fn begin(
     node: *mut pg_sys::CustomScanState,
     estate: *mut pg_sys::EState,
     eflags: std::ffi::c_int,
@@ -134,7 +132,7 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
                 // The planner's locks on them are gone when the plan comes from a cache.
                 indexes
                     .extend(private.indexes.iter().map(|&oid| Rel::from_raw(pg_sys::index_open(oid, mode))));
-                S::started();
+                implementation().started();
             }
             let run = Run {
                 private,
@@ -158,11 +156,7 @@ pub(super) unsafe extern "C-unwind" fn begin<S: SkipScan>(
 ///
 /// # Safety
 /// A node after [`begin`] with its Run, in an execution.
-unsafe fn survivors<S: SkipScan>(
-    run: &mut Run,
-    node: *mut pg_sys::CustomScanState,
-    blocks: u32,
-) -> Survivors {
+unsafe fn survivors(run: &mut Run, node: *mut pg_sys::CustomScanState, blocks: u32) -> Survivors {
     // SAFETY: by the caller's promise. What is made of keys lives in the scratch memory until they are hashed.
     unsafe {
         run.served.evaluate_keys((*node).ss.ps.ps_ExprContext);
@@ -171,7 +165,7 @@ unsafe fn survivors<S: SkipScan>(
             let value = clause.key.and_then(|number| served.value(usize::from(number)));
             clause.evaluated(value)
         };
-        Scratch::new().run(|| S::survivors(&run.private.code, blocks, &run.indexes, &mut key))
+        Scratch::new().run(|| implementation().survivors(&run.private.code, blocks, &run.indexes, &mut key))
     }
 }
 
@@ -179,7 +173,7 @@ unsafe fn survivors<S: SkipScan>(
 ///
 /// # Safety
 /// A node after [`begin`], in an execution.
-unsafe fn start<S: SkipScan>(node: *mut pg_sys::CustomScanState, run: &mut Run) {
+unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
     if run.blocks.is_some() && !run.is_stale {
         return;
     }
@@ -191,7 +185,7 @@ unsafe fn start<S: SkipScan>(node: *mut pg_sys::CustomScanState, run: &mut Run) 
         let before = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
         lock::predicate_lock_relation(heap, (*estate).es_snapshot);
         let size = run.shared.map_or_else(|| heap.blocks(), Shared::blocks);
-        let survivors = survivors::<S>(run, node, size);
+        let survivors = survivors(run, node, size);
         let Some(blocks) = Blocks::new(survivors, size, run.shared, run.is_worker) else {
             fail(
                 PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
@@ -232,17 +226,15 @@ fn stop(run: &mut Run) {
 }
 
 /// ExecCustomScan.
-pub(super) unsafe extern "C-unwind" fn exec<S: SkipScan>(
+pub(super) unsafe extern "C-unwind" fn exec(
     node: *mut pg_sys::CustomScanState,
 ) -> *mut pg_sys::TupleTableSlot {
     // SAFETY: a node after begin(); ExecScan calls the two functions below with it. There is nothing here to drop.
-    unsafe { server::unguarded::ExecScan(&raw mut (*node).ss, Some(next_row::<S>), Some(recheck)) }
+    unsafe { server::unguarded::ExecScan(&raw mut (*node).ss, Some(next_row), Some(recheck)) }
 }
 
 /// The next row that satisfies the served conditions; an empty slot at the end.
-unsafe extern "C-unwind" fn next_row<S: SkipScan>(
-    scan: *mut pg_sys::ScanState,
-) -> *mut pg_sys::TupleTableSlot {
+unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sys::TupleTableSlot {
     boundary::callback(|| {
         // SAFETY: the node that exec() passed to ExecScan.
         unsafe {
@@ -251,7 +243,7 @@ unsafe extern "C-unwind" fn next_row<S: SkipScan>(
             let Some(run) = run_of(node).filter(|run| !run.is_over) else {
                 return pg_sys::ExecClearTuple(slot);
             };
-            start::<S>(node, run);
+            start(node, run);
             let context = (*scan).ps.ps_ExprContext;
             (*context).ecxt_scantuple = slot;
             let Run { pages, blocks: Some(blocks), served, .. } = run else {
@@ -328,7 +320,7 @@ pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState
 }
 
 /// EndCustomScan.
-pub(super) unsafe extern "C-unwind" fn end<S: SkipScan>(node: *mut pg_sys::CustomScanState) {
+pub(super) unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
     boundary::callback(|| {
         // SAFETY: a node after begin(), called once.
         unsafe {
@@ -337,7 +329,7 @@ pub(super) unsafe extern "C-unwind" fn end<S: SkipScan>(node: *mut pg_sys::Custo
             stop(run);
             if !run.is_worker && run.before.scans > 0 {
                 let indexes: Vec<_> = run.indexes.iter().map(|index| index.oid()).collect();
-                S::finished(&indexes, &run.before);
+                implementation().finished(&indexes, &run.before);
             }
             // The locks are kept until the transaction ends, as the server's own index scans do.
             for index in run.indexes.drain(..) {

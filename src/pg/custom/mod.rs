@@ -10,7 +10,7 @@
 //! | [`raw`] | a test of rows as they lie on a page |
 //! | [`explain`] | EXPLAIN |
 //!
-//! What to plan and what to read is the business of a [`SkipScan`]; here is how PostgreSQL wants to be told.
+//! What to plan and what to read is the business of a [`Implementation`]; here is how PostgreSQL wants to be told.
 
 mod describe;
 mod exec;
@@ -21,44 +21,45 @@ pub mod plan;
 mod raw;
 pub mod table;
 
-use super::Rel;
 use super::clause::{Clause, Values};
 use super::list::{integers, list};
+use super::{Rel, fail};
 use expr::Expr;
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use plan::Expected;
 use skip_core::blocks::{ScanCounters, Survivors};
+use std::any::Any;
+use std::sync::OnceLock;
 use table::Table;
 
 /// What a Skip Index Scan does, in safe terms.
-pub trait SkipScan: 'static {
-    /// What lasts for one run of the planner; dropped at its end, however it ends.
-    type Planning;
-    /// A run of the planner begins.
-    fn planning() -> Self::Planning;
+pub trait Implementation: Sync {
+    /// A run of the planner begins. The result is dropped at its end, however it ends.
+    fn planning(&self) -> Box<dyn Any>;
     /// Adds paths to a table that is being planned.
-    fn add_paths(table: &Table<'_>);
+    fn add_paths(&self, table: &Table<'_>);
     /// Says which of a plan's conditions the indexes serve, and what has to be kept for the executor. `left_out` says of
     /// each condition whether the path was made not to ask about it.
-    fn plan<'a>(table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
-    /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`SkipScan::plan`] said;
+    fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
+    /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`Implementation::plan`] said;
     /// `key` evaluates a clause's key.
     fn survivors(
+        &self,
         code: &[i32],
         blocks: u32,
         indexes: &[Rel],
         key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
     ) -> Survivors;
     /// The executor has started with a scan of these indexes.
-    fn started();
+    fn started(&self);
     /// The scan is over.
-    fn finished(indexes: &[pg_sys::Oid], counters: &ScanCounters);
+    fn finished(&self, indexes: &[pg_sys::Oid], counters: &ScanCounters);
 }
 
 /// What a plan keeps for the executor.
 ///
 /// In custom_private: a list of integers (ranges expected, of, whether exactly, number of served conditions), a list of
-/// the indexes' OIDs, a list of integers that only the [`SkipScan`] understands.
+/// the indexes' OIDs, a list of integers that only the [`Implementation`] understands.
 #[derive(Default)]
 pub struct Planned<'a> {
     /// For each condition whether the indexes serve it.
@@ -70,14 +71,25 @@ pub struct Planned<'a> {
     pub code: Vec<i32>,
 }
 
+static REGISTERED: OnceLock<&'static dyn Implementation> = OnceLock::new();
+
 /// Puts hooks and node types in place; once per process, when the library is loaded.
-pub fn register<S: SkipScan>() {
-    static REGISTERED: std::sync::Once = std::sync::Once::new();
-    REGISTERED.call_once(|| {
+pub fn register(implementation: &'static dyn Implementation) {
+    REGISTERED.get_or_init(|| {
         // SAFETY: a table that lives as long as the process.
-        unsafe { pg_sys::RegisterCustomScanMethods(scan_methods::<S>()) };
-        plan::install::<S>();
+        unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
+        plan::install();
+        implementation
     });
+}
+
+/// What was registered, and called the server's hooks into being.
+fn implementation() -> &'static dyn Implementation {
+    let Some(&implementation) = REGISTERED.get() else {
+        let code = PgSqlErrorCode::ERRCODE_INTERNAL_ERROR;
+        fail(code, "the Skip Index Scan is not registered".into(), None, None)
+    };
+    implementation
 }
 
 const NAME: &std::ffi::CStr = c"Skip Index Scan";
@@ -88,46 +100,41 @@ struct Methods<T>(T);
 // SAFETY: only read, and the server has one thread.
 unsafe impl<T> Sync for Methods<T> {}
 
-/// Tables of callbacks for one kind of scan.
-struct Tables<S>(std::marker::PhantomData<S>);
+static PATH: Methods<pg_sys::CustomPathMethods> = Methods(pg_sys::CustomPathMethods {
+    CustomName: NAME.as_ptr(),
+    PlanCustomPath: Some(plan::plan),
+    ReparameterizeCustomPathByChild: None,
+});
+static SCAN: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
+    CustomName: NAME.as_ptr(),
+    CreateCustomScanState: Some(exec::create_state),
+});
+static EXEC: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
+    CustomName: NAME.as_ptr(),
+    BeginCustomScan: Some(exec::begin),
+    ExecCustomScan: Some(exec::exec),
+    EndCustomScan: Some(exec::end),
+    ReScanCustomScan: Some(exec::rescan),
+    MarkPosCustomScan: None,
+    RestrPosCustomScan: None,
+    EstimateDSMCustomScan: Some(exec::parallel::estimate),
+    InitializeDSMCustomScan: Some(exec::parallel::initialize),
+    ReInitializeDSMCustomScan: Some(exec::parallel::reinitialize),
+    InitializeWorkerCustomScan: Some(exec::parallel::initialize_worker),
+    ShutdownCustomScan: Some(exec::parallel::shutdown),
+    ExplainCustomScan: Some(explain::explain),
+});
 
-impl<S: SkipScan> Tables<S> {
-    const PATH: &'static Methods<pg_sys::CustomPathMethods> = &Methods(pg_sys::CustomPathMethods {
-        CustomName: NAME.as_ptr(),
-        PlanCustomPath: Some(plan::plan::<S>),
-        ReparameterizeCustomPathByChild: None,
-    });
-    const SCAN: &'static Methods<pg_sys::CustomScanMethods> = &Methods(pg_sys::CustomScanMethods {
-        CustomName: NAME.as_ptr(),
-        CreateCustomScanState: Some(exec::create_state::<S>),
-    });
-    const EXEC: &'static Methods<pg_sys::CustomExecMethods> = &Methods(pg_sys::CustomExecMethods {
-        CustomName: NAME.as_ptr(),
-        BeginCustomScan: Some(exec::begin::<S>),
-        ExecCustomScan: Some(exec::exec::<S>),
-        EndCustomScan: Some(exec::end::<S>),
-        ReScanCustomScan: Some(exec::rescan),
-        MarkPosCustomScan: None,
-        RestrPosCustomScan: None,
-        EstimateDSMCustomScan: Some(exec::parallel::estimate),
-        InitializeDSMCustomScan: Some(exec::parallel::initialize),
-        ReInitializeDSMCustomScan: Some(exec::parallel::reinitialize),
-        InitializeWorkerCustomScan: Some(exec::parallel::initialize_worker),
-        ShutdownCustomScan: Some(exec::parallel::shutdown),
-        ExplainCustomScan: Some(explain::explain),
-    });
+fn path_methods() -> *const pg_sys::CustomPathMethods {
+    &PATH.0
 }
 
-fn path_methods<S: SkipScan>() -> *const pg_sys::CustomPathMethods {
-    &Tables::<S>::PATH.0
+fn scan_methods() -> *const pg_sys::CustomScanMethods {
+    &SCAN.0
 }
 
-fn scan_methods<S: SkipScan>() -> *const pg_sys::CustomScanMethods {
-    &Tables::<S>::SCAN.0
-}
-
-fn exec_methods<S: SkipScan>() -> *const pg_sys::CustomExecMethods {
-    &Tables::<S>::EXEC.0
+fn exec_methods() -> *const pg_sys::CustomExecMethods {
+    &EXEC.0
 }
 
 /// # Safety

@@ -11,7 +11,7 @@
 use super::super::list::list;
 use super::expr::Expr;
 use super::table::{Outer, Qual, Table};
-use super::{Planned, SkipScan, encode_private};
+use super::{Planned, encode_private, implementation};
 use crate::pg::planner::Prices;
 use crate::pg::{boundary, server, settings};
 use pgrx::pg_sys;
@@ -35,12 +35,12 @@ static PREVIOUS_INFO: OnceLock<pg_sys::get_relation_info_hook_type> = OnceLock::
 static PREVIOUS_PLANNER: OnceLock<pg_sys::planner_hook_type> = OnceLock::new();
 
 /// Puts the hooks in front of those that are there.
-pub(super) fn install<S: SkipScan>() {
+pub(super) fn install() {
     // SAFETY: called from _PG_init, by the only thread.
     unsafe {
         PREVIOUS_PATHS.get_or_init(|| {
             let previous = pg_sys::set_rel_pathlist_hook;
-            pg_sys::set_rel_pathlist_hook = Some(set_rel_pathlist::<S>);
+            pg_sys::set_rel_pathlist_hook = Some(set_rel_pathlist);
             previous
         });
         PREVIOUS_INFO.get_or_init(|| {
@@ -50,7 +50,7 @@ pub(super) fn install<S: SkipScan>() {
         });
         PREVIOUS_PLANNER.get_or_init(|| {
             let previous = pg_sys::planner_hook;
-            pg_sys::planner_hook = Some(planner::<S>);
+            pg_sys::planner_hook = Some(planner);
             previous
         });
     }
@@ -58,14 +58,14 @@ pub(super) fn install<S: SkipScan>() {
 
 /// One run of the planner, which may run within another: functions are evaluated while a query is planned. The run in
 /// which the library is loaded does not come by here.
-unsafe extern "C-unwind" fn planner<S: SkipScan>(
+unsafe extern "C-unwind" fn planner(
     query: *mut pg_sys::Query,
     text: *const std::ffi::c_char,
     options: std::ffi::c_int,
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
     boundary::callback(|| {
-        let _run = S::planning();
+        let _run = implementation().planning();
         // SAFETY: what PostgreSQL hands over.
         unsafe {
             match PREVIOUS_PLANNER.get() {
@@ -76,7 +76,7 @@ unsafe extern "C-unwind" fn planner<S: SkipScan>(
     })
 }
 
-unsafe extern "C-unwind" fn set_rel_pathlist<S: SkipScan>(
+unsafe extern "C-unwind" fn set_rel_pathlist(
     root: *mut pg_sys::PlannerInfo,
     rel: *mut pg_sys::RelOptInfo,
     rti: pg_sys::Index,
@@ -89,7 +89,7 @@ unsafe extern "C-unwind" fn set_rel_pathlist<S: SkipScan>(
                 boundary::call(|| previous(root, rel, rti, rte));
             }
             if let Some(table) = Table::new(root, rel, rte, ours()) {
-                S::add_paths(&table);
+                implementation().add_paths(&table);
             }
         }
     })
@@ -207,7 +207,7 @@ impl Table<'_> {
     }
 
     /// Adds a path; the planner keeps it if it is any good.
-    pub fn add<S: SkipScan>(&self, new: &NewPath<'_>) {
+    pub fn add(&self, new: &NewPath<'_>) {
         // SAFETY: a palloc'd node, zeroed but for its tag, filled as create_seqscan_path does; not touched after it was
         // handed over, because add_path may free it.
         unsafe {
@@ -236,7 +236,7 @@ impl Table<'_> {
                 private = pg_sys::lappend(private, qual.raw().cast());
             }
             (*path).custom_private = private;
-            (*path).methods = super::path_methods::<S>();
+            (*path).methods = super::path_methods();
             if new.workers > 0 {
                 pg_sys::add_partial_path(self.rel, path.cast());
             } else {
@@ -256,7 +256,7 @@ fn parallel_divisor(workers: i32) -> f64 {
 }
 
 /// PlanCustomPath.
-pub(super) unsafe extern "C-unwind" fn plan<S: SkipScan>(
+pub(super) unsafe extern "C-unwind" fn plan(
     root: *mut pg_sys::PlannerInfo,
     rel: *mut pg_sys::RelOptInfo,
     path: *mut pg_sys::CustomPath,
@@ -276,7 +276,10 @@ pub(super) unsafe extern "C-unwind" fn plan<S: SkipScan>(
             let left_out: Vec<*mut pg_sys::Node> = private.collect();
             let left_out: Vec<bool> =
                 quals.iter().map(|qual| left_out.contains(&qual.raw().cast())).collect();
-            let planned = table.as_ref().map(|table| S::plan(table, &exprs, &left_out)).unwrap_or_default();
+            let planned = table
+                .as_ref()
+                .map(|table| implementation().plan(table, &exprs, &left_out))
+                .unwrap_or_default();
             let served: Vec<_> = quals
                 .iter()
                 .zip(&planned.served)
@@ -296,7 +299,7 @@ pub(super) unsafe extern "C-unwind" fn plan<S: SkipScan>(
             (*scan).flags = (*path).flags;
             (*scan).custom_exprs = expressions(&served, &planned);
             (*scan).custom_private = encode_private(expected, served.len(), &planned);
-            (*scan).methods = super::scan_methods::<S>();
+            (*scan).methods = super::scan_methods();
             scan.cast()
         }
     })
