@@ -6,7 +6,7 @@
 
 use super::collect::{Collector, CollectorOptions, Versions};
 use super::indexable;
-use super::summarize::{self, Plan};
+use super::summarize::{self, Caller};
 use crate::hash::KeyHasher;
 use crate::pages::directory::{self, Directory};
 use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta};
@@ -42,11 +42,9 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     let blocks = heap.blocks();
     am::progress_phase(PHASE_SCAN);
     am::progress_blocks_total(blocks);
-    let plan =
-        Plan { logging: Logging::AtEnd, partial: true, in_vacuum: false, progress: true, most: u32::MAX };
     let result = Directory::open(index, &meta).and_then(|mut directory| {
-        let end = summarize::end_of_summarized(&meta, blocks, plan.partial);
-        summarize::summarize_to(heap, index, &mut directory, end, plan)
+        let end = summarize::end_of_summarized(&meta, blocks, Caller::Build.takes_partial());
+        summarize::summarize_to(heap, index, &mut directory, end, Caller::Build)
     });
     let summary = or_raise(index, result);
     let rows_left_out =

@@ -12,8 +12,8 @@
 use super::collect::{self, Collector, CollectorOptions, Versions};
 use super::summarize;
 use crate::pages::directory::Segment;
-use crate::pages::segment::{self, Bit, Group};
-use crate::pages::upkeep::{self, merge::not_recycled};
+use crate::pages::segment::{self, Bit, Group, Miss};
+use crate::pages::upkeep;
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::{Rel, attempt, memory};
@@ -90,7 +90,8 @@ impl Gaps {
             Some(gaps) if (gaps.segment.id, gaps.number) == (segment.id, number) => gaps,
             other => {
                 other.map_or(Ok(()), |mut gaps| gaps.fill(index))?;
-                let filters = Group::read(index, segment, &segment.shape()?, number).map_err(not_recycled)?;
+                let filters =
+                    Group::read(index, segment, &segment.shape()?, number).map_err(Miss::not_recycled)?;
                 Self { segment: *segment, number, filters, bits: Vec::new() }
             }
         };

@@ -1,6 +1,7 @@
 //! The handler of the access method: the table of callbacks, each in its own file.
 
-use super::insert::{self, InsertState};
+use super::insert;
+use super::insert_state::InsertState;
 use super::{build, catch_up, cost, scan, vacuum, validate};
 use crate::pg::am::{InsertCache, Place};
 use crate::pg::clause::{Clause, Values};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`handler`] | the handler function and the table of callbacks |
 //! | [`build`] | ambuild, ambuildempty |
-//! | [`insert`] | aminsert |
+//! | [`insert`], [`insert_state`], [`autosummarize`] | aminsert; what it keeps from row to row; what it does for the index |
 //! | [`catch_up`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
 //! | [`vacuum`] | amvacuumcleanup, and skip_summarize |
 //! | [`scan`] | amgetbitmap |
@@ -20,6 +20,7 @@
 //! [`target`] opens the index that a function is given, and [`steady`] looks at one that may change meanwhile.
 
 mod alter;
+mod autosummarize;
 mod build;
 mod catch_up;
 mod collect;
@@ -27,6 +28,7 @@ mod cost;
 mod handler;
 mod indexable;
 mod insert;
+mod insert_state;
 mod inspect;
 mod place;
 mod range_map;

@@ -7,8 +7,8 @@
 //! start a new segment every other group.
 
 use crate::pages::directory::{Directory, Segment};
-use crate::pages::upkeep::merge::take_segment_id;
-use crate::pages::{meta::ColumnMeta, segment};
+use crate::pages::meta::{self, ColumnMeta};
+use crate::pages::segment;
 use crate::pg::{Damage, Rel, error::Read, wal::Logging};
 use skip_core::page::SLICE_BYTES;
 use skip_core::{MIN_FILTER_BITS, RangeState, SegmentBuilder, SegmentShape};
@@ -171,7 +171,7 @@ impl Placer {
             hashes: builder.hashes(),
             first_block: directory.allocate(shape.pages())?,
             blocks: shape.pages(),
-            id: take_segment_id(self.index)?,
+            id: meta::take_segment_id(self.index)?,
         };
         for page in 0..shape.pages() {
             if page % 64 == 0 {

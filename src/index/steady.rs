@@ -2,7 +2,6 @@
 
 use crate::pages::meta::Meta;
 use crate::pages::segment::{Fetch, Miss};
-use crate::pages::upkeep::merge::not_recycled;
 use crate::pg::error::or_raise;
 use crate::pg::{Rel, fail, memory};
 use pgrx::prelude::*;
@@ -21,7 +20,7 @@ pub fn steady<R>(index: Rel, mut look: impl FnMut() -> Fetch<R>) -> R {
         };
         let now = or_raise(index, Meta::read(index));
         if matches!(miss, Miss::Damage(_)) || !has_moved(&before, &now) {
-            not_recycled(miss).raise(index);
+            miss.not_recycled().raise(index);
         }
         before = now;
         memory::check_for_interrupts();

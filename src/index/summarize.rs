@@ -11,18 +11,49 @@ use crate::pages::meta::{self, Meta};
 use crate::pg::error::{Read, report};
 use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
+use skip_core::spans;
 
-/// How to summarize.
-#[derive(Clone, Copy)]
-pub struct Plan {
-    pub logging: Logging,
-    /// Also the trailing range that is not complete yet.
-    pub partial: bool,
-    pub in_vacuum: bool,
-    /// Show progress as CREATE INDEX does.
-    pub progress: bool,
+/// Who summarizes: that decides how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// CREATE INDEX and REINDEX: nobody else has the index yet.
+    Build,
+    /// VACUUM, also by autovacuum.
+    Vacuum,
+    /// An insert that finds ranges filled up behind it.
+    Insert,
+    /// skip_summarize.
+    Function,
+}
+
+/// The most ranges that one insert summarizes, however far summarizing is behind.
+const MOST_RANGES_OF_INSERT: u32 = 64;
+
+impl Caller {
+    /// How changes get into WAL.
+    pub fn logging(self) -> Logging {
+        if self == Caller::Build { Logging::AtEnd } else { Logging::EachPage }
+    }
+
+    /// Whether the trailing range that is not complete yet is summarized too. VACUUM and inserts come again.
+    pub fn takes_partial(self) -> bool {
+        matches!(self, Caller::Build | Caller::Function)
+    }
+
+    /// Whether progress shows as that of CREATE INDEX.
+    fn shows_progress(self) -> bool {
+        self == Caller::Build
+    }
+
+    /// Whether the table is read through a small ring of buffers.
+    fn reads_in_bulk(self) -> bool {
+        matches!(self, Caller::Build | Caller::Vacuum)
+    }
+
     /// The most ranges to scan.
-    pub most: u32,
+    fn most_ranges(self) -> u32 {
+        if self == Caller::Insert { MOST_RANGES_OF_INSERT } else { u32::MAX }
+    }
 }
 
 /// Ranges that the watermark is raised over at a time: when summarizing is cut off, so many at most are left without a
@@ -51,25 +82,12 @@ impl Summary {
 
 /// The ranges without a filter below `end`, for each column: gaps in its segments.
 pub fn gaps(directory: &Directory, columns: usize, end: u32) -> Vec<Vec<(u32, u32)>> {
-    (0..columns).map(|column| gaps_between(&directory.segments(column as u16), end)).collect()
+    (0..columns)
+        .map(|column| spans::gaps(directory.segments(column as u16).iter().map(Segment::span), end))
+        .collect()
 }
 
-fn gaps_between(segments: &[Segment], end: u32) -> Vec<(u32, u32)> {
-    let mut gaps = Vec::new();
-    let mut covered = 0;
-    for segment in segments {
-        if segment.first_range.min(end) > covered {
-            gaps.push((covered, segment.first_range.min(end)));
-        }
-        covered = covered.max(segment.end_range());
-    }
-    if covered < end {
-        gaps.push((covered, end));
-    }
-    gaps
-}
-
-/// Summarizes ranges below `end` that have no filter yet, `plan.most` at the most. The watermark has been raised to `end` already,
+/// Summarizes ranges below `end` that have no filter yet, at most as many as the caller may. The watermark has been raised to `end` already,
 /// and `blocks`, the table's size, was asked for after that. Maintenance lock held, or the index is new.
 ///
 /// # Errors
@@ -80,7 +98,7 @@ pub fn fill_gaps(
     directory: &mut Directory,
     end: u32,
     blocks: u32,
-    plan: Plan,
+    caller: Caller,
 ) -> Read<Summary> {
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
@@ -95,20 +113,21 @@ pub fn fill_gaps(
     let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
     // A distinct set takes some 32 bytes a value when it has just grown.
     let options = CollectorOptions {
-        bulk: plan.progress || plan.in_vacuum,
-        in_vacuum: plan.in_vacuum,
+        bulk: caller.reads_in_bulk(),
+        in_vacuum: caller == Caller::Vacuum,
         most_hashes: memory / 32,
         versions: Versions::All,
         // CREATE INDEX fails as that of any index does.
-        may_fail: plan.logging != Logging::AtEnd,
+        may_fail: caller != Caller::Build,
     };
     let mut collector = Collector::new(heap, index, &meta, &options);
     let frozen = meta.columns.iter().enumerate();
-    let mut placers: Vec<Placer> =
-        frozen.map(|(c, column)| Placer::new(index, c as u16, *column, plan.logging, memory / 2)).collect();
+    let mut placers: Vec<Placer> = frozen
+        .map(|(c, column)| Placer::new(index, c as u16, *column, caller.logging(), memory / 2))
+        .collect();
     let mut ranges = 0;
     for edge in edges.windows(2) {
-        let left = u64::from(plan.most).saturating_sub(ranges).min(u32::MAX.into()) as u32;
+        let left = u64::from(caller.most_ranges()).saturating_sub(ranges).min(u32::MAX.into()) as u32;
         let span = (edge[0], edge[1].min(edge[0].saturating_add(left)));
         if span.0 == span.1 {
             break;
@@ -118,7 +137,16 @@ pub fn fill_gaps(
         if lacking.is_empty() {
             continue;
         }
-        fill_span(&mut collector, &mut placers, &lacking, directory, &meta, span, blocks, plan.progress)?;
+        fill_span(
+            &mut collector,
+            &mut placers,
+            &lacking,
+            directory,
+            &meta,
+            span,
+            blocks,
+            caller.shows_progress(),
+        )?;
         ranges += u64::from(span.1 - span.0);
     }
     if collector.overflowed {
@@ -207,17 +235,23 @@ pub fn end_of_summarized(meta: &Meta, blocks: u32, partial: bool) -> u32 {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn summarize_to(heap: Rel, index: Rel, directory: &mut Directory, end: u32, plan: Plan) -> Read<Summary> {
+pub fn summarize_to(
+    heap: Rel,
+    index: Rel,
+    directory: &mut Directory,
+    end: u32,
+    caller: Caller,
+) -> Read<Summary> {
     let mut watermark = Meta::read(index)?.watermark;
-    let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), plan)?;
-    while watermark < end && summary.ranges < u64::from(plan.most) {
-        let left = plan.most - summary.ranges as u32;
+    let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?;
+    while watermark < end && summary.ranges < u64::from(caller.most_ranges()) {
+        let left = caller.most_ranges() - summary.ranges as u32;
         // An index being built is nobody's yet: one step makes the widest segments.
-        let step = if plan.logging == Logging::AtEnd { u32::MAX } else { STEP };
+        let step = if caller == Caller::Build { u32::MAX } else { STEP };
         watermark = end.min(watermark.saturating_add(step.min(left)));
         meta::update(index, |meta| meta.watermark = meta.watermark.max(watermark))?;
         // Only now: a block that was added before the watermark rose must be scanned.
-        summary.add(fill_gaps(heap, index, directory, watermark, heap.blocks(), plan)?);
+        summary.add(fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?);
     }
     Ok(summary)
 }

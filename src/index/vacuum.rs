@@ -8,27 +8,26 @@
 //! 4. Summarize new ranges, and gaps that a crash left.
 //! 5. Merge neighbouring segments.
 
-use super::summarize::{self, Plan, Summary};
+use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
 use crate::index::collect::{self, Collector, CollectorOptions, Failure, Versions};
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::Meta;
-use crate::pages::segment::{self, Bit};
+use crate::pages::segment::{self, Bit, Miss};
 use crate::pages::upkeep::{self, fold, merge};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
-use crate::pg::{Rel, attempt, boundary, memory, wal::Logging};
+use crate::pg::{Rel, attempt, boundary, memory};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_core::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
 /// VACUUM is done with the table: summarize complete ranges and tidy up.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
-    let plan =
-        Plan { logging: Logging::EachPage, partial: false, in_vacuum: true, progress: false, most: u32::MAX };
+    let caller = Caller::Vacuum;
     let _maintenance = PartLock::take(index, Part::Maintenance);
-    or_raise(index, maintain(heap, index, plan));
+    or_raise(index, maintain(heap, index, caller));
 }
 
 /// Summarizes all ranges of an index that are not summarized yet, the trailing partial one too, folds the delta
@@ -42,18 +41,17 @@ fn summarize_one(target: Target) -> u64 {
     if !target.index.is_valid_index() {
         return 0;
     }
-    let plan =
-        Plan { logging: Logging::EachPage, partial: true, in_vacuum: false, progress: false, most: u32::MAX };
+    let caller = Caller::Function;
     let ranges = {
         let _sandbox = Sandbox::enter(*target.table);
         let _maintenance = PartLock::take(*target.index, Part::Maintenance);
-        or_raise(*target.index, maintain(*target.table, *target.index, plan)).ranges
+        or_raise(*target.index, maintain(*target.table, *target.index, caller)).ranges
     };
     target.keep_locks();
     ranges
 }
 
-fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {
+fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let (_, mut directory) = upkeep::open(index)?;
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&directory, meta.columns.len())?;
@@ -61,9 +59,9 @@ fn maintain(heap: Rel, index: Rel, plan: Plan) -> Read<Summary> {
     // Users' code that fails must not fail VACUUM. In parallel mode that cannot be helped before PostgreSQL 17: the ranges
     // wait for autovacuum, or inserts, or skip_summarize.
     if attempt::is_possible() || !collect::runs_user_code(heap, index) {
-        let (closed, failure) = close_open_ranges(heap, &directory, &meta, plan)?;
-        let end = summarize::end_of_summarized(&meta, heap.blocks(), plan.partial);
-        summary = summarize::summarize_to(heap, index, &mut directory, end, plan)?;
+        let (closed, failure) = close_open_ranges(heap, &directory, &meta, caller)?;
+        let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());
+        summary = summarize::summarize_to(heap, index, &mut directory, end, caller)?;
         summary.ranges += closed;
         summarize::warn_of_failure(heap, index, failure.or(summary.failure.take()));
     }
@@ -79,7 +77,7 @@ fn close_open_ranges(
     heap: Rel,
     directory: &Directory,
     meta: &Meta,
-    plan: Plan,
+    caller: Caller,
 ) -> Read<(u64, Option<Failure>)> {
     let index = directory.index();
     let mut collector: Option<Collector> = None;
@@ -91,12 +89,12 @@ fn close_open_ranges(
         segment::read_slice(index, &segment, &shape, OPEN_SLICE, |slice| {
             skip_core::or_slice(&mut open, slice)
         })
-        .map_err(merge::not_recycled)?;
+        .map_err(Miss::not_recycled)?;
         let is_open = |r: &u32| open[(r / 64) as usize] >> (r % 64) & 1 != 0;
         for range in (0..segment.width).filter(is_open) {
             let options = CollectorOptions {
                 bulk: false,
-                in_vacuum: plan.in_vacuum,
+                in_vacuum: caller == Caller::Vacuum,
                 // What the segment's filter was made for, with room: more would only fill it up.
                 most_hashes: memory::maintenance_work_mem() / 64,
                 versions: Versions::All,

@@ -11,7 +11,6 @@ use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Directory, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Fetch, Group, Miss};
-use crate::pages::upkeep::merge::not_recycled;
 use crate::pg::boundary;
 use crate::pg::error::Read;
 use crate::pg::lock::{Part, PartLock};
@@ -61,7 +60,7 @@ fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
                 Err(Miss::Damage(damage)) => problems.push(damage),
                 // Only on a standby, where nothing keeps replay from recycling pages under us.
                 Err(miss) if sandbox::in_recovery() => return Err(miss),
-                Err(miss) => problems.push(not_recycled(miss)),
+                Err(miss) => problems.push(miss.not_recycled()),
             }
         }
         if let Some(first) = problems.first()
@@ -121,7 +120,7 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
     if let Some(last) = extents.iter().find(|e| e.0.saturating_add(e.1) > blocks) {
         problems.push(Damage::new(last.0, format!("a {} reaches behind the index's end", last.2)));
     }
-    delta::scan(index, meta, |_| ()).map_err(not_recycled)
+    delta::scan(index, meta, |_| ()).map_err(Miss::not_recycled)
 }
 
 fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Read<()> {

@@ -28,6 +28,7 @@ use crate::pg::{
 };
 use skip_core::SegmentShape;
 use skip_core::page::{NO_BLOCK, PageImage, PageKind, PageView, SLICE_BYTES, get_u16, get_u32, get_u64};
+use skip_core::spans::Span;
 
 const ENTRIES_AT: usize = 8;
 const ENTRY_BYTES: usize = 32;
@@ -60,6 +61,12 @@ impl Segment {
     /// The first range behind the segment.
     pub fn end_range(&self) -> u32 {
         self.first_range.saturating_add(self.width)
+    }
+
+    /// What it covers.
+    pub fn span(&self) -> Span {
+        let Self { first_range, width, filter_bits, hashes, .. } = *self;
+        Span { first_range, width, filter_bits, num_probes: hashes }
     }
 
     /// How the slices lie on the pages.

@@ -225,6 +225,17 @@ pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
     Ok(result)
 }
 
+/// The next segment id; never given twice, not even after a crash.
+///
+/// # Errors
+/// Damage to the meta page.
+pub fn take_segment_id(index: Rel) -> Read<u64> {
+    update(index, |meta| {
+        meta.next_segment += 1;
+        meta.next_segment - 1
+    })
+}
+
 /// What `aminsert` needs for most tuples.
 #[derive(Clone, Copy)]
 pub struct Progress {

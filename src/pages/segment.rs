@@ -26,6 +26,18 @@ pub enum Miss {
     Recycled(u32),
 }
 
+impl Miss {
+    /// As damage: under the maintenance lock nobody recycles pages, so a foreign page is damage.
+    pub fn not_recycled(self) -> Damage {
+        match self {
+            Miss::Damage(damage) => damage,
+            Miss::Recycled(block) => {
+                Damage::new(block, "the page belongs to another segment than the directory says")
+            }
+        }
+    }
+}
+
 impl From<Damage> for Miss {
     fn from(damage: Damage) -> Self {
         Miss::Damage(damage)

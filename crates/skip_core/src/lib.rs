@@ -61,6 +61,7 @@ pub mod rangeset;
 pub mod segment;
 pub mod shard;
 pub mod sharing;
+pub mod spans;
 pub mod transpose;
 pub mod value;
 

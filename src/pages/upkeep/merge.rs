@@ -14,6 +14,7 @@ use super::super::segment::{self, Fetch, Miss};
 use crate::pages::meta;
 use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
 use skip_core::page::SLICE_BYTES;
+use skip_core::spans::{Span, start_of_run};
 use skip_core::{SegmentShape, copy_bits};
 
 /// Merges what is worth merging in a column, writing at most `most_blocks` blocks a merge.
@@ -22,43 +23,16 @@ use skip_core::{SegmentShape, copy_bits};
 /// Damage to the index.
 pub fn merge_column(directory: &mut Directory, column: u16, most_blocks: u32) -> Read<()> {
     let segments = directory.segments(column);
+    let spans: Vec<Span> = segments.iter().map(Segment::span).collect();
     let mut end = segments.len();
     while end > 1 {
-        let start = start_of_run(&segments[..end], most_blocks);
+        let start = start_of_run(&spans[..end], SLICE_BYTES, most_blocks);
         if end - start > 1 {
             merge_run(directory, &segments[start..end])?;
         }
         end = start.min(end - 1);
     }
     Ok(())
-}
-
-/// Where the run to merge starts that ends with the last of `segments`.
-fn start_of_run(segments: &[Segment], most_blocks: u32) -> usize {
-    let mut start = segments.len() - 1;
-    let mut width = segments[start].width;
-    let mut chosen = start;
-    while start > 0 {
-        let (before, after) = (&segments[start - 1], &segments[start]);
-        let alike = before.filter_bits == after.filter_bits && before.hashes == after.hashes;
-        if !alike || before.end_range() != after.first_range {
-            break;
-        }
-        let total = width + before.width;
-        let shape =
-            SegmentShape::new(total, before.filter_bits, SLICE_BYTES).filter(|s| s.pages() <= most_blocks);
-        let Some(shape) = shape else { break };
-        if before.width >= width.saturating_mul(2) {
-            break;
-        }
-        start -= 1;
-        width = total;
-        // Some widths pack badly (a slice of 60 % of a page leaves 40 % unused): go on, but do not stop there.
-        if shape.slices_per_page() * shape.stride() >= SLICE_BYTES / 8 * 7 {
-            chosen = start;
-        }
-    }
-    chosen
 }
 
 fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
@@ -73,12 +47,12 @@ fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
         width,
         first_block: directory.allocate(shape.pages())?,
         blocks: shape.pages(),
-        id: take_segment_id(index)?,
+        id: meta::take_segment_id(index)?,
         ..*first
     };
     for page in 0..shape.pages() {
         memory::check_for_interrupts();
-        let slices = gather_page(index, &sources, &shape, page).map_err(not_recycled)?;
+        let slices = gather_page(index, &sources, &shape, page).map_err(Miss::not_recycled)?;
         segment::write_page(index, &merged, page, Logging::EachPage, |out| out.copy_from_slice(&slices));
     }
     directory.publish(merged)?;
@@ -114,25 +88,4 @@ fn gather_page(
         at_range += segment.width as usize;
     }
     Ok(out)
-}
-
-/// Under the maintenance lock nobody recycles pages, so a foreign page is damage.
-pub fn not_recycled(miss: Miss) -> Damage {
-    match miss {
-        Miss::Damage(damage) => damage,
-        Miss::Recycled(block) => {
-            Damage::new(block, "the page belongs to another segment than the directory says")
-        }
-    }
-}
-
-/// The next segment id; never given twice, not even after a crash.
-///
-/// # Errors
-/// Damage to the meta page.
-pub fn take_segment_id(index: Rel) -> Read<u64> {
-    meta::update(index, |meta| {
-        meta.next_segment += 1;
-        meta.next_segment - 1
-    })
 }

@@ -1,0 +1,133 @@
+//! What a statement's inserts keep from row to row: hash functions, the list of segments, and filters that rows keep coming
+//! into. A value that the filter of its range has already needs no entry in the delta.
+
+use crate::hash::{self, KeyHasher};
+use crate::pages::delta::DeltaEntry;
+use crate::pages::directory::{self, Segment};
+use crate::pages::meta::Meta;
+use crate::pages::segment::{self, Fetch, Group, Miss};
+use crate::pg::error::Read;
+use crate::pg::evaluate::IndexRow;
+use crate::pg::{Rel, memory::Scratch};
+
+/// Rows in a row whose values are looked up in the same 64 ranges before those are read as a whole. Reading them
+/// costs about as much as looking up some 400 values one by one.
+const STREAK: u32 = 256;
+/// The most memory for 64 ranges read as a whole, in bytes.
+const MOST_GROUP_BYTES: u64 = 8 << 20;
+
+/// What a statement's inserts keep from row to row. None of it is needed for correctness: the watermark is read
+/// anew for each row, and an old list of segments is dropped when the generation has risen. Until then a segment
+/// in it is live, or its bits have been carried over, or its ranges match everything.
+pub struct InsertState {
+    meta: Meta,
+    hashers: Vec<Option<KeyHasher>>,
+    segments: Vec<Segment>,
+    /// For each column the 64 ranges that rows came into last: segment, number of the group, rows so far, and
+    /// the bits once there were enough of them.
+    groups: Vec<Option<RecentGroup>>,
+}
+
+struct RecentGroup {
+    segment: u64,
+    number: u32,
+    rows: u32,
+    bits: Option<Group>,
+}
+
+impl InsertState {
+    /// For inserts into an index.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn new(index: Rel) -> Read<Self> {
+        let meta = Meta::read(index)?;
+        let hashers = hash::column_hashers(index, &meta);
+        let groups = meta.columns.iter().map(|_| None).collect();
+        let mut state = Self { meta, hashers, segments: Vec::new(), groups };
+        state.read_segments(index)?;
+        Ok(state)
+    }
+
+    fn read_segments(&mut self, index: Rel) -> Read<()> {
+        self.segments = directory::segments(index, &self.meta, |_| true)?;
+        self.groups.iter_mut().for_each(|group| *group = None);
+        Ok(())
+    }
+
+    /// Reads the segments again if some were retired since.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn refresh(&mut self, index: Rel) -> Read<()> {
+        let meta = Meta::read(index)?;
+        if self.meta.generation != meta.generation {
+            self.meta = meta;
+            self.read_segments(index)?;
+        }
+        Ok(())
+    }
+
+    /// The row's values that the filters do not have yet, as entries for the delta. Memory is freed afterwards: hashing may
+    /// detoast.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn missing_entries(&mut self, index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Vec<DeltaEntry>> {
+        Scratch::new().run(|| self.entries(index, row, range))
+    }
+
+    /// The row's values that the filters do not have yet. Bits of a segment are never taken away while it is live,
+    /// and merges carry them over, so what a filter has now it will have.
+    fn entries(&mut self, index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Vec<DeltaEntry>> {
+        let mut missing = Vec::new();
+        for column in 0..self.hashers.len() {
+            // A column that this build hashes otherwise rules nothing out, so it needs no entries either.
+            let Some(hasher) = &mut self.hashers[column] else { continue };
+            let hash = row.value(column, hasher.repr()).map(|value| hasher.hash(value));
+            let entry = DeltaEntry { range, column: column as u16, hash };
+            if !self.is_in_filter(index, &entry)? {
+                missing.push(entry);
+            }
+        }
+        Ok(missing)
+    }
+
+    fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry) -> Read<bool> {
+        let key = (entry.column, entry.range);
+        let at = self.segments.partition_point(|s| (s.column, s.first_range) <= key);
+        let Some(segment) = at.checked_sub(1).map(|at| self.segments[at]) else { return Ok(false) };
+        if segment.column != entry.column || entry.range >= segment.end_range() {
+            return Ok(false);
+        }
+        let index = self.meta.bind(index);
+        let found = match self.recent_group(index, &segment, entry.range) {
+            Ok(Some(group)) => Ok(group.has_entry(entry.hash, entry.range - segment.first_range)),
+            Ok(None) => segment::has_entry(index, &segment, entry.range, entry.hash),
+            Err(miss) => Err(miss),
+        };
+        match found {
+            Ok(found) => Ok(found),
+            Err(Miss::Recycled(_)) => Ok(false),
+            Err(Miss::Damage(damage)) => Err(damage),
+        }
+    }
+
+    /// The bits of the 64 ranges around `range`, if rows keep coming into them: as with CREATE INDEX CONCURRENTLY,
+    /// which hands every row of the table to aminsert.
+    fn recent_group(&mut self, index: Rel, segment: &Segment, range: u32) -> Fetch<Option<&Group>> {
+        let number = (range - segment.first_range) / 64;
+        let recent = &mut self.groups[usize::from(segment.column)];
+        if recent.as_ref().is_none_or(|r| (r.segment, r.number) != (segment.id, number)) {
+            *recent = Some(RecentGroup { segment: segment.id, number, rows: 0, bits: None });
+        }
+        let Some(recent) = recent else { return Ok(None) };
+        recent.rows = recent.rows.saturating_add(1);
+        let shape = segment.shape()?;
+        if recent.bits.is_none() && recent.rows > STREAK && u64::from(shape.slices()) * 8 <= MOST_GROUP_BYTES
+        {
+            recent.bits = Some(Group::read(index, segment, &shape, number)?);
+        }
+        Ok(recent.bits.as_ref())
+    }
+}
