@@ -1,11 +1,11 @@
--- Maintenance of skip indexes, and looking into them.
+-- Maintenance and inspection of skip indexes.
 
 CREATE FUNCTION skip_summarize(index regclass)
     RETURNS bigint
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_summarize_wrapper';
 COMMENT ON FUNCTION skip_summarize(regclass) IS
-    'summarize all block ranges of a skip index that are not summarized yet, fold its delta and merge its segments; returns the number of ranges newly summarized; of a partitioned index, those of all partitions';
+    'summarizes the block ranges of a skip index that have no filter yet, folds its delta and merges its segments; returns the number of ranges summarized by this call; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_info(
     index regclass,
@@ -20,7 +20,7 @@ CREATE FUNCTION skip_index_info(
     OUT max_width integer,
     OUT filter_bits_min bigint,
     OUT filter_bits_max bigint,
-    OUT hashes integer,
+    OUT num_probes integer,
     OUT bytes bigint,
     OUT delta_entries bigint,
     OUT false_positive_rate double precision,
@@ -30,7 +30,7 @@ CREATE FUNCTION skip_index_info(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_info_wrapper';
 COMMENT ON FUNCTION skip_index_info(regclass) IS
-    'for each column of a skip index, or of the indexes of a partitioned one''s partitions: ranges of the table and how many are summarized, segments and their widths in ranges, filter sizes in bits, probes, bytes on disk, delta entries, the false-positive rate asked for and the one to expect from how full the filters are; options are those that the index was built with, and those set since are pending until REINDEX';
+    'one row for each column of a skip index: number of block ranges and of summarized ranges, segments and their widths in ranges, filter sizes in bits, number of probes, bytes on disk, delta entries, target false-positive rate, false-positive rate expected from the fill of the filters; options are those the index was built with, options changed since are pending until REINDEX; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_segments(
     index regclass,
@@ -39,7 +39,7 @@ CREATE FUNCTION skip_index_segments(
     OUT first_range bigint,
     OUT width integer,
     OUT filter_bits bigint,
-    OUT hashes integer,
+    OUT num_probes integer,
     OUT first_block bigint,
     OUT blocks integer,
     OUT segment_id bigint,
@@ -49,24 +49,25 @@ CREATE FUNCTION skip_index_segments(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_segments_wrapper';
 COMMENT ON FUNCTION skip_index_segments(regclass) IS
-    'the live segments of a skip index, or of the indexes of a partitioned one''s partitions: ranges covered, filter size in bits, probes, blocks in the index, ranges without a filter, part of the filter bits that are set';
+    'one row for each live segment of a skip index: block ranges covered, filter size in bits, number of probes, blocks of the index, number of ranges without a filter, fraction of the filter bits that are set; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value anyelement)
     RETURNS SETOF bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_matching_ranges_wrapper';
 COMMENT ON FUNCTION skip_matching_ranges(regclass, name, anyelement) IS
-    'the block ranges (numbers from 0, each pages_per_range blocks) in which a skip index cannot rule the value out; NULL asks for IS NULL';
+    'the block ranges of the table, numbered from 0, that may hold the value according to a skip index; each has pages_per_range blocks; a NULL value searches for NULL';
 
--- Takes a literal, whose type nothing says: '5b2c1a9e-...' for a uuid. The same function in C, which sees the type it is given.
+-- For literals of unknown type, such as '5b2c1a9e-...' for a uuid. It calls the same C function, which sees the type of
+-- its argument.
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value text)
     RETURNS SETOF bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_matching_ranges_wrapper';
 COMMENT ON FUNCTION skip_matching_ranges(regclass, name, text) IS
-    'the block ranges (numbers from 0, each pages_per_range blocks) in which a skip index cannot rule out the value that the text stands for in the column''s type; NULL asks for IS NULL';
+    'as skip_matching_ranges(regclass, name, anyelement), for a value given as text, which is converted to the type of the column';
 
--- A "char" can be taken for a text or as it is: without this one such a call would be ambiguous.
+-- A call with a "char" would match both text and anyelement: without this function it would be ambiguous.
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value "char")
     RETURNS SETOF bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -79,14 +80,14 @@ CREATE FUNCTION skip_range_map(index regclass, column_name name, value anyelemen
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_range_map_wrapper';
 COMMENT ON FUNCTION skip_range_map(regclass, name, anyelement, integer) IS
-    'the table from its first to its last block as a line of at most width characters: "." skipped when looking for the value, "o" read in vain, "#" holds a visible row with the value, "?" without a filter, read in any case; NULL asks for IS NULL';
+    'draws the table from its first to its last block as a line of at most width characters, for a search for the value: "." block range is skipped, "o" is read but holds no visible row with the value, "#" holds a visible row with the value, "?" has no filter and is always read; a NULL value searches for NULL';
 
 CREATE FUNCTION skip_range_map(index regclass, column_name name, value text, width integer DEFAULT 64)
     RETURNS text
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_range_map_wrapper';
 COMMENT ON FUNCTION skip_range_map(regclass, name, text, integer) IS
-    'as skip_range_map(regclass, name, anyelement, integer), for the value that the text stands for in the column''s type';
+    'as skip_range_map(regclass, name, anyelement, integer), for a value given as text, which is converted to the type of the column';
 
 CREATE FUNCTION skip_range_map(index regclass, column_name name, value "char", width integer DEFAULT 64)
     RETURNS text
@@ -100,4 +101,4 @@ CREATE FUNCTION skip_index_verify(index regclass, OUT index regclass, OUT block 
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_verify_wrapper';
 COMMENT ON FUNCTION skip_index_verify(regclass) IS
-    'check every page of a skip index, or of the indexes of a partitioned one''s partitions, and look up every row of its table in it; no rows when all is sound';
+    'checks every page of a skip index and looks up every row of the table in it; returns one row for each problem, none if the index is sound; a partitioned index stands for the indexes of all its partitions';

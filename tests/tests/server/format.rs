@@ -42,8 +42,8 @@ fn index_of_an_earlier_build(name: &str, version: u16) {
     fs::write(&file, &golden).expect("the golden file in place");
     server.restart();
     let mut session = server.connect("skip_template");
-    let info =
-        session.rows("SELECT ranges, summarized, hashes, delta_entries FROM skip_index_info('golden_skip')");
+    let info = session
+        .rows("SELECT ranges, summarized, num_probes, delta_entries FROM skip_index_info('golden_skip')");
     let number = |column: usize| info[0][column].clone().unwrap_or_default();
     assert_eq!(info.len(), 4, "four columns");
     assert_eq!((number(0), number(1), number(2)), ("42".into(), "42".into(), "5".into()));
