@@ -1,4 +1,4 @@
-//! pg_skip: data-skipping indexes for PostgreSQL.
+//! pg_skip: data-skipping indexes for PostgreSQL, and Bloom filters as values.
 //!
 //! Two journeys lead through the code, and the folders are their stations.
 //!
@@ -8,12 +8,15 @@
 //!
 //! *A clause becomes block ranges.* The executor or the planner asks ([`index`]: scan, cost); the clause's keys
 //! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]). The Skip
-//! Scan ([`scan`]) plans with them and reads them.
+//! Index Scan ([`scan`]) plans with them and reads them.
 //!
 //! What scans found is counted ([`stats`]).
 //!
+//! The type `bloom` ([`bloom`]) is independent of the index: its values are Bloom filters that can be stored, combined
+//! and exchanged. It shares [`hash`], [`pg`] and the crate `skip_core` with the index.
+//!
 //! [`pg`] is the boundary: nothing outside of it touches server memory. Imports point down this list:
-//! index and scan, prune, pages and hash and stats, pg.
+//! index, scan and bloom; prune; hash; pages and stats; pg.
 //!
 //! The SQL objects are in `sql/`, readable as users get them.
 

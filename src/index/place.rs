@@ -47,7 +47,8 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// A placer for ranges from `first_range` on, behind a segment with filters of `sticky` bits.
+    /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the open
+    /// segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes that.
     pub fn new(index: Rel, column: u16, frozen: ColumnMeta, logging: Logging, memory: usize) -> Self {
         let (pending, open) = (Vec::new(), None);
         Self {
@@ -64,7 +65,8 @@ impl Placer {
         }
     }
 
-    /// Starts at a range; what was there before must have been finished.
+    /// Goes on at range `first_range`, with filters of `sticky` bits if that size fits. What was pending must have
+    /// been finished.
     pub fn start_at(&mut self, first_range: u32, sticky: Option<u32>) {
         (self.first_range, self.sticky) = (first_range, sticky);
     }
@@ -161,7 +163,7 @@ impl Placer {
 
     fn write(&self, directory: &mut Directory, builder: &SegmentBuilder, from: u32, width: u32) -> Read<()> {
         let shape = SegmentShape::new(width, builder.filter_bits(), SLICE_BYTES).ok_or_else(|| {
-            Damage::new(crate::pages::meta::META_BLOCK, "a segment of impossible shape was asked for")
+            Damage::new(crate::pages::meta::META_BLOCK, "a segment with an invalid shape was requested")
         })?;
         let segment = Segment {
             column: self.column,

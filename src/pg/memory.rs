@@ -1,4 +1,4 @@
-//! Memory contexts for work that repeats, and the state of a scan.
+//! Memory contexts for repeated work, memory limits, checks for interrupts, and random seeds.
 
 use pgrx::pg_sys;
 use skip_core::sharable;

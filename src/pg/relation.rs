@@ -182,8 +182,8 @@ impl Mode {
     }
 }
 
-/// A relation opened here, closed in Drop; its lock is kept until the transaction ends unless it is said
-/// otherwise.
+/// A relation opened here. Drop closes it and releases the lock that was taken when it was opened; after
+/// [`keep_lock`](Self::keep_lock) the lock is kept until the transaction ends.
 pub struct OpenRel {
     rel: Rel,
     close: unsafe fn(pg_sys::Relation, pg_sys::LOCKMODE),

@@ -30,10 +30,10 @@ const MOST_KEYS: usize = 256;
 /// Ranges of the widest segment: one page of bits.
 const RANGES_A_PAGE: f64 = (skip_core::page::SLICE_BYTES * 8) as f64;
 
-/// Operators that finding out and asking for a page ahead is worth. It lets a sequential scan win where hardly anything
-/// is skipped.
+/// CPU cost per prefetched page, in units of cpu_operator_cost. It lets a sequential scan win where hardly anything is
+/// skipped.
 const OPERATORS_A_PAGE: f64 = 20.0;
-/// Operators that looking a row up in a list of keys is worth.
+/// CPU cost per lookup of a row in a list of keys, in units of cpu_operator_cost.
 const OPERATORS_A_LIST: f64 = 2.0;
 
 /// What a scan will read.
