@@ -25,20 +25,20 @@ CREATE TYPE bloom (
     STORAGE = external
 );
 COMMENT ON TYPE bloom IS
-    'a Bloom filter of the values of one type: says for certain that a value was not added, or that it may have been';
+    'a Bloom filter of the values of one type: tells for any value that it was certainly not added, or that it may have been added';
 
 -- Into bytea and back, with a checksum behind the value.
 
 CREATE FUNCTION bloom_to_bytea(bloom) RETURNS bytea
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_to_bytea_wrapper';
-COMMENT ON FUNCTION bloom_to_bytea(bloom) IS 'the cast of a bloom filter to bytea: its whole value, and a checksum';
+COMMENT ON FUNCTION bloom_to_bytea(bloom) IS 'casts a bloom filter to bytea: the whole value and a checksum';
 CREATE FUNCTION bloom_from_bytea(bytea) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_from_bytea_wrapper';
-COMMENT ON FUNCTION bloom_from_bytea(bytea) IS 'the cast of bytea to a bloom filter: what bloom_to_bytea gave';
+COMMENT ON FUNCTION bloom_from_bytea(bytea) IS 'casts the result of bloom_to_bytea back to a bloom filter';
 CREATE CAST (bloom AS bytea) WITH FUNCTION bloom_to_bytea(bloom) AS ASSIGNMENT;
-COMMENT ON CAST (bloom AS bytea) IS 'the whole value, and a checksum';
+COMMENT ON CAST (bloom AS bytea) IS 'the whole value and a checksum';
 CREATE CAST (bytea AS bloom) WITH FUNCTION bloom_from_bytea(bytea) AS ASSIGNMENT;
-COMMENT ON CAST (bytea AS bloom) IS 'what the cast to bytea gave';
+COMMENT ON CAST (bytea AS bloom) IS 'the reverse of the cast to bytea';
 
 -- Making filters.
 
@@ -50,14 +50,14 @@ CREATE FUNCTION bloom_empty(
     RETURNS bloom
     LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_empty_wrapper';
 COMMENT ON FUNCTION bloom_empty(regtype, bigint, double precision, text) IS
-    'a bloom filter without keys, made for a type, an expected number of distinct keys and a false-positive rate (0.01 unless the policy says a size)';
+    'returns a bloom filter without keys, for a key type, an expected number of distinct keys and a false-positive rate (0.01 unless the policy gives a size)';
 
 CREATE FUNCTION bloom_add(filter bloom, value "any") RETURNS bloom
     LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_add_wrapper';
 COMMENT ON FUNCTION bloom_add(bloom, "any") IS
-    'the bloom filter with one more key; NULL is no key. To add many, | with a filter that bloom_agg made is faster';
+    'returns the bloom filter with one more key; NULL is not a key. For many keys, the union (|) with a filter made by bloom_agg is faster';
 
--- Asking. Values are "any", not anyelement, so that a literal of unknown type can be read as the filter's.
+-- Lookup. Values are "any", not anyelement, so that a literal of unknown type can be read as the filter's key type.
 
 CREATE FUNCTION bloom_contains_sel(internal, oid, internal, integer) RETURNS double precision
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_contains_sel_wrapper';
@@ -67,50 +67,50 @@ COMMENT ON FUNCTION bloom_contains_sel(internal, oid, internal, integer) IS
 CREATE FUNCTION bloom_contains(filter bloom, value "any") RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 2 AS 'MODULE_PATHNAME', 'bloom_contains_wrapper';
 COMMENT ON FUNCTION bloom_contains(bloom, "any") IS
-    'whether a value may have been added to a bloom filter: false is certain, true is not';
+    'tells whether a value may have been added to a bloom filter: false is certain, true is not';
 CREATE FUNCTION bloom_is_contained(value "any", filter bloom) RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 2 AS 'MODULE_PATHNAME', 'bloom_is_contained_wrapper';
 COMMENT ON FUNCTION bloom_is_contained("any", bloom) IS
-    'whether a value may have been added to a bloom filter: false is certain, true is not';
+    'tells whether a value may have been added to a bloom filter: false is certain, true is not';
 CREATE FUNCTION bloom_contains_any(filter bloom, elements anyarray) RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 10 AS 'MODULE_PATHNAME', 'bloom_contains_any_wrapper';
 COMMENT ON FUNCTION bloom_contains_any(bloom, anyarray) IS
-    'whether any element of an array may have been added to a bloom filter: false is certain, true is not; NULL elements are in no filter';
+    'tells whether any element of an array may have been added to a bloom filter: false is certain, true is not; NULL elements are ignored';
 
 CREATE OPERATOR @> (
     LEFTARG = bloom, RIGHTARG = "any", FUNCTION = bloom_contains, COMMUTATOR = <@,
     RESTRICT = bloom_contains_sel, JOIN = matchingjoinsel
 );
-COMMENT ON OPERATOR @> (bloom, "any") IS 'may hold the value';
+COMMENT ON OPERATOR @> (bloom, "any") IS 'filter may contain the value';
 CREATE OPERATOR <@ (
     LEFTARG = "any", RIGHTARG = bloom, FUNCTION = bloom_is_contained, COMMUTATOR = @>,
     RESTRICT = bloom_contains_sel, JOIN = matchingjoinsel
 );
-COMMENT ON OPERATOR <@ ("any", bloom) IS 'may be in the filter';
+COMMENT ON OPERATOR <@ ("any", bloom) IS 'value may be contained in the filter';
 
--- Putting filters together.
+-- Combining filters.
 
 CREATE FUNCTION bloom_union(bloom, bloom) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_union_wrapper';
 COMMENT ON FUNCTION bloom_union(bloom, bloom) IS
-    'the bloom filter of the keys of both; they must have the same type, size, probes and policy';
+    'returns the bloom filter of the keys of both filters; the filters must have the same type, size, number of probes and policy';
 CREATE FUNCTION bloom_intersection(bloom, bloom) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_intersection_wrapper';
 COMMENT ON FUNCTION bloom_intersection(bloom, bloom) IS
-    'a bloom filter of the keys that are in both, and of more false ones than a filter made of these keys; they must have the same type, size, probes and policy';
+    'returns a bloom filter of the keys that are in both filters, with a higher false-positive rate than a filter made from these keys; the filters must have the same type, size, number of probes and policy';
 CREATE OPERATOR | (LEFTARG = bloom, RIGHTARG = bloom, FUNCTION = bloom_union, COMMUTATOR = |);
-COMMENT ON OPERATOR | (bloom, bloom) IS 'keys of both';
+COMMENT ON OPERATOR | (bloom, bloom) IS 'union: keys of either filter';
 CREATE OPERATOR & (LEFTARG = bloom, RIGHTARG = bloom, FUNCTION = bloom_intersection, COMMUTATOR = &);
-COMMENT ON OPERATOR & (bloom, bloom) IS 'keys that are in both, and more false ones';
+COMMENT ON OPERATOR & (bloom, bloom) IS 'intersection: keys of both filters, with more false positives';
 
--- Equality, so that filters can be grouped and compared. Equal is what has the same bits.
+-- Equality, so that filters can be grouped and compared. Filters with the same type, shape and bits are equal.
 
 CREATE FUNCTION bloom_eq(bloom, bloom) RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_eq_wrapper';
-COMMENT ON FUNCTION bloom_eq(bloom, bloom) IS 'whether two bloom filters have the same type, shape and bits';
+COMMENT ON FUNCTION bloom_eq(bloom, bloom) IS 'tells whether two bloom filters have the same type, shape and bits';
 CREATE FUNCTION bloom_ne(bloom, bloom) RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_ne_wrapper';
-COMMENT ON FUNCTION bloom_ne(bloom, bloom) IS 'whether two bloom filters differ in type, shape or bits';
+COMMENT ON FUNCTION bloom_ne(bloom, bloom) IS 'tells whether two bloom filters differ in type, shape or bits';
 CREATE FUNCTION bloom_hash(bloom) RETURNS integer
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_hash_wrapper';
 COMMENT ON FUNCTION bloom_hash(bloom) IS 'hash of a bloom filter';
@@ -134,18 +134,18 @@ CREATE OPERATOR CLASS bloom_ops DEFAULT FOR TYPE bloom USING hash AS
 COMMENT ON OPERATOR CLASS bloom_ops USING hash IS 'grouping and joining of bloom filters by equality';
 COMMENT ON OPERATOR FAMILY bloom_ops USING hash IS 'grouping and joining of bloom filters by equality';
 
--- What a filter is.
+-- Inspecting a filter.
 
 CREATE FUNCTION bloom_cardinality(filter bloom) RETURNS double precision
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 100 AS 'MODULE_PATHNAME', 'bloom_cardinality_wrapper';
 COMMENT ON FUNCTION bloom_cardinality(bloom) IS
-    'the number of distinct keys of a bloom filter, as its set bits tell it; infinite if all are set';
+    'estimates the number of distinct keys of a bloom filter from its set bits; infinite if all bits are set';
 CREATE FUNCTION bloom_cardinality_bounds(filter bloom, OUT low double precision, OUT high double precision)
     RETURNS SETOF record
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 1 COST 100
     AS 'MODULE_PATHNAME', 'bloom_cardinality_bounds_wrapper';
 COMMENT ON FUNCTION bloom_cardinality_bounds(bloom) IS
-    'bounds of bloom_cardinality: 95 % of such intervals hold the true number';
+    'bounds of bloom_cardinality: a 95 % confidence interval';
 CREATE FUNCTION bloom_intersection_cardinality(
     a bloom,
     b bloom,
@@ -156,11 +156,11 @@ CREATE FUNCTION bloom_intersection_cardinality(
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 1 COST 100
     AS 'MODULE_PATHNAME', 'bloom_intersection_cardinality_wrapper';
 COMMENT ON FUNCTION bloom_intersection_cardinality(bloom, bloom) IS
-    'the number of distinct keys that are in both bloom filters, by inclusion and exclusion, with bounds: 95 % of such intervals hold the true number; they must have the same type, size, probes and policy';
+    'estimates the number of distinct keys that are in both bloom filters by inclusion and exclusion, with the bounds of a 95 % confidence interval; the filters must have the same type, size, number of probes and policy';
 CREATE FUNCTION bloom_false_positive_rate(filter bloom) RETURNS double precision
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 100 AS 'MODULE_PATHNAME', 'bloom_false_positive_rate_wrapper';
 COMMENT ON FUNCTION bloom_false_positive_rate(bloom) IS
-    'the rate at which a bloom filter says yes for values that were never added, as full as it is now';
+    'the false-positive rate of a bloom filter at its current fill';
 CREATE FUNCTION bloom_info(
     filter bloom,
     OUT policy text,
@@ -181,18 +181,18 @@ CREATE FUNCTION bloom_info(
     RETURNS SETOF record
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 1 COST 200 AS 'MODULE_PATHNAME', 'bloom_info_wrapper';
 COMMENT ON FUNCTION bloom_info(bloom) IS
-    'everything about a bloom filter: policy, type and collation of its keys, number of filters (more than one for a series), bits, probes a key, seed, set bits and their part, number of keys with bounds, false-positive rate as full as it is now, bytes of the value, and whether the policy promises its rate';
+    'the properties of a bloom filter: policy, type and collation of its keys, number of filters (more than one for a series), bits, probes per key, seed, set bits and their fraction, estimated number of keys with bounds, false-positive rate at the current fill, bytes of the value, and whether the policy promises its rate';
 
 -- Other systems.
 
 CREATE FUNCTION bloom_export(filter bloom) RETURNS bytea
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_export_wrapper';
 COMMENT ON FUNCTION bloom_export(bloom) IS
-    'the bloom filter as the system stores it that its policy comes from: LevelDB, ClickHouse, RocksDB';
+    'returns the bytes of the bloom filter in the format of the system that its policy comes from: LevelDB, ClickHouse or RocksDB';
 CREATE FUNCTION bloom_import(filter bytea, policy text, key_type regtype) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_import_wrapper';
 COMMENT ON FUNCTION bloom_import(bytea, text, regtype) IS
-    'the bloom filter that bytes of another system hold, whose keys are the key bytes of a type';
+    'returns the bloom filter stored in bytes of another system; its keys are taken to be the key bytes of the given type';
 
 -- Aggregates.
 
@@ -259,7 +259,7 @@ CREATE AGGREGATE bloom_agg(value anyelement, rate double precision, expected big
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_agg(anyelement, double precision, bigint) IS
-    'the bloom filter of all values that are not NULL; with a false-positive rate, sized by an expected number of distinct values: such filters can be put together';
+    'the bloom filter of all values that are not NULL; with a false-positive rate, sized by an expected number of distinct values: such filters can be combined';
 CREATE AGGREGATE bloom_agg(value anyelement, rate double precision, expected bigint, policy text) (
     SFUNC = bloom_agg_step, STYPE = internal, SSPACE = 160,
     FINALFUNC = bloom_agg_final,
@@ -267,11 +267,12 @@ CREATE AGGREGATE bloom_agg(value anyelement, rate double precision, expected big
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_agg(anyelement, double precision, bigint, text) IS
-    'the bloom filter of all values that are not NULL; with a false-positive rate, an expected number of distinct values, and a filter policy such as leveldb(bits_per_key=10); NULL stands for what is not given';
--- The same for the most common types by name, in every number of arguments: an engine that distributes a table over servers
--- computes an aggregate in parts only if its argument's type is named, and calls its step function without an expression that
--- would tell the type. A filter is the same whichever of them made it. A type is here, too, if values of it would be cast to
--- another one that is here: else its own aggregate and that one's would be equally good, or filters would be of the other's keys.
+    'the bloom filter of all values that are not NULL; with a false-positive rate, an expected number of distinct values, and a filter policy such as leveldb(bits_per_key=10); NULL means that a parameter is not given';
+-- The same aggregates for the most common types by name, with every number of arguments. An engine that distributes a
+-- table over servers computes an aggregate in parts only if the type of its argument is named, and it calls the step
+-- function without an expression that would tell the type. All of these aggregates make the same filters. The list also
+-- has each type that would be cast implicitly to another listed type: without an aggregate of its own, a call would be
+-- ambiguous, or the filter would have keys of the other type.
 
 DO $types$
 DECLARE
@@ -291,9 +292,9 @@ BEGIN
             (', double precision', ', rate double precision',
              'with a false-positive rate, sized by the number of distinct values'),
             (', double precision, bigint', ', rate double precision, expected bigint',
-             'with a false-positive rate, sized by an expected number of distinct values: such filters can be put together'),
+             'with a false-positive rate, sized by an expected number of distinct values: such filters can be combined'),
             (', double precision, bigint, text', ', rate double precision, expected bigint, policy text',
-             'with a false-positive rate, an expected number of distinct values, and a filter policy such as leveldb(bits_per_key=10); NULL stands for what is not given')
+             'with a false-positive rate, an expected number of distinct values, and a filter policy such as leveldb(bits_per_key=10); NULL means that a parameter is not given')
         LOOP
             EXECUTE format($sql$
                 CREATE FUNCTION bloom_agg_step(internal, %1$s%2$s) RETURNS internal
@@ -321,4 +322,4 @@ CREATE AGGREGATE bloom_union_agg(filter bloom) (
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_union_agg(bloom) IS
-    'the bloom filter of the keys of all filters; they must have the same type, size, probes and policy';
+    'the bloom filter of the keys of all filters; the filters must have the same type, size, number of probes and policy';

@@ -11,16 +11,16 @@ CREATE FUNCTION pg_skip_stats_counters(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'pg_skip_stats_counters_wrapper';
 COMMENT ON FUNCTION pg_skip_stats_counters() IS
-    'the counters behind pg_skip_stats, also those of indexes that were dropped; not meant to be called directly';
+    'the counters of pg_skip_stats, including those of dropped indexes; not meant to be called directly';
 
 CREATE FUNCTION pg_skip_stats_state(OUT scope text, OUT is_full boolean, OUT stats_reset timestamptz)
     RETURNS SETOF record
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'pg_skip_stats_state_wrapper';
 COMMENT ON FUNCTION pg_skip_stats_state() IS
-    'what is behind pg_skip_stats: whether counters are the server''s or the session''s, whether no more indexes can be counted, and the time of the last reset; not meant to be called directly';
+    'the state of pg_skip_stats: whether counters are kept for the server or the session, whether there is no room for further indexes, and the time of the last reset; not meant to be called directly';
 
--- Nothing known of an index means that it was never scanned, unless places have run out: then NULL.
+-- An index without counters was never scanned: 0. If there is no room for further indexes, it may have been: NULL.
 CREATE VIEW pg_skip_stats AS
 SELECT n.nspname AS schemaname,
        t.relname AS tablename,
@@ -43,14 +43,14 @@ JOIN pg_catalog.pg_namespace n ON n.oid = i.relnamespace
 CROSS JOIN pg_skip_stats_state() s
 CROSS JOIN LATERAL (SELECT CASE WHEN NOT s.is_full THEN 0::bigint END AS zero) k
 LEFT JOIN pg_skip_stats_counters() c ON c.indexrelid = i.oid
--- Never negative, even if a reset came between a scan's counters.
+-- Not negative, even if a reset happens while a scan is being counted.
 CROSS JOIN LATERAL (SELECT greatest(c.full_positives - c.true_positives, 0) AS false_positives) f
--- How often conditions were true tells of rows: shown to who may read all of them, and to monitors.
+-- The counters tell how often conditions were true. Only roles that may read all rows, and monitors, may see them.
 WHERE i.relkind = 'i'
   AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
        OR pg_catalog.has_table_privilege(x.indrelid, 'SELECT') AND NOT pg_catalog.row_security_active(x.indrelid));
 COMMENT ON VIEW pg_skip_stats IS
-    'for each skip index of the database: Skip Index Scans, block ranges they asked its filters about, ranges skipped, ranges read in full and those of them with a matching row, and the false-positive rate this comes to; counted since the server started or the last reset, or by this backend alone: see the column scope';
+    'one row for each skip index of the database: number of Skip Index Scans, of block ranges checked against the filters, of ranges skipped, of ranges read in full, and of ranges read in full that had a matching row, and the measured false-positive rate; counted since the server started or since the last reset, by all sessions or by this one: see column scope';
 GRANT SELECT ON pg_skip_stats TO PUBLIC;
 
 CREATE FUNCTION pg_skip_stats_reset()
@@ -58,5 +58,5 @@ CREATE FUNCTION pg_skip_stats_reset()
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'pg_skip_stats_reset_wrapper';
 COMMENT ON FUNCTION pg_skip_stats_reset() IS
-    'set all counters of pg_skip_stats to zero: those of all databases where scope is "server", else the session''s';
+    'sets all counters of pg_skip_stats to zero: those of all databases if scope is "server", else those of the session';
 REVOKE ALL ON FUNCTION pg_skip_stats_reset() FROM PUBLIC;

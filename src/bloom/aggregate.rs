@@ -159,8 +159,8 @@ fn undetermined() -> ! {
     fail(
         PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
         "could not determine the type of the keys of a bloom filter".into(),
-        Some("The step function of bloom_agg was called without an expression, and is declared with a polymorphic type.".into()),
-        Some("Call an aggregate whose argument has a type by name, such as bloom_agg(bigint).".into()),
+        Some("The polymorphic step function of bloom_agg was called without an expression that tells the type.".into()),
+        Some("Call an aggregate that is declared for a named type, such as bloom_agg(bigint).".into()),
     )
 }
 

@@ -87,9 +87,11 @@ fn refuse_ambiguous(oid: Oid) {
     if oid == pg_sys::FLOAT8OID {
         fail(
             PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
-            "a literal to look up in a bloom filter of floats needs a type".into(),
-            Some("As real and as double precision, the same digits are different keys.".into()),
-            Some("Write 0.1::real or 0.1::double precision, as the keys were.".into()),
+            "a literal to look up in a bloom filter of floats must have a type".into(),
+            Some("The same digits are different keys as real and as double precision.".into()),
+            Some(
+                "Write 0.1::real or 0.1::double precision, according to the type of the added values.".into(),
+            ),
         );
     }
 }
@@ -100,9 +102,10 @@ fn refuse_unsafe(oid: Oid) {
         let name = types::display_name(oid);
         fail(
             PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
-            format!("a literal to look up in a bloom filter of type {name} needs a type"),
+            format!("a literal to look up in a bloom filter of type {name} must have a type"),
             Some(
-                "How such a literal is read depends on settings, or on functions of the type's owner.".into(),
+                "The value of such a literal depends on settings, or on functions of the type's owner."
+                    .into(),
             ),
             Some(format!("Write '...'::{name}.")),
         );

@@ -22,7 +22,7 @@ fn bloom_export(filter: &[u8]) -> Made {
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
             "this bloom filter cannot be exported".into(),
             Some(problem::sentence(&error.to_string())),
-            Some("A filter becomes a series when it gets more keys than expected; build it with the expected number.".into()),
+            Some("A filter becomes a series when it receives more keys than expected. Build it with the expected number of keys.".into()),
         ),
     }
     })
@@ -42,10 +42,13 @@ fn bloom_import(call: Call, bytes: &[u8], policy: Text, key_type: pg_sys::Oid) -
         let imported = BloomFilter::import(spec.policy, bytes, given).unwrap_or_else(|error| {
             fail(
                 PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION,
-                format!("these bytes are no filter of policy {}", spec.policy.name()),
+                format!("the bytes are not a valid filter of policy {}", spec.policy.name()),
                 Some(problem::sentence(&error.to_string())),
                 matches!(error, PolicyError::SizeNotGiven { .. }).then(|| {
-                    format!("Give them: {}(filter_size=…, filter_hashes=…, seed=…).", spec.policy.name())
+                    format!(
+                        "Give them as parameters of the policy: {}(filter_size=…, filter_hashes=…, seed=…).",
+                        spec.policy.name()
+                    )
                 }),
             )
         });

@@ -21,7 +21,10 @@ fn bloom_in(call: Call) -> Option<Made> {
             call.reject(Report::new(
                 CODE,
                 "invalid input syntax for type bloom".into(),
-                Some("It is \\x and an even number of hexadecimal digits.".into()),
+                Some(
+                    "A value of type bloom is written as \\x and an even number of hexadecimal digits."
+                        .into(),
+                ),
                 Some("Filters are made by bloom_agg, bloom_empty and bloom_import.".into()),
             ));
             return None;
@@ -94,7 +97,7 @@ fn checked(sealed: &[u8]) -> Result<&[u8], ValueError> {
     if keys::is_key_type(&Stored::decode(value)?.keys().key_type) {
         Ok(value)
     } else {
-        Err(ValueError::Malformed("its type is none that keys of filters have"))
+        Err(ValueError::Malformed("its key type is not one that keys of filters can have"))
     }
 }
 

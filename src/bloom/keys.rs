@@ -101,7 +101,7 @@ impl KeyReader {
     pub fn must_fit(&self, keys: &Keys) {
         if keys.key_type != self.key_type || keys.collation != self.collation {
             let collation =
-                self.collation.as_ref().map_or("a deterministic one".into(), Collation::to_string);
+                self.collation.as_ref().map_or("a deterministic collation".into(), Collation::to_string);
             super::problem::other_type(keys, &self.key_type, collation);
         }
     }
@@ -149,7 +149,7 @@ pub fn type_of_key(key_type: &KeyType) -> Oid {
         KeyType::BuiltIn(oid) => Some(Oid::from(*oid)),
         KeyType::Named { schema, name } => types::by_qualified_name(schema, name),
     };
-    oid.unwrap_or_else(|| no_type(&format!("{key_type}, of which the bloom filter's keys are")))
+    oid.unwrap_or_else(|| no_type(&format!("{key_type}, the key type of the bloom filter")))
 }
 
 /// Whether filters are made of keys of this type, and say so in this way: not of pseudo-types and rows, not of int4, which is
@@ -179,15 +179,15 @@ fn no_type(what: &str) -> ! {
 /// Raises an error for types whose filters would lose keys sooner or later.
 fn refuse_unsafe(input: Oid, collation: Oid) {
     let detail = if types::any_part(input, &types::is_row) {
-        "Rows have another hash when a column is added to their type: what was added before would not be found."
+        "The hash of a row changes when a column is added to its type: keys added earlier would not be found."
     } else if types::any_part(input, &types::is_enum) {
-        "It contains an enum: an enum's numbers differ between databases, and a filter would not survive a dump."
+        "The type contains an enum. OIDs of enum values differ between databases: a filter would not survive a dump."
     } else if types::any_part(input, &types::has_nondeterministic_part) {
-        "It contains strings under a nondeterministic collation of their own, whose version a filter does not keep."
+        "The type contains strings with a nondeterministic collation of their own; a filter does not store its version."
     } else if types::hashes_against_collation(input, collation) {
-        "PostgreSQL hashes names without regard to their collation, which is nondeterministic here."
+        "PostgreSQL ignores the collation when it hashes type name, and the collation is nondeterministic."
     } else if types::is_hashed_with_blanks(input, collation) {
-        "This version of PostgreSQL hashes trailing blanks of character(n) in it, which its = does not see."
+        "This version of PostgreSQL hashes the trailing blanks of character(n) in this type, but its operator = ignores them."
     } else {
         return;
     };
@@ -195,7 +195,7 @@ fn refuse_unsafe(input: Oid, collation: Oid) {
         PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
         format!("values of type {} cannot be keys of a bloom filter", types::display_name(input)),
         Some(detail.into()),
-        Some("Make the key of its parts: a text, an array or a jsonb.".into()),
+        Some("Build the key from the parts of the value, as text, an array or jsonb.".into()),
     )
 }
 

@@ -9,8 +9,9 @@ use skip_core::value::{KeyType, Keys, ValueError};
 /// What is wrong with bytes that come from outside and are no filter; `code` if they are malformed, not unknown.
 pub fn no_filter(code: PgSqlErrorCode, error: &ValueError) -> Report {
     let code = if error.is_unknown() { PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED } else { code };
-    let hint = error.is_unknown().then(|| "It may have been made by a later version of pg_skip.".to_owned());
-    let detail = Some(format!("As a filter, {error}."));
+    let hint =
+        error.is_unknown().then(|| "The value may have been made by a later version of pg_skip.".to_owned());
+    let detail = Some(format!("The value is not a valid filter: {error}."));
     Report::new(code, "malformed value of type bloom".into(), detail, hint)
 }
 
@@ -29,15 +30,15 @@ pub fn mismatch(left: &Keys, right: &Keys, error: &ValueError) -> ! {
     };
     let hint = match error {
         ValueError::Series(_) => {
-            "A filter becomes a series when it gets more keys than expected; build it with the expected number."
+            "A filter becomes a series when it receives more keys than expected. Build it with the expected number of keys."
         }
         _ => {
-            "Filters can be put together if they were built with the same type, expected number of keys, rate and policy."
+            "Filters can be combined if they were built with the same type, expected number of keys, rate and policy."
         }
     };
     fail(
         PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
-        "these bloom filters cannot be put together".into(),
+        "these bloom filters cannot be combined".into(),
         Some(sentence(&detail)),
         Some(hint.into()),
     )
@@ -50,17 +51,17 @@ pub fn other_type(filter: &Keys, value: &KeyType, collation: String) -> ! {
         fail(
             PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
             format!("the bloom filter's keys are of type {own}, not {asked}"),
-            Some("What was hashed as one type is not found as another.".into()),
+            Some("A key that was hashed as one type is not found as another type.".into()),
             Some(format!("Cast the value to {own}.")),
         )
     }
-    let of_filter = filter.collation.as_ref().map_or("a deterministic one".into(), ToString::to_string);
+    let of_filter = filter.collation.as_ref().map_or("a deterministic collation".into(), ToString::to_string);
     fail(
         PgSqlErrorCode::ERRCODE_COLLATION_MISMATCH,
-        "the bloom filter's keys have another collation".into(),
+        "the bloom filter's keys and the value have different collations".into(),
         Some(format!("The filter was built with {of_filter}, the value has {collation}.")),
         Some(
-            "Use COLLATE to ask with the filter's; after a new version of it, build the filter again.".into(),
+            "Use COLLATE to give the value the filter's collation. If the collation has a new version, rebuild the filter.".into(),
         ),
     )
 }
@@ -69,7 +70,7 @@ pub fn other_type(filter: &Keys, value: &KeyType, collation: String) -> ! {
 pub fn parameters(error: &PolicyError) -> ! {
     fail(
         PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
-        "no bloom filter has these parameters".into(),
+        "invalid parameters for a bloom filter".into(),
         Some(sentence(&error.to_string())),
         None,
     )
@@ -83,13 +84,13 @@ pub fn collecting(error: &CollectError) -> ! {
             PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             "the bloom filter would be too large".into(),
             Some(sentence(&error.to_string())),
-            Some("Take a higher false-positive rate, or one filter for each part of the keys.".into()),
+            Some("Use a higher false-positive rate, or one filter for each part of the keys.".into()),
         ),
         CollectError::TooManySizes => fail(
             PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-            "the parts of the bloom filter cannot be put together".into(),
+            "the parts of the bloom filter cannot be combined".into(),
             Some(sentence(&error.to_string())),
-            Some("Give the expected number of keys: then all parts have one size.".into()),
+            Some("Give the expected number of keys, so that all parts have the same size.".into()),
         ),
         CollectError::Options => fail(
             PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -100,12 +101,12 @@ pub fn collecting(error: &CollectError) -> ! {
         ),
         CollectError::Keys => fail(
             PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
-            "the parts of the bloom filter cannot be put together".into(),
+            "the parts of the bloom filter cannot be combined".into(),
             Some(sentence(&error.to_string())),
             None,
         ),
         CollectError::Wire => {
-            fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, "malformed state of an aggregate".into(), None, None)
+            fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, "malformed aggregate state".into(), None, None)
         }
     }
 }

@@ -12,7 +12,7 @@ pub const DEFAULT_RATE: f64 = 0.01;
 pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
     match (rate, of_policy) {
         (Some(_), Some(_)) => {
-            bad_policy("a rate and a size in the policy exclude each other; give NULL for the rate")
+            bad_policy("a rate and a size in the policy exclude each other; pass NULL for the rate")
         }
         (None, Some(size)) => size,
         (rate, None) => Size::Rate(rate.unwrap_or(DEFAULT_RATE)),
@@ -24,7 +24,7 @@ pub fn negative(expected: i64) -> ! {
     fail(
         PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
         "the expected number of keys must not be negative".into(),
-        Some(format!("It is {expected}.")),
-        Some(format!("Without one, filters are made for the keys that come, at a rate of {DEFAULT_RATE}.")),
+        Some(format!("The given number is {expected}.")),
+        Some("Give the number of distinct keys that the filter is to hold.".into()),
     )
 }

@@ -23,9 +23,9 @@ fn notice(index: Rel, before: &Options, now: &Options) {
         report(
             PgLogLevel::NOTICE,
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-            format!("index \"{}\" is as it was built until REINDEX", index.name()),
-            Some(format!("These options are not in force yet: {pending}.")),
-            Some(format!("REINDEX INDEX {};", index.qualified_name())),
+            format!("changed options of index \"{}\" take effect at the next REINDEX", index.name()),
+            Some(format!("Options that are not in effect yet: {pending}.")),
+            Some(format!("Run REINDEX INDEX {};", index.qualified_name())),
         );
     }
 }

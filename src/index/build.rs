@@ -83,7 +83,10 @@ fn check_buildable(heap: Rel, index: Rel) {
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
             format!("access method \"skip\" cannot index table \"{}\"", heap.name()),
             Some("The table does not use the heap table access method.".into()),
-            Some("skip indexes summarize ranges of heap blocks; use another index on this table.".into()),
+            Some(
+                "Skip indexes summarize ranges of heap blocks. Use another access method for this table."
+                    .into(),
+            ),
         );
     }
     for column in 0..index.key_columns() {

@@ -42,14 +42,14 @@ fn check_equality(values: Oid, class: ColumnClass) {
     let hint = match statement_for_class(values, equality) {
         Some(statement) => format!("{statement}; or {cast}."),
         None => format!(
-            "Make an operator class for {own}, with a hash function that agrees with its =; or {cast}."
+            "Create an operator class for {own}, with a hash function that agrees with its operator =; or {cast}."
         ),
     };
     fail(
         PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
         format!("type {own} has no operator class of its own for access method \"skip\""),
         Some(format!(
-            "That of type {other} does not know the = of type {own}: no query would use the index."
+            "The operator class of type {other} does not have the operator = of type {own}: no query would use the index."
         )),
         Some(hint),
     );
@@ -73,7 +73,7 @@ fn check_collation(values: Oid, class: ColumnClass) {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
             under_nondeterministic(values),
-            Some("The type's hash function does not heed the collation, so equal values would hash differently.".into()),
+            Some("The type's hash function ignores the collation, so equal values would have different hashes.".into()),
             Some("Index the column cast to text.".into()),
         );
     }
@@ -85,7 +85,7 @@ fn check_parts(values: Oid, class: ColumnClass) {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
             under_nondeterministic(values),
-            Some("This version of PostgreSQL hashes trailing blanks of character(n) in it, which its = does not see.".into()),
+            Some("This version of PostgreSQL hashes the trailing blanks of character(n) in this type, but its operator = ignores them.".into()),
             Some("Index the column cast to a type of text, or upgrade PostgreSQL.".into()),
         );
     }
@@ -93,7 +93,7 @@ fn check_parts(values: Oid, class: ColumnClass) {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
             format!("access method \"skip\" does not support type {}, which contains rows", types::display_name(values)),
-            Some("Rows have another hash when a column is added to their type: the index would not find what was there before.".into()),
+            Some("The hash of a row changes when a column is added to its type: the index would not find older rows.".into()),
             Some("Index an expression of the rows' columns, or use an operator class with a hash function of your own.".into()),
         );
     }

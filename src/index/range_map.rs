@@ -62,8 +62,8 @@ fn checked(width: i32) -> u64 {
         fail(
             PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
             format!("width must be between 1 and {MOST_CELLS}"),
-            Some(format!("It is {width}.")),
-            Some("The width is the number of characters of the map; a map never has more than the table has ranges.".into()),
+            Some(format!("The given width is {width}.")),
+            Some("The width is the number of characters of the map. A map never has more characters than the table has ranges.".into()),
         );
     }
     width as u64

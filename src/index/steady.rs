@@ -27,12 +27,12 @@ pub fn steady<R>(index: Rel, mut look: impl FnMut() -> Fetch<R>) -> R {
     }
     fail(
         PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
-        format!("index \"{}\" changes too fast to be looked at", index.name()),
+        format!("index \"{}\" changes too fast to be inspected", index.name()),
         Some(format!(
-            "Pages were recycled during each of {MOST_LOOKS} looks. Nothing is known to be wrong with the index."
+            "Pages were recycled during each of {MOST_LOOKS} attempts to read the index. This is not a sign of damage."
         )),
         Some(
-            "Try again when maintenance of the index, or the replay of it on a standby, has less to do."
+            "Try again when maintenance of the index, or its replay on a standby, changes the index less often."
                 .into(),
         ),
     )

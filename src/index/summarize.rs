@@ -200,7 +200,7 @@ fn warn_of_overflow(index: Rel) {
             "some block ranges of index \"{}\" have more distinct values than maintenance_work_mem allows",
             index.name()
         ),
-        Some("These ranges are left without a filter; every query reads them.".into()),
+        Some("These ranges have no filter; every query reads them.".into()),
         Some("Raise maintenance_work_mem, or choose a smaller pages_per_range, and REINDEX.".into()),
     );
 }
@@ -214,12 +214,12 @@ pub fn warn_of_failure(heap: Rel, index: Rel, failure: Option<Failure>) {
         PgLogLevel::WARNING,
         PgSqlErrorCode::ERRCODE_WARNING,
         format!(
-            "index \"{}\" cannot be kept for a row in block {block} of table \"{}\": {message}",
+            "index \"{}\" could not be updated for a row in block {block} of table \"{}\": {message}",
             index.name(),
             heap.name()
         ),
-        Some("Its block range is left without a filter; every query reads it.".into()),
-        Some("Mend the row, or the function that the index calls; then run VACUUM.".into()),
+        Some("The block range of the row has no filter; every query reads it.".into()),
+        Some("Correct the row, or the function that the index calls, and run VACUUM.".into()),
     );
 }
 

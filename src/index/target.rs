@@ -66,7 +66,7 @@ pub fn for_verifying(index: pg_sys::Oid) -> Parts {
 /// For functions that only look, and tell nothing of single values.
 pub fn for_reading(index: pg_sys::Oid) -> Parts {
     let named = Named::find(index);
-    let needed = "Looking into an index needs SELECT on all rows of its table, or membership in pg_monitor.";
+    let needed = "Inspecting an index requires SELECT on all rows of its table, or membership in pg_monitor.";
     named.check_may(|table| catalog::may_read(table) || catalog::is_monitor(), needed);
     named.parts(lock::Mode::AccessShare)
 }
@@ -74,7 +74,7 @@ pub fn for_reading(index: pg_sys::Oid) -> Parts {
 /// For functions that tell of the table's values, not just of how the index is: whether one is there, and where.
 pub fn for_reading_rows(index: pg_sys::Oid) -> Target {
     let named = Named::find(index);
-    named.check_may(catalog::may_read, "The function needs SELECT on all rows of the table.");
+    named.check_may(catalog::may_read, "The function requires SELECT on all rows of the table.");
     named.check_has_storage();
     open(index, lock::Mode::AccessShare)
 }
@@ -104,7 +104,7 @@ impl Named {
                 PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("\"{name}\" is not a skip index"),
                 Some("The function works on indexes made with CREATE INDEX … USING skip.".into()),
-                Some("SELECT c.oid::regclass FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'skip' lists them.".into()),
+                Some("To list them: SELECT c.oid::regclass FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'skip'.".into()),
             );
         }
         let table = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
@@ -117,10 +117,10 @@ impl Named {
                 PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("must be owner of index {}", self.name),
                 Some(
-                    "Only the owner of an index, and who may maintain its table, can summarize or verify it."
+                    "Only the owner of an index, and roles that may maintain its table, can summarize or verify the index."
                         .into(),
                 ),
-                Some("Let the owner call the function, or run VACUUM.".into()),
+                Some("Call the function as the owner of the index, or run VACUUM.".into()),
             );
         }
     }
@@ -142,7 +142,7 @@ impl Named {
             fail(
                 PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("index \"{name}\" belongs to a partitioned table"),
-                Some("It has no block ranges of its own.".into()),
+                Some("A partitioned index has no block ranges of its own.".into()),
                 Some(format!("Name the index of a partition: SELECT * FROM pg_partition_tree('{name}').")),
             );
         }

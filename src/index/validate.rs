@@ -77,7 +77,7 @@ fn check_operator(operator: &Member, complain: &mut impl FnMut(String)) {
         complain(format!("has an operator with invalid strategy number {}", operator.number));
     }
     if !operator.is_search {
-        complain("has an ordering operator, which it cannot use".into());
+        complain("has an ordering operator, which is not supported".into());
     }
     let types = catalog::operator_types(operator.object);
     if types != Some((operator.left, operator.right, pg_sys::BOOLOID)) {

@@ -118,7 +118,7 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
         }
     }
     if let Some(last) = extents.iter().find(|e| e.0.saturating_add(e.1) > blocks) {
-        problems.push(Damage::new(last.0, format!("a {} reaches behind the index's end", last.2)));
+        problems.push(Damage::new(last.0, format!("a {} extends past the end of the index", last.2)));
     }
     delta::scan(index, meta, |_| ()).map_err(Miss::not_recycled)
 }
@@ -126,12 +126,12 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
 fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Read<()> {
     segment.shape()?;
     if segment.first_block.saturating_add(segment.blocks) > blocks {
-        return Err(Damage::new(segment.first_block, "the segment reaches behind the index's end"));
+        return Err(Damage::new(segment.first_block, "the segment extends past the end of the index"));
     }
     if usize::from(segment.column) >= meta.columns.len() || segment.end_range() > meta.watermark {
         return Err(Damage::new(
             segment.first_block,
-            "the segment covers what it should not: its column or its ranges",
+            "the segment has a column or ranges that the index does not have",
         ));
     }
     for page in 0..segment.blocks {
@@ -139,7 +139,10 @@ fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Rea
         let shared = SharedPage::read(index, block);
         let view = shared.view(PageKind::Segment)?;
         if view.owner() != segment.id || view.place() != page {
-            return Err(Damage::new(block, "the page belongs to another segment than the directory says"));
+            return Err(Damage::new(
+                block,
+                "the page does not belong to the segment that the directory names",
+            ));
         }
     }
     Ok(())

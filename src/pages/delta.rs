@@ -121,7 +121,7 @@ pub fn append(index: Rel, mut new: &[DeltaEntry]) -> Read<u64> {
             Some(0) if missed == Some((meta.delta_tail, meta.delta_tail_sequence)) => {
                 return Err(Damage::new(
                     meta.delta_tail,
-                    "the delta's last page is not what the meta page says",
+                    "the delta's last page is not the one that the meta page names",
                 ));
             }
             Some(0) => missed = Some((meta.delta_tail, meta.delta_tail_sequence)),
@@ -231,7 +231,7 @@ pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
     while block != NO_BLOCK {
         known.check(block.saturating_add(1))?;
         if found.len() as u32 > index.blocks() {
-            return Err(Damage::new(block, "the chain of spare pages runs in a circle"));
+            return Err(Damage::new(block, "the chain of spare pages has a cycle"));
         }
         found.push(block);
         let page = SharedPage::read(index, block);

@@ -76,7 +76,7 @@ impl Segment {
     pub fn shape(&self) -> Read<SegmentShape> {
         SegmentShape::new(self.width, self.filter_bits, SLICE_BYTES)
             .filter(|shape| shape.pages() == self.blocks)
-            .ok_or_else(|| Damage::new(self.first_block, "the directory describes an impossible segment"))
+            .ok_or_else(|| Damage::new(self.first_block, "the directory describes an invalid segment"))
     }
 }
 
@@ -165,10 +165,10 @@ fn walk(
         let page = SharedPage::read(index, block);
         let view = page.view(PageKind::Directory)?;
         if view.place() != place {
-            return Err(Damage::new(block, "the directory's chain is broken"));
+            return Err(Damage::new(block, "the chain of directory pages is broken"));
         }
         for (slot, entry) in entries(&view, block)?.enumerate() {
-            let entry = entry.ok_or_else(|| Damage::new(block, "a directory entry of unknown kind"))?;
+            let entry = entry.ok_or_else(|| Damage::new(block, "a directory entry has an unknown kind"))?;
             each(block, slot, entry);
         }
         block = get_u32(view.payload(), 0);

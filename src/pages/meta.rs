@@ -101,7 +101,10 @@ impl Meta {
             Self::decode(&page.view(PageKind::Meta)?)?
         };
         if meta.columns.len() != index.key_columns() {
-            return Err(Damage::new(META_BLOCK, "the index has another number of columns"));
+            return Err(Damage::new(
+                META_BLOCK,
+                "the meta page has a different number of columns than the index",
+            ));
         }
         Ok(meta)
     }
@@ -111,7 +114,7 @@ impl Meta {
         check_magic(p)?;
         let columns = usize::from(get_u16(p, 6));
         if columns == 0 || columns > MAX_COLUMNS || p.len() < COLUMNS_AT + columns * COLUMN_BYTES {
-            return Err(Damage::new(META_BLOCK, "the number of columns is impossible"));
+            return Err(Damage::new(META_BLOCK, "the number of columns is invalid"));
         }
         let pages_per_range = get_u32(p, 16);
         if pages_per_range == 0 {

@@ -32,7 +32,7 @@ impl Miss {
         match self {
             Miss::Damage(damage) => damage,
             Miss::Recycled(block) => {
-                Damage::new(block, "the page belongs to another segment than the directory says")
+                Damage::new(block, "the page does not belong to the segment that the directory names")
             }
         }
     }
@@ -203,7 +203,10 @@ fn change_bits(
         let mut edit = PageEdit::start(index, block, PageKind::Segment)?;
         let view = edit.before()?;
         if view.owner() != segment.id || view.place() != page {
-            return Err(Damage::new(block, "the page belongs to another segment than the directory says"));
+            return Err(Damage::new(
+                block,
+                "the page does not belong to the segment that the directory names",
+            ));
         }
         for bit in same_page {
             edit.image().change_byte(usize::from(bit.byte), |byte| change(byte, bit.mask));

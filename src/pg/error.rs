@@ -27,7 +27,10 @@ impl Damage {
             PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
             format!("index \"{}\" is damaged at block {}", index.name(), self.block),
             Some(self.what.clone()),
-            Some(format!("REINDEX INDEX {}; rebuilds it from the table.", index.qualified_name())),
+            Some(format!(
+                "Run REINDEX INDEX {}; to rebuild the index from the table.",
+                index.qualified_name()
+            )),
         )
     }
 }

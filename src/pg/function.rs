@@ -190,9 +190,9 @@ impl Call {
                 pgrx::PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
                 "could not determine the type of the keys of a bloom filter".into(),
                 Some(
-                    "The values may be cast from another type, whose values are equal by other rules.".into(),
+                    "The values may be cast from another type, which may have a different operator =.".into(),
                 ),
-                Some("Cast the values to the type that the keys are to have.".into()),
+                Some("Cast the values explicitly to the type of the keys.".into()),
             )
         };
         first
@@ -305,7 +305,7 @@ impl Call {
         if kind == 0 {
             super::fail(
                 pgrx::PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-                "this function is part of an aggregate and cannot be called by itself".into(),
+                "this function is part of an aggregate and cannot be called directly".into(),
                 None,
                 None,
             );

@@ -105,7 +105,7 @@ pub fn register() {
             pg_sys::add_int_reloption(
                 kind,
                 c"pages_per_range".as_ptr(),
-                c"Number of table pages that one filter covers".as_ptr(),
+                c"Number of table pages per block range; each block range has one filter per column".as_ptr(),
                 PAGES_PER_RANGE.2,
                 PAGES_PER_RANGE.0,
                 PAGES_PER_RANGE.1,
@@ -114,7 +114,7 @@ pub fn register() {
             pg_sys::add_real_reloption(
                 kind,
                 c"false_positive_rate".as_ptr(),
-                c"Part of the ranges without a value that a look-up of it reads nevertheless".as_ptr(),
+                c"Target false-positive rate".as_ptr(),
                 FALSE_POSITIVE_RATE.2,
                 -f64::MAX, // check_rate has the bounds, and words for them: the server's show six digits
                 f64::MAX,
@@ -123,7 +123,7 @@ pub fn register() {
             pg_sys::add_bool_reloption(
                 kind,
                 c"autosummarize".as_ptr(),
-                c"Summarize ranges while rows are inserted".as_ptr(),
+                c"Summarize new block ranges while rows are inserted".as_ptr(),
                 AUTOSUMMARIZE,
                 pg_sys::ShareUpdateExclusiveLock as i32,
             );
@@ -229,7 +229,7 @@ fn skip_opclass_options(options: pgrx::Internal) {
             pg_sys::add_local_real_reloption(
                 options,
                 c"false_positive_rate".as_ptr(),
-                c"Part of the ranges without a value that a look-up of it reads nevertheless".as_ptr(),
+                c"Target false-positive rate".as_ptr(),
                 -1.0, // "as the index has it"
                 -f64::MAX,
                 f64::MAX,

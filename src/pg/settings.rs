@@ -23,15 +23,15 @@ pub fn register() {
         GucRegistry::define_bool_guc(
             c"pg_skip.enable_scan",
             c"Enables the planner's use of Skip Index Scan plans.",
-            c"Bitmap scans of skip indexes stay possible when it is off.",
+            c"Bitmap scans of skip indexes are planned also when it is off.",
             &ENABLE_SCAN,
             GucContext::Userset,
             flags,
         );
         GucRegistry::define_int_guc(
             c"pg_skip.plan_probe_pages",
-            c"Sets how many pages of skip indexes the planning of one query may read.",
-            c"Beyond it, and at 0, costs are estimated from averages.",
+            c"Sets the maximum number of skip index pages that are read to plan one query.",
+            c"Beyond this number, and if it is 0, costs are estimated from averages.",
             &PROBE_PAGES,
             0,
             1_000_000,
@@ -41,14 +41,14 @@ pub fn register() {
         let lists = [
             (
                 c"pg_skip.force_indexes",
-                c"Names skip indexes that every query on their tables must use.",
-                c"Separated by commas. A query that cannot use such an index on its table fails.",
+                c"Lists the skip indexes that every query on their tables must use.",
+                c"Index names are separated by commas. A query on the table of a listed index that cannot use the index fails.",
                 &FORCE_INDEXES,
             ),
             (
                 c"pg_skip.ignore_indexes",
-                c"Names skip indexes that no query may use.",
-                c"Separated by commas.",
+                c"Lists the skip indexes that no query may use.",
+                c"Index names are separated by commas.",
                 &IGNORE_INDEXES,
             ),
         ];
@@ -154,7 +154,7 @@ unsafe extern "C-unwind" fn check_names(
                     PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
                     format!("index \"{}\" does not exist", parts.join(".")),
                     None,
-                    Some("The setting takes effect when there is an index of that name.".into()),
+                    Some("The setting takes effect when an index of that name exists.".into()),
                 );
             }
         }

@@ -111,7 +111,7 @@ fn segment<const N: usize>(name: &'static CStr) -> *mut c_void {
             error::report(
                 PgLogLevel::LOG,
                 PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY,
-                format!("no shared memory \"{}\"", super::text::of_bytes(name.to_bytes())),
+                format!("could not get shared memory \"{}\"", super::text::of_bytes(name.to_bytes())),
                 Some(message),
                 None,
             );

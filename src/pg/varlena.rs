@@ -82,8 +82,8 @@ impl Flat {
         if fetched != into.len() {
             fail(
                 PgSqlErrorCode::ERRCODE_DATA_CORRUPTED,
-                "a stored value is shorter than it should be".into(),
-                Some(format!("Of {} bytes from byte {offset} on, {fetched} are there.", into.len())),
+                "a stored value is shorter than expected".into(),
+                Some(format!("Expected {} bytes at offset {offset}, found {fetched}.", into.len())),
                 None,
             );
         }

@@ -155,7 +155,7 @@ pub fn prune_all(
         let then = std::mem::replace(&mut asked[number].meta, now);
         let now = &asked[number].meta;
         if now.generation == then.generation && now.delta_head_sequence == then.delta_head_sequence {
-            let what = "the page belongs to something else than the index says";
+            let what = "the page does not belong to the part of the index that refers to it";
             return Err((number, Damage::new(block, what)));
         }
     }

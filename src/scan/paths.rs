@@ -115,7 +115,7 @@ fn check_forced(
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("index \"{}\" is not used", Table::name_of(index)),
-            Some(format!("pg_skip.force_indexes names it. {why}")),
+            Some(format!("pg_skip.force_indexes names the index. {why}")),
             Some(hint),
         );
     }

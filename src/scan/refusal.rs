@@ -40,7 +40,7 @@ pub fn explain(table: &Table<'_>, index: Oid, exprs: &[Expr<'_>]) -> (String, St
         exprs.iter().map(|&expr| (table.columns_of(expr), refusal(table, number, expr))).collect();
     if refusals.is_empty() {
         return (
-            "The query has no condition on the table alone that may be checked first.".into(),
+            "The query has no condition on this table alone that may be checked before those of a security barrier.".into(),
             hint.into(),
         );
     }
@@ -57,7 +57,7 @@ pub fn explain(table: &Table<'_>, index: Oid, exprs: &[Expr<'_>]) -> (String, St
         })
         .collect();
     if refusals.len() > MOST {
-        sentences.push(format!("So for {} more.", refusals.len() - MOST));
+        sentences.push(format!("Further conditions that cannot be looked up: {}.", refusals.len() - MOST));
     }
     (sentences.join(" "), hint)
 }
@@ -65,7 +65,7 @@ pub fn explain(table: &Table<'_>, index: Oid, exprs: &[Expr<'_>]) -> (String, St
 fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
     let index = &table.indexes()[number];
     let tested = |arg| match column_of(index, arg) {
-        Some(_) => Refusal::on_index("the index cannot be asked about it".into(), None),
+        Some(_) => Refusal::on_index("the index does not support this test".into(), None),
         None => not_a_column(table, index, arg),
     };
     match expr.shape() {
@@ -73,7 +73,8 @@ fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
         Shape::AnyOf(c) => compared(table, index, &c, Match::Array),
         Shape::Distinct(c) if column_of(index, c.left).or(column_of(index, c.right)).is_some() => {
             Refusal::on_index(
-                "IS DISTINCT FROM excludes a value, and a filter cannot say where others are".into(),
+                "IS DISTINCT FROM excludes a value, and a filter cannot tell which ranges hold other values"
+                    .into(),
                 None,
             )
         }
@@ -89,9 +90,9 @@ fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
         Shape::IsNull(arg) | Shape::IsNotNull(arg) | Shape::Truth(arg, _) => tested(arg),
         Shape::Distinct(_) | Shape::Other => match table.column_inside(index, expr) {
             Some(_) => {
-                Refusal::on_index("it is no comparison by equality, and no test for NULL".into(), None)
+                Refusal::on_index("it is neither a comparison by equality nor a test for NULL".into(), None)
             }
-            None => Refusal::elsewhere("it is on no column of the index"),
+            None => Refusal::elsewhere("it does not test a column of the index"),
         },
     }
 }
@@ -101,15 +102,15 @@ fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
     let all: Vec<usize> = (0..table.indexes().len()).collect();
     let unserved = parts.iter().find(|&&part| !matching::can_serve(table, &all, part));
     let Some(&part) = unserved else {
-        return Refusal::elsewhere("no branch of the OR is on a column of the index");
+        return Refusal::elsewhere("no branch of the OR tests a column of the index");
     };
     let inner = match part.shape() {
         // Not into the depth: a sentence is enough.
-        Shape::Or(_) | Shape::And(_) => Refusal::elsewhere("it is put together of others"),
+        Shape::Or(_) | Shape::And(_) => Refusal::elsewhere("it combines other conditions"),
         _ => refusal(table, number, part),
     };
     let on = table.columns_of(part).join("\", \"");
-    Refusal { why: format!("of the OR, the branch on \"{on}\": {}", inner.why), ..inner }
+    Refusal { why: format!("the OR branch on \"{on}\" cannot be looked up: {}", inner.why), ..inner }
 }
 
 fn compared(table: &Table<'_>, index: &Index, c: &Comparison<'_>, how: Match) -> Refusal {
@@ -126,27 +127,28 @@ fn compared(table: &Table<'_>, index: &Index, c: &Comparison<'_>, how: Match) ->
     if operator.and_then(|operator| index.key_type(column, operator)).is_none() {
         return if c.is_called_equal() {
             let hint = format!("Cast the value to the column's type, {}.", index.type_text(column));
-            let why = format!("operator {text} is not of the operator family of index column \"{name}\"");
+            let why = format!("operator {text} is not in the operator family of index column \"{name}\"");
             Refusal::on_index(why, Some(hint))
         } else {
-            Refusal::on_index(format!("operator {text} is no equality"), None)
+            Refusal::on_index(format!("operator {text} is not an equality operator"), None)
         };
     }
     if !index.has_collation(column, c.collation) {
         let (own, asked) = (index.collation_text(column), c.collation_text());
-        let why = format!("it compares under collation \"{asked}\", index column \"{name}\" has \"{own}\"");
+        let why =
+            format!("it uses collation \"{asked}\", but index column \"{name}\" has collation \"{own}\"");
         return Refusal::on_index(
             why,
-            Some(format!("Compare with COLLATE \"{own}\", or make an index with COLLATE \"{asked}\".")),
+            Some(format!("Compare with COLLATE \"{own}\", or create an index with COLLATE \"{asked}\".")),
         );
     }
     if !table.is_key(other) {
         let why = format!(
-            "what \"{name}\" is compared with is not the same for all rows: it has columns of the table, a volatile function, or a subquery that depends on the row"
+            "the value that \"{name}\" is compared with is not the same for all rows: it contains a column of the table, a volatile function, or a subquery that depends on the row"
         );
         return Refusal::on_index(why, None);
     }
-    Refusal::on_index("it is nested too deep".into(), None)
+    Refusal::on_index("it is nested too deeply".into(), None)
 }
 
 /// Neither side of a comparison is a column of the index; one may have it inside, perhaps because types that do not fit
@@ -157,9 +159,10 @@ fn inside(table: &Table<'_>, index: &Index, c: &Comparison<'_>) -> Refusal {
         return not_a_column(table, index, c.left);
     };
     let (name, text) = (table.index_column_name(index, column), c.operator_text());
-    let why = format!("\"{name}\" stands inside an expression, or a cast, which operator {text} compares");
+    let why =
+        format!("operator {text} compares an expression or a cast of \"{name}\", not the column itself");
     let hint = format!(
-        "Compare the column itself with a value of its type, {}, or make an index on the expression.",
+        "Compare the column itself with a value of its type, {}, or create an index on the expression.",
         index.type_text(column)
     );
     Refusal::on_index(why, Some(hint))
@@ -170,15 +173,13 @@ fn not_a_column(table: &Table<'_>, index: &Index, arg: Expr<'_>) -> Refusal {
     match table.column_inside(index, arg) {
         Some(column) => {
             let name = table.index_column_name(index, column);
-            let why = format!(
-                "\"{name}\" stands inside an expression, or a cast, which is not what the index is on"
-            );
+            let why = format!("it tests an expression or a cast of \"{name}\", not the column itself");
             Refusal::on_index(
                 why,
-                Some("Compare the column itself, or make an index on the expression.".into()),
+                Some("Compare the column itself, or create an index on the expression.".into()),
             )
         }
-        None => Refusal::elsewhere("it is on no column of the index"),
+        None => Refusal::elsewhere("it does not test a column of the index"),
     }
 }
 

@@ -209,7 +209,7 @@ impl<'a> PageView<'a> {
         kind: PageKind,
     ) -> Result<Self, &'static str> {
         let view = Self::check(bytes, block, salt)?;
-        if view.is(kind) { Ok(view) } else { Err("the page is of another kind than expected") }
+        if view.is(kind) { Ok(view) } else { Err("the page is not of the expected kind") }
     }
 
     /// Whether the page is of this kind.

@@ -140,7 +140,7 @@ fn parameters_out_of_bounds_are_errors() {
             assert!(text(policy, Size::Rate(rate), 0).contains("between 0 and 1"));
         }
         for bits in [0.0, 0.49, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(text(policy, Size::BitsPerKey(bits), 0).contains("bits a key"));
+            assert!(text(policy, Size::BitsPerKey(bits), 0).contains("bits_per_key must be"));
         }
         assert!(text(policy, Size::Fixed { bytes: 64, probes: 0 }, 0).contains("probes"));
         assert!(text(policy, Size::Fixed { bytes: u64::MAX, probes: 3 }, 0).contains("bits"));

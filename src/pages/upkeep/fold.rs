@@ -39,7 +39,7 @@ fn fold_entries(index: Rel, segments: &[Vec<Segment>], entries: &mut [DeltaEntry
         let Some(segments) = segments.get(column) else {
             return Err(Damage::new(
                 crate::pages::meta::META_BLOCK,
-                "a delta entry of a column that is not there",
+                "a delta entry has a column that the index does not have",
             ));
         };
         let mut rest = same_column;

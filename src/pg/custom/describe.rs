@@ -54,16 +54,20 @@ impl Table<'_> {
         unsafe {
             let open = OpenRel::index(index, lock::Mode::AccessShare);
             if catalog::access_method_oid("skip") != Some((*(*open.raw()).rd_rel).relam) {
-                return Some("It is no skip index.");
+                return Some("The index is not a skip index.");
             }
             if !open.is_valid_index() {
-                return Some("It is not valid: a CREATE INDEX CONCURRENTLY has not ended, or failed.");
+                return Some(
+                    "The index is not valid: CREATE INDEX CONCURRENTLY has not finished, or has failed.",
+                );
             }
             if !server::RelationGetIndexPredicate(open.raw()).is_null() {
-                return Some("It is partial, and its predicate does not follow from the query's conditions.");
+                return Some("The index is partial, and the query's conditions do not imply its predicate.");
             }
         }
-        Some("pg_skip.ignore_indexes names it too, or it is younger than the transaction's snapshot.")
+        Some(
+            "pg_skip.ignore_indexes also names the index, or the index is newer than the transaction's snapshot.",
+        )
     }
 }
 

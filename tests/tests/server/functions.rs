@@ -114,7 +114,7 @@ fn options_that_wait_for_reindex(database: &Database) {
          CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = 0.01), v) WITH (pages_per_range = 2)",
     );
     let nothing: [&str; 0] = [];
-    let notice = ["NOTICE: index \"t_skip\" is as it was built until REINDEX"];
+    let notice = ["NOTICE: changed options of index \"t_skip\" take effect at the next REINDEX"];
     let pending = "SELECT coalesce(pending_options, '-') FROM skip_index_info('t_skip') ORDER BY attnum";
     let in_force =
         "SELECT pages_per_range || ' ' || false_positive_rate FROM skip_index_info('t_skip') ORDER BY attnum";

@@ -118,7 +118,7 @@ impl fmt::Display for CollectError {
             Self::Policy(error) => error.fmt(f),
             Self::TooLarge { keys } => write!(f, "a filter for {keys} keys would be larger than 1 GB"),
             Self::TooManySizes => {
-                write!(f, "parts of one filter have become filters of more than {MOST_MEMBERS} sizes")
+                write!(f, "the parts have become filters of more than {MOST_MEMBERS} different sizes")
             }
             Self::Options => f.write_str("parts of one filter were collected with different parameters"),
             Self::Keys => f.write_str("parts of one filter have keys of different types or collations"),

@@ -60,7 +60,7 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
         if body.as_ref()[(shape.geometry().bits / 8) as usize..].iter().any(|&byte| byte != 0) {
             return Err(PolicyError::Encoding {
                 policy: shape.policy().name(),
-                reason: "bits set past its size",
+                reason: "bits are set beyond its size",
             });
         }
         Ok(Self { shape, body })

@@ -120,11 +120,11 @@ impl FilterPolicy for ClickHouse {
         let given = given.ok_or(PolicyError::SizeNotGiven { policy: "clickhouse" })?;
         let lengths = [self.stored_bytes(given.bits), self.body_bytes(given.bits)];
         if !lengths.contains(&(encoded.len() as u64)) {
-            return Err(error("not of the length that its size gives"));
+            return Err(error("the length does not match the given size"));
         }
         let spare = &encoded[(given.bits / 8) as usize..];
         if spare.iter().any(|&byte| byte != 0) {
-            return Err(error("bits set past its size"));
+            return Err(error("bits are set beyond its size"));
         }
         Ok(given)
     }

@@ -98,13 +98,10 @@ fn differences(f: &mut fmt::Formatter<'_>, left: &(&str, Geometry), right: &(&st
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rate(rate) => write!(f, "a false-positive rate is between 0 and 1, not {rate}"),
-            Self::BitsPerKey(bits) => write!(f, "{bits} bits a key are too few, or no number"),
+            Self::Rate(rate) => write!(f, "a false-positive rate must be between 0 and 1, not {rate}"),
+            Self::BitsPerKey(bits) => write!(f, "bits_per_key must be a number of at least 0.5, not {bits}"),
             Self::RateTooLow { policy, rate, lowest } => {
-                write!(
-                    f,
-                    "no filter of policy {policy} has a false-positive rate of {rate:e}: the lowest is {lowest:e}"
-                )
+                write!(f, "the lowest false-positive rate of policy {policy} is {lowest:e}, not {rate:e}")
             }
             Self::Bits { policy, bits, allowed: (fewest, most, step) } => {
                 write!(
@@ -116,17 +113,17 @@ impl fmt::Display for PolicyError {
                 write!(f, "a filter of policy {policy} has 1 to {most} probes, not {probes}")
             }
             Self::Seed { policy } => write!(f, "policy {policy} has no seed"),
-            Self::NoKeys => f.write_str("a filter of neither whole keys nor prefixes would hold nothing"),
+            Self::NoKeys => f.write_str("a filter must hold whole keys, prefixes or both"),
             Self::EmptyPrefix => f.write_str("a prefix has at least one byte"),
-            Self::Encoding { policy, reason } => write!(f, "no filter of policy {policy}: {reason}"),
+            Self::Encoding { policy, reason } => write!(f, "not a filter of policy {policy}: {reason}"),
             Self::SizeNotGiven { policy } => {
                 write!(
                     f,
-                    "a filter of policy {policy} does not hold its size, hashes and seed, and they are not given"
+                    "the bytes of a filter of policy {policy} do not include its size, number of hashes and seed"
                 )
             }
             Self::Length { expected, found } => {
-                write!(f, "the filter's bits are {found} bytes, its shape says {expected}")
+                write!(f, "the filter has {found} bytes of bits, but its size requires {expected}")
             }
             Self::Mismatch { left, right } => differences(f, left, right),
         }

@@ -139,7 +139,9 @@ impl FilterPolicy for LevelDb {
     fn read(&self, encoded: &[u8], _: Option<Geometry>) -> Result<Geometry, PolicyError> {
         let error = |reason| PolicyError::Encoding { policy: "leveldb", reason };
         match encoded.split_last() {
-            Some((&probes, _)) if probes > MAX_PROBES => Err(error("more than 30 probes: a later encoding")),
+            Some((&probes, _)) if probes > MAX_PROBES => {
+                Err(error("more than 30 probes mark a later encoding"))
+            }
             Some((&probes, body)) if body.len() as u64 * 8 >= MIN_BITS => {
                 Ok(Geometry { bits: body.len() as u64 * 8, probes, seed: 0 })
             }

@@ -207,13 +207,13 @@ impl FilterPolicy for RocksDb {
             return Err(error("shorter than its trailer"));
         };
         if body.is_empty() || !body.len().is_multiple_of(LINE) {
-            return Err(error("not whole lines of 64 bytes"));
+            return Err(error("the bits are not a multiple of 64 bytes long"));
         }
         if (marker, implementation, reserve) != (TRAILER[0], TRAILER[1], [TRAILER[3], TRAILER[4]]) {
-            return Err(error("a legacy filter, a ribbon filter, or a later one"));
+            return Err(error("the trailer is that of a legacy filter, a ribbon filter or a later format"));
         }
         if !(1..=MAX_PROBES).contains(&probes) {
-            return Err(error("lines of another length, or a number of probes in reserve"));
+            return Err(error("the trailer has an unsupported line length or number of probes"));
         }
         Ok(Geometry { bits: body.len() as u64 * 8, probes, seed: 0 })
     }

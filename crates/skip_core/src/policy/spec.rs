@@ -42,7 +42,9 @@ pub fn parse(text: &str) -> Result<Spec, String> {
     })?;
     let mut given = Given::default();
     for parameter in parameters.split(',').map(str::trim).filter(|parameter| !parameter.is_empty()) {
-        let pair = parameter.split_once('=').ok_or_else(|| format!("\"{parameter}\" is no name=value"))?;
+        let pair = parameter
+            .split_once('=')
+            .ok_or_else(|| format!("\"{parameter}\" is not of the form name=value"))?;
         given.take(pair.0.trim(), pair.1.trim())?;
     }
     let seed = given.seed.unwrap_or(0);
@@ -67,7 +69,7 @@ impl Given {
                 return Err(format!("{name} is given twice"));
             }
             let parsed = value.parse();
-            *place = Some(parsed.map_err(|_| format!("\"{value}\" is no value for {name}"))?);
+            *place = Some(parsed.map_err(|_| format!("\"{value}\" is not a valid value for {name}"))?);
             Ok(())
         }
         match name {
@@ -115,7 +117,7 @@ mod tests {
             ("cuckoo", "only skip, leveldb"),
             ("skip(", "closing"),
             ("skip(seed)", "name=value"),
-            ("skip(seed=x)", "no value for seed"),
+            ("skip(seed=x)", "not a valid value for seed"),
             ("skip(seed=1, seed=1)", "twice"),
             ("leveldb(seed=1)", "has no seed"),
             ("skip(sed=1)", "no parameter"),

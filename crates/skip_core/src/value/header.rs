@@ -122,7 +122,7 @@ pub(super) fn decode(bytes: &[u8], length: u64) -> Result<(Keys, Vec<Shape>, usi
     };
     let header = &bytes[..bytes.len() - input.0.len()];
     if keys.encode(&members) != header {
-        return Err(ValueError::Malformed("its header is not in the one form that it should have"));
+        return Err(ValueError::Malformed("its header is not in canonical form"));
     }
     Ok((keys, members, header.len()))
 }
@@ -202,7 +202,7 @@ impl<'a> Input<'a> {
 
     fn oid(&mut self) -> Result<u32, ValueError> {
         let oid = u32::try_from(self.varint()?).ok().filter(|oid| (1..FIRST_USER_OID).contains(oid));
-        oid.ok_or(ValueError::Malformed("its type is no built-in one"))
+        oid.ok_or(ValueError::Malformed("its key type is not a built-in type"))
     }
 
     fn text(&mut self) -> Result<String, ValueError> {

@@ -190,7 +190,7 @@ fn parameters(database: &Database) {
         ("i, 0.1, -5", "22023", "negative"),
         ("i, 0.1, 5, 'cuckoo'", "22023", "cuckoo"),
         ("i, 0.1, 5, 'leveldb(bits_per_key=10)'", "22023", "exclude"),
-        ("i, NULL, 5, 'leveldb(bits_per_key=0.1)'", "22023", "too few"),
+        ("i, NULL, 5, 'leveldb(bits_per_key=0.1)'", "22023", "at least 0.5"),
         ("i, NULL, 5, 'leveldb(seed=3)'", "22023", "seed"),
         ("i, 1e-300, 5, 'rocksdb'", "22023", "lowest"),
         ("i, 5e-20", "22023", "lowest"),

@@ -156,8 +156,9 @@ fn refused(database: &Database) {
         let error = session.error(&format!("SELECT bloom_import('{bytes}', '{policy}', 'text')"));
         assert_eq!(error.code().code(), "22P03", "{bytes} {policy}: {error}");
         // What has to be given is said only where something has.
-        let hint = (policy == "clickhouse")
-            .then_some("Give them: clickhouse(filter_size=…, filter_hashes=…, seed=…).");
+        let hint = (policy == "clickhouse").then_some(
+            "Give them as parameters of the policy: clickhouse(filter_size=…, filter_hashes=…, seed=…).",
+        );
         assert_eq!(error.hint(), hint, "{bytes} {policy}");
     }
     assert_eq!(session.error("SELECT bloom_import('\\x00', 'cuckoo', 'text')").code().code(), "22023");
