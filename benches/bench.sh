@@ -7,8 +7,8 @@
 #   ROWS=20000000               fewer rows for a trial; the page then goes to the standard output
 #   APPEND=2000000              rows appended
 #   RUNS=3                      builds and appends of each kind; the median counts
-#   ROUNDS=5                    rounds of plannings, of prepared look-ups, and of scans with parallel workers and without
-#   SECONDS_EACH=10             of prepared look-ups, in each round by each way
+#   ROUNDS=5                    rounds of plannings, of prepared lookups, and of scans with parallel workers and without
+#   SECONDS_EACH=10             of prepared lookups, in each round by each way
 #   VARIANTS='btree brin skip'
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -75,7 +75,7 @@ for variant in $variants; do
 done
 sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
 
-# Prepared look-ups of random keys that are there, by eight clients: btree and skip in turn, with the plans that the server
+# Prepared lookups of random keys that are there, by eight clients: btree and skip in turn, with the plans that the server
 # chooses by itself and with generic ones. Both indexes are there; the planner is kept from one by what it may do.
 # look_ups VARIANT MODE: transactions a second.
 look_ups() {
@@ -85,7 +85,7 @@ look_ups() {
         -f "$here/look_up.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
 }
 if [[ " $variants " == *' btree '* && " $variants " == *' skip '* ]]; then
-    step 'prepared look-ups: indexes'
+    step 'prepared lookups: indexes'
     for variant in btree skip; do
         sql -c "$(create_index "$variant" events trace_id "$distinct" | sed "s/bench_index/bench_$variant/")" >/dev/null
         sql -c "SELECT pg_prewarm('bench_$variant')" >/dev/null
@@ -93,7 +93,7 @@ if [[ " $variants " == *' btree '* && " $variants " == *' skip '* ]]; then
     sql -c 'VACUUM events'
     done_step
     for round in $(seq "$rounds"); do
-        step "prepared look-ups: round $round of $rounds"
+        step "prepared lookups: round $round of $rounds"
         for mode in auto force_generic_plan; do
             for variant in btree skip; do keep "$variant" "tps_$mode" "$(look_ups "$variant" "$mode")"; done
         done

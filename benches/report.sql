@@ -67,7 +67,7 @@ FROM bench.summary, (SELECT plan_us AS base FROM bench.summary WHERE subject = '
 WHERE subject = 'partitions';
 
 \qecho
-\qecho '## Prepared look-ups'
+\qecho '## Prepared lookups'
 \qecho
 \qecho '`pgbench -M prepared`, eight clients, each time another of the keys that are there (benches/look_up.pgbench);'
 SELECT format('transactions a second, medians of %s rounds in which the indexes took turns, their least and greatest behind them.', :'rounds');
@@ -131,7 +131,7 @@ WITH figure AS (
          UNION ALL SELECT 14, 'build: BRIN''s', '', 1, skip.build_s / brin.build_s FROM skip, brin
          UNION ALL SELECT 15, 'append, autosummarize off: no index', '', 1.1, skip_off.append_s / none.append_s FROM skip_off, none
          UNION ALL SELECT 16, 'append, autosummarize on: no index', '', 1.3, skip.append_s / none.append_s FROM skip, none
-         UNION ALL SELECT 17, 'prepared look-ups by eight clients, time of one: the btree''s', '', 3, btree.tps_auto / skip.tps_auto FROM skip, btree
+         UNION ALL SELECT 17, 'prepared lookups by eight clients, time of one: the btree''s', '', 3, btree.tps_auto / skip.tps_auto FROM skip, btree
          UNION ALL SELECT 18, 'the same with generic plans', '', 3, btree.tps_generic / skip.tps_generic FROM skip, btree)
 SELECT format('| %s | %s | %s | %s |', what,
               CASE WHEN unit <> '' THEN 'below ' || bound || ' ' || unit
