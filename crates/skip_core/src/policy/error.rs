@@ -101,7 +101,10 @@ impl fmt::Display for PolicyError {
             Self::Rate(rate) => write!(f, "a false-positive rate must be between 0 and 1, not {rate}"),
             Self::BitsPerKey(bits) => write!(f, "bits_per_key must be a number of at least 0.5, not {bits}"),
             Self::RateTooLow { policy, rate, lowest } => {
-                write!(f, "the lowest false-positive rate of policy {policy} is {lowest:e}, not {rate:e}")
+                write!(
+                    f,
+                    "policy {policy} cannot have a false-positive rate of {rate:e}: the lowest is {lowest:e}"
+                )
             }
             Self::Bits { policy, bits, allowed: (fewest, most, step) } => {
                 write!(
