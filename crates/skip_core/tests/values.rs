@@ -214,7 +214,7 @@ fn what_is_unknown_is_told_from_what_is_malformed() {
     let mut bytes = empty(&clickhouse, &[shape(&clickhouse, 24, 3)]);
     assert!(Value::decode(&bytes).is_ok());
     *bytes.last_mut().unwrap() = 1;
-    assert!(Value::decode(&bytes).unwrap_err().to_string().contains("past its size"));
+    assert!(Value::decode(&bytes).unwrap_err().to_string().contains("beyond its size"));
 }
 
 #[test]
