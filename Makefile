@@ -43,6 +43,7 @@ lint: ## rustfmt, errors at the boundary, circles of imports, clippy for the old
 	cargo fmt --all --check
 	pgrx-config/boundary.sh
 	perl pgrx-config/imports.pl src crates/skip_core/src
+	pgrx-config/prose.sh
 	@$(BOTH_SERVERS); for pg_config in $$servers; do pgrx-config/clippy.sh "$$pg_config"; done
 	@pgrx-config/deny.sh
 
