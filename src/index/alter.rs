@@ -25,7 +25,7 @@ fn notice(index: Rel, before: &Options, now: &Options) {
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
             format!("changed options of index \"{}\" take effect at the next REINDEX", index.name()),
             Some(format!("Options that are not in effect yet: {pending}.")),
-            Some(format!("Run REINDEX INDEX {};", index.qualified_name())),
+            Some(format!("To apply them: REINDEX INDEX {};", index.qualified_name())),
         );
     }
 }

@@ -27,10 +27,7 @@ impl Damage {
             PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
             format!("index \"{}\" is damaged at block {}", index.name(), self.block),
             Some(self.what.clone()),
-            Some(format!(
-                "Run REINDEX INDEX {}; to rebuild the index from the table.",
-                index.qualified_name()
-            )),
+            Some(format!("To rebuild the index from the table: REINDEX INDEX {};", index.qualified_name())),
         )
     }
 }

@@ -110,7 +110,7 @@ fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
         _ => refusal(table, number, part),
     };
     let on = table.columns_of(part).join("\", \"");
-    Refusal { why: format!("the OR branch on \"{on}\" cannot be looked up: {}", inner.why), ..inner }
+    Refusal { why: format!("in the OR branch on \"{on}\", {}", inner.why), ..inner }
 }
 
 fn compared(table: &Table<'_>, index: &Index, c: &Comparison<'_>, how: Match) -> Refusal {
