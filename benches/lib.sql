@@ -81,7 +81,8 @@ BEGIN
 END $$;
 
 -- Medians of what EXPLAIN (ANALYZE, BUFFERS) says of the queries, chosen as above:
---   consult_ms, consult_pages   the node that reads the index: its own time, the pages it touched. A Skip Index Scan reads the
+--   consult_ms, consult_pages   the node that reads the index: its own time, the pages it touched. A Skip Index Scan
+--   reads the
 --                               table too: of it, the index pages, but all of its time
 --   pages                       all pages touched, by the planner too
 CREATE FUNCTION bench.explain(queries text[], max_seconds float8 DEFAULT 10,
@@ -271,7 +272,8 @@ BEGIN
 END $$;
 
 -- Keeps the microseconds that it takes to plan a query, by EXPLAIN without running it: a figure for each batch of
--- plannings. With the index of skip, batches with Skip Index Scans and without take turns. A first batch does not count.
+-- plannings. With the index of skip, batches with Skip Index Scans and without take turns. A first batch does not
+-- count.
 CREATE PROCEDURE bench.measure_planning(subject text, variant text, query text, batches integer DEFAULT 20,
                                         plannings integer DEFAULT 1000)
 LANGUAGE plpgsql AS $$
@@ -296,8 +298,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Runs a query with two parallel workers and without, in turn, as Skip Index Scans of bench_index and without that index, and
--- keeps the times. The first round does not count: it looks whether the plans are what they should be.
+-- Runs a query with two parallel workers and without, in turn, as Skip Index Scans of bench_index and without that
+-- index, and keeps the times. The first round does not count: it looks whether the plans are what they should be.
 CREATE PROCEDURE bench.measure_parallel(subject text, query text, runs integer)
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -3,7 +3,8 @@
 --   psql -f benches/twenty_million.sql                     the whole table
 --   psql -v rows=200000 -f benches/twenty_million.sql      a smaller one of the same shape
 --
--- trace_id     as good as random, unique: the column that a btree is big for and BRIN minmax is no use for; that of row i is
+-- trace_id     as good as random, unique: the column that a btree is big for and BRIN minmax is no use for; that of row
+-- i is
 --              md5('trace ' || i)::uuid, so that who knows how many rows there are knows their keys
 -- device_id    1000 values in runs of about 2000 neighbouring rows, blurred at their edges
 --

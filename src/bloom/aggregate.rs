@@ -1,7 +1,7 @@
 //! `bloom_agg`: the keys of a group become a filter.
 //!
-//! Step, combine, serialize, deserialize and final function around `skip_core::collect`. A state and all it owns lies in the
-//! group's memory, so that the server counts it against work_mem where there are many groups, and frees it. What
+//! Step, combine, serialize, deserialize and final function around `skip_core::collect`. A state and all it owns lies
+//! in the group's memory, so that the server counts it against work_mem where there are many groups, and frees it. What
 //! it collects is kept once for all states in that memory.
 
 use super::keys::KeyReader;
@@ -183,8 +183,9 @@ enum Sent {
     Bytes(&'static [u8]),
     /// The same, in memory that the processes of the query share.
     Shared(Found),
-    /// A state of this same process. It need not be copied, twice, to be thrown away. Nobody else gets it: aggregates that
-    /// share a state share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every `aggtransno`).
+    /// A state of this same process. It need not be copied, twice, to be thrown away. Nobody else gets it: aggregates
+    /// that share a state share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every
+    /// `aggtransno`).
     Here(&'static mut State),
 }
 

@@ -1,12 +1,12 @@
 //! Asking a filter: `@>`, `<@`, `bloom_contains`, `bloom_contains_any`.
 //!
-//! A filter that is stored out of line may be one of many that are asked for a key, or the one that is asked for row after
-//! row. At first only the parts of it are fetched that keys' bits are in. When that has cost as much as fetching the filter
-//! would have, it is fetched, and kept until the place in the query meets another one: so neither costs more than twice what
-//! it has to.
+//! A filter that is stored out of line may be one of many that are asked for a key, or the one that is asked for row
+//! after row. At first only the parts of it are fetched that keys' bits are in. When that has cost as much as fetching
+//! the filter would have, it is fetched, and kept until the place in the query meets another one: so neither costs more
+//! than twice what it has to.
 //!
-//! Row after row the same filter is asked, or filters that differ in their bits only. So what a filter is, its outline, is read
-//! when it is another one than the row before had.
+//! Row after row the same filter is asked, or filters that differ in their bits only. So what a filter is, its outline,
+//! is read when it is another one than the row before had.
 
 use super::asked::Asked;
 use super::problem;
@@ -17,8 +17,8 @@ use crate::pg::varlena::{Flat, StoredId};
 use pgrx::prelude::*;
 use skip_core::value::Outline;
 
-/// What fetching a part costs, in bytes that could be fetched with a whole filter instead. Measured, all cached: 3 us for a
-/// part, 0.7 us for each 2 kB of a whole.
+/// What fetching a part costs, in bytes that could be fetched with a whole filter instead. Measured, all cached: 3 us
+/// for a part, 0.7 us for each 2 kB of a whole.
 const PART: usize = 8 << 10;
 
 /// Bytes in which the header of nearly every filter is. They are in the first row of it in the TOAST relation.
@@ -68,7 +68,8 @@ impl Asker {
         Self { asked, outline: None, kept: None }
     }
 
-    /// Whether a filter may hold any of the values: one that cannot be read because a later version made it may hold all.
+    /// Whether a filter may hold any of the values: one that cannot be read because a later version made it may hold
+    /// all.
     fn ask(&mut self, filter: &Flat, values: &[Value]) -> bool {
         let Self { asked, outline, kept } = self;
         let Some(id) = filter.stored_id() else {

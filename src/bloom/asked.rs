@@ -1,8 +1,8 @@
 //! A value that is to be looked up in a filter, or added to one.
 //!
-//! It has a type, which must be that of the filter's keys. Only a literal that SQL knows no type of (`filter @> 'abc'`) is
-//! read as the filter's type, as it would be beside a column. Not of any type: a column's type is its table's, but a filter's
-//! is that of whoever made the filter; and the functions are immutable, whatever time zone is set.
+//! It has a type, which must be that of the filter's keys. Only a literal that SQL knows no type of (`filter @> 'abc'`)
+//! is read as the filter's type, as it would be beside a column. Not of any type: a column's type is its table's, but a
+//! filter's is that of whoever made the filter; and the functions are immutable, whatever time zone is set.
 
 use super::keys::{KeyReader, type_of_key};
 use crate::pg::datum::{Repr, Value};
@@ -82,7 +82,8 @@ impl Asked {
     }
 }
 
-/// What '0.1' is depends on whether it stands beside a float4 or a float8; the filter does not know which its keys were.
+/// What '0.1' is depends on whether it stands beside a float4 or a float8; the filter does not know which its keys
+/// were.
 fn refuse_ambiguous(oid: Oid) {
     if oid == pg_sys::FLOAT8OID {
         fail(

@@ -14,18 +14,18 @@
 //! | enums | the label: the numbers behind it differ between databases |
 //! | everything else that can be hashed | 8, little-endian: the type's extended hash function under seed 0 |
 //!
-//! A filter knows the type of its keys, and is asked for values of no other: only integers of all widths are one type, floats of
-//! both, text and varchar. Strings of char(n) and of type name are types of their own, as their `=` with another one is now this, now
-//! that: `'a'::char(2)` equals `'a '::varchar`, but not `'a '::text`.
+//! A filter knows the type of its keys, and is asked for values of no other: only integers of all widths are one type,
+//! floats of both, text and varchar. Strings of char(n) and of type name are types of their own, as their `=` with
+//! another one is now this, now that: `'a'::char(2)` equals `'a '::varchar`, but not `'a '::text`.
 //!
 //! Equal values must have equal key bytes, as `=` of the type's default operator class for hashing sees it; domains are
-//! their base types. The last row includes strings under a nondeterministic collation: the collation and its version are
-//! kept in the filter then, because another one's equal strings are others. What such functions give is the same wherever the
-//! server has the same major version and byte order; core relies on the same for partitions by hash.
+//! their base types. The last row includes strings under a nondeterministic collation: the collation and its version
+//! are kept in the filter then, because another one's equal strings are others. What such functions give is the same
+//! wherever the server has the same major version and byte order; core relies on the same for partitions by hash.
 //!
-//! Types that contain enums inside of others are refused: their hash functions hash the numbers. So are rows, whose hash changes
-//! when a column is added to their type, ranges of strings with nondeterministic collations of their own, and names under
-//! one, which core hashes without regard to it.
+//! Types that contain enums inside of others are refused: their hash functions hash the numbers. So are rows, whose
+//! hash changes when a column is added to their type, ranges of strings with nondeterministic collations of their own,
+//! and names under one, which core hashes without regard to it.
 
 use crate::hash::Canon;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
@@ -152,8 +152,9 @@ pub fn type_of_key(key_type: &KeyType) -> Oid {
     oid.unwrap_or_else(|| no_type(&format!("{key_type}, the key type of the bloom filter")))
 }
 
-/// Whether filters are made of keys of this type, and say so in this way: not of pseudo-types and rows, not of int4, which is
-/// int8 to them, not of built-in types by name. A type that this database does not have is left to whoever asks.
+/// Whether filters are made of keys of this type, and say so in this way: not of pseudo-types and rows, not of int4,
+/// which is int8 to them, not of built-in types by name. A type that this database does not have is left to whoever
+/// asks.
 pub fn is_key_type(key_type: &KeyType) -> bool {
     match key_type {
         coded if coded.has_code() => true,

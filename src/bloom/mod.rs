@@ -13,7 +13,8 @@
 //! What a filter's bytes mean, how keys are collected and what the policies are is in `skip_core`: `value`, `collect`,
 //! `policy`. Here are the server's types, memory and errors.
 //!
-//! Invariant: a filter that was made for one type and collation is never asked for a value of another: that could only say no.
+//! Invariant: a filter that was made for one type and collation is never asked for a value of another: that could only
+//! say no.
 
 mod aggregate;
 mod ask;

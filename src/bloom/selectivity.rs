@@ -1,9 +1,9 @@
 //! How many rows a filter will let through: the restriction selectivity of `@>` and `<@`.
 //!
-//! For a filter that is known when the query is planned and a column that it is asked for: the column's most common values
-//! are asked. Of the others, as many are in the filter as it seems to have keys, if all of these are values of the column; or
-//! else as many as of those in its histogram, where these are enough to tell. False positives come on top.
-//! Else there is no telling.
+//! For a filter that is known when the query is planned and a column that it is asked for: the column's most common
+//! values are asked. Of the others, as many are in the filter as it seems to have keys, if all of these are values of
+//! the column; or else as many as of those in its histogram, where these are enough to tell. False positives come on
+//! top. Else there is no telling.
 
 use super::keys::KeyReader;
 use crate::pg::boundary;

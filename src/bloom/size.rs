@@ -6,7 +6,7 @@ use pgrx::PgSqlErrorCode;
 use skip_core::policy::Size;
 
 /// The false-positive rate unless another is asked for: some ten bits a key.
-pub const DEFAULT_RATE: f64 = 0.01;
+const DEFAULT_RATE: f64 = 0.01;
 
 /// A size from a rate and from what the policy's text said; both at once are refused.
 pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {

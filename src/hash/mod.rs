@@ -37,8 +37,8 @@ pub enum Canon {
 }
 
 impl Canon {
-    /// The canon of values of `input` in an operator family whose hash function for it is `function`. Of arrays and the like
-    /// `input` is the very type, not the one that stands for all.
+    /// The canon of values of `input` in an operator family whose hash function for it is `function`. Of arrays and the
+    /// like `input` is the very type, not the one that stands for all.
     pub fn choose(input: Oid, collation: Oid, function: Oid) -> Self {
         // Somebody's own operator class may see other values as equal than the built-in ones do.
         if function.to_u32() >= pg_sys::FirstNormalObjectId {

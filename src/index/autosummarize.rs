@@ -1,5 +1,5 @@
-//! What an insert does to keep the index in shape, within bounds: it summarizes ranges that have filled up behind it, folds a
-//! delta that became too long, and forgets what VACUUM cut off the table.
+//! What an insert does to keep the index in shape, within bounds: it summarizes ranges that have filled up behind it,
+//! folds a delta that became too long, and forgets what VACUUM cut off the table.
 //!
 //! Each takes the maintenance lock only if nobody has it: an insert never waits for maintenance.
 
@@ -11,17 +11,18 @@ use crate::pg::options::Options;
 use crate::pg::sandbox::{Sandbox, in_recovery};
 use crate::pg::{Rel, memory::Scratch};
 
-/// Ranges summarized at a time: a byte of bits, the narrowest segment that wastes none. A small table takes fewer, which are
-/// merged soon.
+/// Ranges summarized at a time: a byte of bits, the narrowest segment that wastes none. A small table takes fewer,
+/// which are merged soon.
 const BATCH: u32 = 8;
 /// Complete ranges left alone behind the newest one: other backends may still be filling them (a backend that
-/// extends a table in bulk gets up to 64 blocks at a time). Of a small table fewer: what comes into them is soon folded.
+/// extends a table in bulk gets up to 64 blocks at a time). Of a small table fewer: what comes into them is soon
+/// folded.
 const LAG: u32 = 4;
 /// The most blocks that a merge by an insert writes; wider merges are left to VACUUM.
 const MOST_MERGED_BLOCKS: u32 = 512;
 
-/// Ranges summarized at a time and ranges left alone, in a table of which so many are summarized. A batch costs as many pages as a
-/// full one however few ranges it has, so that batches of one would cost a small table more than they save.
+/// Ranges summarized at a time and ranges left alone, in a table of which so many are summarized. A batch costs as many
+/// pages as a full one however few ranges it has, so that batches of one would cost a small table more than they save.
 pub fn pace(summarized: u32) -> (u32, u32) {
     ((summarized / 2).clamp(2, BATCH), (summarized / 8).clamp(1, LAG))
 }

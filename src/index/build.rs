@@ -54,8 +54,8 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     (summary.live_rows + rows_left_out, summary.ranges as f64)
 }
 
-/// Evaluates and hashes the rows of a table smaller than one range, which gets no filter yet: what fails must fail now, not in
-/// somebody's INSERT. Returns the number of rows.
+/// Evaluates and hashes the rows of a table smaller than one range, which gets no filter yet: what fails must fail now,
+/// not in somebody's INSERT. Returns the number of rows.
 fn try_rows(heap: Rel, index: Rel, meta: &Meta, blocks: u32) -> f64 {
     let options = CollectorOptions {
         bulk: false,

@@ -1,11 +1,11 @@
-//! ambulkdelete, as CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY call it: once the index takes inserts, and before they
-//! make it valid.
+//! ambulkdelete, as CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY call it: once the index takes inserts, and
+//! before they make it valid.
 //!
-//! A row may come into a block that the build has read already, and be deleted again before the command takes the snapshot by
-//! which it inserts what the build has missed. Nobody here can miss that row: the command waits for all who see it. A transaction on a
-//! standby, which nobody waits for, can. So every tuple version that is on the table's pages now is looked up in its filter,
-//! and added. What comes later comes through aminsert. What was pruned before has ended the standby's transactions that saw it,
-//! or has waited for them.
+//! A row may come into a block that the build has read already, and be deleted again before the command takes the
+//! snapshot by which it inserts what the build has missed. Nobody here can miss that row: the command waits for all who
+//! see it. A transaction on a standby, which nobody waits for, can. So every tuple version that is on the table's pages
+//! now is looked up in its filter, and added. What comes later comes through aminsert. What was pruned before has ended
+//! the standby's transactions that saw it, or has waited for them.
 //!
 //! VACUUM does the same to an index that such a command has left behind; nobody reads that.
 

@@ -10,8 +10,9 @@
 //! foreign ones for which an expression or predicate would have to run. Their range stays *open*, matching everything,
 //! until maintenance comes by again. Rows of a transaction that failed are left out there: nobody ever sees them.
 //!
-//! CREATE INDEX fails where an expression fails, or a hash function of a user's. Afterwards that must not be: the row is somebody
-//! else's, or the function has changed. So upkeep runs such code in subtransactions, and a range where it fails stays open.
+//! CREATE INDEX fails where an expression fails, or a hash function of a user's. Afterwards that must not be: the row
+//! is somebody else's, or the function has changed. So upkeep runs such code in subtransactions, and a range where it
+//! fails stays open.
 
 use crate::hash::{self, KeyHasher};
 use crate::pages::meta::Meta;
@@ -64,8 +65,8 @@ pub enum Versions {
     All,
     /// All but those that another transaction, in progress, inserts into the index itself.
     Settled,
-    /// Only those that some snapshot here may see: what an index must have, not all that it may have. Equal values of other
-    /// bytes are added where they can be made, since queries may ask with them.
+    /// Only those that some snapshot here may see: what an index must have, not all that it may have. Equal values of
+    /// other bytes are added where they can be made, since queries may ask with them.
     Visible,
 }
 
@@ -229,7 +230,8 @@ impl Collector {
         complete
     }
 
-    /// The slow way: each tuple's standing is looked at, then its index row is formed as the executor does. Always true.
+    /// The slow way: each tuple's standing is looked at, then its index row is formed as the executor does. Always
+    /// true.
     fn collect_evaluated(&mut self, block: u32) -> bool {
         let Self { reader, evaluator, columns, scratch, most_hashes, live_rows, finder, versions, .. } = self;
         let runs_user_code = finder.is_none();

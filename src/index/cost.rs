@@ -63,7 +63,8 @@ fn keys(condition: &Condition, over: Over) -> f64 {
 
 fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[Condition]) -> Estimate {
     let usual = average(path, conditions, Over::TheseKeys, facts);
-    // As for the Skip Index Scan: where it makes no difference, a plan for these parameters is estimated as one for any.
+    // As for the Skip Index Scan: where it makes no difference, a plan for these parameters is estimated as one for
+    // any.
     if probe::pages_left() == 0 {
         return usual;
     }

@@ -1,5 +1,5 @@
-//! Whether a column can be indexed: asked when the index is made, not at the first row, and never answered by an index that loses
-//! rows or can never be used.
+//! Whether a column can be indexed: asked when the index is made, not at the first row, and never answered by an index
+//! that loses rows or can never be used.
 
 use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types};
 use pgrx::PgSqlErrorCode;
@@ -27,8 +27,9 @@ pub fn check(index: Rel, column: usize) {
     }
 }
 
-/// The server takes the operator class of another type for one whose values are stored alike: citext has no class of its own, so it
-/// gets that of text. But its `=` is not that of text: no condition on the column would ever use the index.
+/// The server takes the operator class of another type for one whose values are stored alike: citext has no class of
+/// its own, so it gets that of text. But its `=` is not that of text: no condition on the column would ever use the
+/// index.
 fn check_equality(values: Oid, class: ColumnClass) {
     if class.input == values || types::is_pseudo(class.input) {
         return;

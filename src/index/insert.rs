@@ -2,10 +2,11 @@
 //!
 //! A tuple in a range not summarized yet needs nothing: that is the common append, and it costs one look at
 //! the meta page. A tuple in a summarized range goes to the delta, column by column, unless the filter has its
-//! value already ([`super::insert_state`]). The watermark is read after the tuple is on its heap page, for each tuple anew: see
-//! [`crate::pages::meta::Progress`].
+//! value already ([`super::insert_state`]). The watermark is read after the tuple is on its heap page, for each tuple
+//! anew: see [`crate::pages::meta::Progress`].
 //!
-//! The first tuple of a heap block, and an insert that makes the delta too long, keep the index in shape ([`autosummarize`]).
+//! The first tuple of a heap block, and an insert that makes the delta too long, keep the index in shape
+//! ([`autosummarize`]).
 
 use super::insert_state::InsertState;
 use super::{autosummarize, summarize};

@@ -1,5 +1,5 @@
-//! What a statement's inserts keep from row to row: hash functions, the list of segments, and filters that rows keep coming
-//! into. A value that the filter of its range has already needs no entry in the delta.
+//! What a statement's inserts keep from row to row: hash functions, the list of segments, and filters that rows keep
+//! coming into. A value that the filter of its range has already needs no entry in the delta.
 
 use crate::hash::{self, KeyHasher};
 use crate::pages::delta::DeltaEntry;
@@ -68,8 +68,8 @@ impl InsertState {
         Ok(())
     }
 
-    /// The row's values that the filters do not have yet, as entries for the delta. Memory is freed afterwards: hashing may
-    /// detoast.
+    /// The row's values that the filters do not have yet, as entries for the delta. Memory is freed afterwards: hashing
+    /// may detoast.
     ///
     /// # Errors
     /// Damage to the index.

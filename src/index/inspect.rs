@@ -190,8 +190,8 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
     Ok(rows)
 }
 
-/// The block ranges in which a value cannot be ruled out, unsummarized ones included. NULL asks for IS NULL. Whether there
-/// are any tells whether the value is in the table: only for those who may read all of its rows.
+/// The block ranges in which a value cannot be ruled out, unsummarized ones included. NULL asks for IS NULL. Whether
+/// there are any tells whether the value is in the table: only for those who may read all of its rows.
 #[pg_extern(sql = false)]
 fn skip_matching_ranges(
     index: Option<pg_sys::Oid>,

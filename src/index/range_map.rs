@@ -69,7 +69,8 @@ fn checked(width: i32) -> u64 {
     width as u64
 }
 
-/// Blocks per range, and the ranges of a table of `blocks` blocks that have no filter of a column: not summarized, or open.
+/// Blocks per range, and the ranges of a table of `blocks` blocks that have no filter of a column: not summarized, or
+/// open.
 fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)> {
     let meta = Meta::read(index)?;
     let index = meta.bind(index);

@@ -9,8 +9,8 @@ use pgrx::prelude::*;
 /// How often a look starts over.
 const MOST_LOOKS: usize = 20;
 
-/// Looks again as long as pages are recycled under the look. Comes back only with what an undisturbed look gave: when there is
-/// none, that is an error. A foreign page in an index that has not changed is damage.
+/// Looks again as long as pages are recycled under the look. Comes back only with what an undisturbed look gave: when
+/// there is none, that is an error. A foreign page in an index that has not changed is damage.
 pub fn steady<R>(index: Rel, mut look: impl FnMut() -> Fetch<R>) -> R {
     let mut before = or_raise(index, Meta::read(index));
     for _ in 0..MOST_LOOKS {

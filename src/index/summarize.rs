@@ -87,8 +87,9 @@ pub fn gaps(directory: &Directory, columns: usize, end: u32) -> Vec<Vec<(u32, u3
         .collect()
 }
 
-/// Summarizes ranges below `end` that have no filter yet, at most as many as the caller may. The watermark has been raised to `end` already,
-/// and `blocks`, the table's size, was asked for after that. Maintenance lock held, or the index is new.
+/// Summarizes ranges below `end` that have no filter yet, at most as many as the caller may. The watermark has been
+/// raised to `end` already, and `blocks`, the table's size, was asked for after that. Maintenance lock held, or the
+/// index is new.
 ///
 /// # Errors
 /// Damage to the index.

@@ -1,8 +1,8 @@
 //! The index that a function was given: what it must be, who may ask, which locks are taken.
 //!
 //! A partitioned index has no storage. Functions that look at one index after another take those of its partitions
-//! ([`Parts`]); the rights are asked for once, of the index that was named: who may read, or maintain, a partitioned table
-//! reaches all rows of its partitions through it.
+//! ([`Parts`]); the rights are asked for once, of the index that was named: who may read, or maintain, a partitioned
+//! table reaches all rows of its partitions through it.
 
 use crate::pg::sandbox::in_recovery;
 use crate::pg::{OpenRel, catalog, compat, fail, lock, memory, relation};

@@ -1,8 +1,8 @@
 //! amvacuumcleanup and skip_summarize: everything that maintenance can do, in one pass under the maintenance
 //! lock.
 //!
-//! 1. Give back what lies behind the table's end, when VACUUM has cut it short (it does so after this callback, so at the
-//!    next VACUUM, or at an insert before that).
+//! 1. Give back what lies behind the table's end, when VACUUM has cut it short (it does so after this callback, so at
+//!    the next VACUUM, or at an insert before that).
 //! 2. Fold the delta.
 //! 3. Close ranges that stayed open because they held tuples that could not be hashed.
 //! 4. Summarize new ranges, and gaps that a crash left.
@@ -56,8 +56,8 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&directory, meta.columns.len())?;
     let mut summary = Summary::default();
-    // Users' code that fails must not fail VACUUM. In parallel mode that cannot be helped before PostgreSQL 17: the ranges
-    // wait for autovacuum, or inserts, or skip_summarize.
+    // Users' code that fails must not fail VACUUM. In parallel mode that cannot be helped before PostgreSQL 17: the
+    // ranges wait for autovacuum, or inserts, or skip_summarize.
     if attempt::is_possible() || !collect::runs_user_code(heap, index) {
         let (closed, failure) = close_open_ranges(heap, &directory, &meta, caller)?;
         let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());

@@ -26,8 +26,8 @@ use std::collections::HashSet;
 /// Problems reported at most; a broken index has too many to be of use.
 const MOST_PROBLEMS: usize = 100;
 
-/// One row for each problem: the index, the block of it, and what it is. No rows for a sound index, or for a partitioned
-/// one all of whose partitions' are sound.
+/// One row for each problem: the index, the block of it, and what it is. No rows for a sound index, or for a
+/// partitioned one all of whose partitions' are sound.
 #[pg_extern(sql = false)]
 fn skip_index_verify(
     index: pg_sys::Oid,

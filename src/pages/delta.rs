@@ -75,8 +75,8 @@ fn empty_page(sequence: u64) -> PageImage {
     image
 }
 
-/// Calls `each` with all entries from the head to the last page. No page is locked meanwhile, and a cancelled query ends
-/// between two pages.
+/// Calls `each` with all entries from the head to the last page. No page is locked meanwhile, and a cancelled query
+/// ends between two pages.
 ///
 /// # Errors
 /// Damage, or that a page was recycled meanwhile: then start over from the meta page.

@@ -252,12 +252,12 @@ impl Progress {
     /// stored the higher watermark before, and the heap page's own lock, which it released and the inserter took
     /// afterwards, makes that store visible here. The word is whole, and never comes from a copy of the page.
     ///
-    /// That holds for a relaxed load on any processor. The summarizer stores the watermark, then releases the heap page's
-    /// lock; the inserter takes that lock, then loads. Releasing and taking one lock are a release and an acquire, so the
-    /// store *happens before* the load, and a load never gives a value older than one whose store happened before it
-    /// (coherence), nor is it done before an acquire that stands above it. An acquire load would only order what comes after:
-    /// the pages that the inserter reads next are read under their own locks. If it is the inserter who had the heap page
-    /// first, whatever the load gives is right: the scan sees the tuple.
+    /// That holds for a relaxed load on any processor. The summarizer stores the watermark, then releases the heap
+    /// page's lock; the inserter takes that lock, then loads. Releasing and taking one lock are a release and an
+    /// acquire, so the store *happens before* the load, and a load never gives a value older than one whose store
+    /// happened before it (coherence), nor is it done before an acquire that stands above it. An acquire load would
+    /// only order what comes after: the pages that the inserter reads next are read under their own locks. If it is the
+    /// inserter who had the heap page first, whatever the load gives is right: the scan sees the tuple.
     ///
     /// The page's checksum is not looked at either. Should the page be damaged, no query gets past it.
     ///

@@ -104,8 +104,8 @@ fn read_pinned<R>(
     Ok(read(bytes))
 }
 
-/// The most slices that [`read_slices`] takes. The server keeps the counts of eight pins of a process in an array, those
-/// of more in a hash table.
+/// The most slices that [`read_slices`] takes. The server keeps the counts of eight pins of a process in an array,
+/// those of more in a hash table.
 pub const MOST_PINS: usize = 7;
 
 /// Calls `read` with the bytes of slices, in their order, until it says false; at most [`MOST_PINS`] of them. All are

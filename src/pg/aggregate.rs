@@ -1,8 +1,8 @@
 //! The aggregate that a function is called for: its memory, its place in the plan, and what its states go through.
 //!
-//! States are values on their way to the node that combines them, but for two short cuts, which a node takes that has one
-//! state and no more: within a process a token stands for it ([`handover`](super::handover)), from a worker the place in
-//! memory that the query's processes share ([`parallel_memory`](super::parallel_memory)).
+//! States are values on their way to the node that combines them, but for two short cuts, which a node takes that has
+//! one state and no more: within a process a token stands for it ([`handover`](super::handover)), from a worker the
+//! place in memory that the query's processes share ([`parallel_memory`](super::parallel_memory)).
 
 use super::alloc::ContextAllocator;
 use super::parallel_memory::{Found, Place, Shared};
@@ -57,8 +57,9 @@ impl Aggregate {
         StatePointer(Some(unsafe { put(self.context, state) }))
     }
 
-    /// Whether the node calls the function for an aggregate of its own, which it looked up when the query began. An engine on
-    /// top of the server may compute an aggregate within another one's function, and then the node is that one's.
+    /// Whether the node calls the function for an aggregate of its own, which it looked up when the query began. An
+    /// engine on top of the server may compute an aggregate within another one's function, and then the node is that
+    /// one's.
     pub(super) fn is_nodes_own(&self) -> bool {
         // SAFETY: a node that is being run.
         !self.node.is_null() && unsafe { (*(*self.node).ss.ps.state).es_query_cxt } == self.look_up
@@ -76,9 +77,9 @@ impl Aggregate {
         !self.node.is_null() && unsafe { (*self.node).aggsplit } & plan_tree::SKIP_FINAL != 0
     }
 
-    /// Whether a state that this node hands on stays where it is while it is combined, by this process. A node without groups
-    /// has one state, until the plan ends or begins anew, and hands it on straight to the node that combines; in a worker,
-    /// that node is elsewhere.
+    /// Whether a state that this node hands on stays where it is while it is combined, by this process. A node without
+    /// groups has one state, until the plan ends or begins anew, and hands it on straight to the node that combines; in
+    /// a worker, that node is elsewhere.
     pub(super) fn keeps_what_it_hands_on(&self) -> bool {
         // SAFETY: a plain global of the server.
         self.has_one_state() && unsafe { pg_sys::ParallelWorkerNumber } < 0
@@ -102,9 +103,9 @@ impl Aggregate {
             }
     }
 
-    /// Memory to send a state of so many bytes in, from a worker; None where it had better be sent as a value. Only if the
-    /// node sends a state and is done: of many groups or partitions, states would wait there for the leader. And only if it
-    /// sends each state once: nobody would free the others.
+    /// Memory to send a state of so many bytes in, from a worker; None where it had better be sent as a value. Only if
+    /// the node sends a state and is done: of many groups or partitions, states would wait there for the leader. And
+    /// only if it sends each state once: nobody would free the others.
     pub fn share(&self, length: usize) -> Option<Shared> {
         if !self.has_one_state() || !self.is_all_of_plan() || self.sends_twice() {
             return None;
@@ -124,17 +125,19 @@ impl Aggregate {
         if !self.combines() {
             return None; // nobody knows who made the place up
         }
-        // SAFETY: the node that combines is above the Gather that the place came through, which is open while it gives tuples.
+        // SAFETY: the node that combines is above the Gather that the place came through, which is open while it gives
+        // tuples.
         unsafe { Found::find(self.node.cast(), place) }
     }
 
-    /// Whether states should be freed when they were sent, because others like them come: where there are partitions, each has
-    /// a node of its own, without groups.
+    /// Whether states should be freed when they were sent, because others like them come: where there are partitions,
+    /// each has a node of its own, without groups.
     pub fn makes_room_for_others(&self) -> bool {
         self.has_one_state() && !self.is_all_of_plan() && !self.sends_twice()
     }
 
-    /// The number of rows that the planner expects in a group, over all partitions and processes; 0 where there is no telling.
+    /// The number of rows that the planner expects in a group, over all partitions and processes; 0 where there is no
+    /// telling.
     pub fn expected_rows(&self) -> f64 {
         if self.node.is_null() {
             return 0.0;

@@ -1,7 +1,7 @@
 //! Rust collections in the server's memory contexts, for state that the server must be able to count and to free.
 //!
-//! Whatever is allocated here goes when its context is reset, whether it was dropped or not. Out of memory is the server's
-//! ERROR, not the abort that Rust's own allocator ends in.
+//! Whatever is allocated here goes when its context is reset, whether it was dropped or not. Out of memory is the
+//! server's ERROR, not the abort that Rust's own allocator ends in.
 
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use pgrx::pg_sys;
@@ -24,7 +24,8 @@ impl ContextAllocator {
     }
 }
 
-// SAFETY: what is allocated is valid until it is freed or its context goes (see new()); clones allocate in the same context.
+// SAFETY: what is allocated is valid until it is freed or its context goes (see new()); clones allocate in the same
+// context.
 unsafe impl Allocator for ContextAllocator {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.align() > ALIGNMENT {

@@ -1,8 +1,8 @@
 //! Learning that an index's options were changed.
 //!
-//! amoptions is not told whose options it reads. The server calls object_access_hook after ALTER INDEX has written the new ones
-//! to pg_class: they are there for a look with SnapshotSelf, while the relation cache still has those before. ALTER INDEX has
-//! opened the index, which loads this library, so the hook is in place in time.
+//! amoptions is not told whose options it reads. The server calls object_access_hook after ALTER INDEX has written the
+//! new ones to pg_class: they are there for a look with SnapshotSelf, while the relation cache still has those before.
+//! ALTER INDEX has opened the index, which loads this library, so the hook is in place in time.
 
 use super::options::{self, Options};
 use super::{OpenRel, Rel, catalog, lock, relation};
@@ -60,8 +60,8 @@ unsafe extern "C-unwind" fn on_access(
 /// The options that pg_class has now, although the command that wrote them is not over.
 fn options_now(index: pg_sys::Oid) -> Option<Options> {
     let classes = OpenRel::table(pg_sys::RelationRelationId, lock::Mode::AccessShare);
-    // SAFETY: a scan of pg_class by its OID, ended below; the tuple is used before that. amoptions is this access method's,
-    // as the caller has checked.
+    // SAFETY: a scan of pg_class by its OID, ended below; the tuple is used before that. amoptions is this access
+    // method's, as the caller has checked.
     unsafe {
         let mut key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyInit(

@@ -21,8 +21,8 @@ pub trait AccessMethod {
     fn build_empty(index: Rel);
     /// A row was put into heap block `block` at `offset`.
     fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, cache: InsertCache<Self::InsertState>);
-    /// CREATE INDEX CONCURRENTLY compares the index with the table before it makes the index valid; VACUUM comes to an index
-    /// that such a command has left behind.
+    /// CREATE INDEX CONCURRENTLY compares the index with the table before it makes the index valid; VACUUM comes to an
+    /// index that such a command has left behind.
     fn before_valid(heap: Rel, index: Rel);
     /// VACUUM is done with the table.
     fn vacuum_cleanup(heap: Rel, index: Rel);
@@ -150,8 +150,9 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
     })
 }
 
-/// Deleted rows need no work: their values stay in the filters, costing false positives at most. But CREATE INDEX CONCURRENTLY,
-/// too, calls this, to be told of the index's rows. It is told of none, so it inserts all that its snapshot sees.
+/// Deleted rows need no work: their values stay in the filters, costing false positives at most. But CREATE INDEX
+/// CONCURRENTLY, too, calls this, to be told of the index's rows. It is told of none, so it inserts all that its
+/// snapshot sees.
 unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
     info: *mut pg_sys::IndexVacuumInfo,
     stats: *mut pg_sys::IndexBulkDeleteResult,

@@ -1,7 +1,7 @@
 //! Errors on their way between the server and Rust.
 //!
-//! The server raises an error by a jump to the nearest handler. Rust code has destructors to run, so a jump must become a
-//! panic where it enters Rust, and a jump again where it leaves.
+//! The server raises an error by a jump to the nearest handler. Rust code has destructors to run, so a jump must become
+//! a panic where it enters Rust, and a jump again where it leaves.
 //!
 //! | | |
 //! |---|---|
@@ -9,14 +9,14 @@
 //! | [`callback`] | around what the server calls: a panic becomes an error |
 //! | [`fail`](super::fail) | an error of our own: a panic with a [`Report`] |
 //!
-//! An error that the server raised stays where it is, on the server's stack of errors, while the panic unwinds, and is raised
-//! again as it was: context, position, names of constraints, bytes of any encoding. That is why code that others wrote
-//! (other extensions' hooks, functions of users, the executor below us) is called through [`super::server`], which uses
-//! [`call`]. pgrx's own guard, which is around everything in `pg_sys`, copies an error's message, detail and hint, and drops the
-//! rest. That is enough for what the server itself says of a page or a lock.
+//! An error that the server raised stays where it is, on the server's stack of errors, while the panic unwinds, and is
+//! raised again as it was: context, position, names of constraints, bytes of any encoding. That is why code that others
+//! wrote (other extensions' hooks, functions of users, the executor below us) is called through [`super::server`],
+//! which uses [`call`]. pgrx's own guard, which is around everything in `pg_sys`, copies an error's message, detail and
+//! hint, and drops the rest. That is enough for what the server itself says of a page or a lock.
 //!
-//! Invariant: between [`call`] and the [`callback`] around it nobody catches a panic but [`super::attempt`], which ends the
-//! error's stay.
+//! Invariant: between [`call`] and the [`callback`] around it nobody catches a panic but [`super::attempt`], which ends
+//! the error's stay.
 
 use super::ereport::{self, Report};
 use super::text;
@@ -72,8 +72,8 @@ pub(super) unsafe fn call<R>(body: impl FnOnce() -> R) -> R {
     resume_unwind(Box::new(Thrown::OnStack))
 }
 
-/// What the server calls; a panic in it leaves as an error. It is the whole body of a function that the server has a pointer
-/// to, or of an SQL function: frames above it have nothing to drop, so the jump may pass them.
+/// What the server calls; a panic in it leaves as an error. It is the whole body of a function that the server has a
+/// pointer to, or of an SQL function: frames above it have nothing to drop, so the jump may pass them.
 #[inline]
 pub fn callback<R>(body: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {

@@ -336,7 +336,8 @@ pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
         ) -> *mut pg_sys::List;
     }
     let (lock, counts) = (pg_sys::NoLock as pg_sys::LOCKMODE, std::ptr::null_mut());
-    // SAFETY: catalog look-ups; a list of OIDs. Nothing is locked: who opens one of them looks whether it is still there.
+    // SAFETY: catalog look-ups; a list of OIDs. Nothing is locked: who opens one of them looks whether it is still
+    // there.
     unsafe {
         let all = oids(pg_sys::ffi::pg_guard_ffi_boundary(|| find_all_inheritors(relation, lock, counts)));
         let has_storage = |oid: &pg_sys::Oid| pg_sys::get_rel_relkind(*oid) as u8 == pg_sys::RELKIND_INDEX;

@@ -51,8 +51,8 @@ pub struct Clause<K> {
     pub key: K,
 }
 
-/// The values that a column is compared with, when the query runs. They live as long as what they were taken from. Nothing
-/// equals NULL, so that a NULL, as any value of [`Match::Value`] or [`Match::Array`], is no value.
+/// The values that a column is compared with, when the query runs. They live as long as what they were taken from.
+/// Nothing equals NULL, so that a NULL, as any value of [`Match::Value`] or [`Match::Array`], is no value.
 pub type Values = Vec<Value>;
 
 impl<K> Clause<K> {
@@ -61,7 +61,8 @@ impl<K> Clause<K> {
         Clause { index, column: self.column, key_type: self.key_type, how: self.how, key }
     }
 
-    /// The clause with its key evaluated to `value`, None if that is NULL. Of tests for NULL there is nothing to evaluate.
+    /// The clause with its key evaluated to `value`, None if that is NULL. Of tests for NULL there is nothing to
+    /// evaluate.
     ///
     /// # Safety
     /// `value` is of type `key_type`, for [`Match::Array`] an array of such, and outlives the result.

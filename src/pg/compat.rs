@@ -35,8 +35,8 @@ type Locator = pg_sys::RelFileNode;
 type Locator = pg_sys::RelFileLocator;
 
 /// Called without pgrx's guard, which would cost aminsert as much as the pin itself. The only error it can raise is
-/// that memory for noting the pin is out; that jump skips no destructor: from aminsert's entry down to here there are only
-/// plain values.
+/// that memory for noting the pin is out; that jump skips no destructor: from aminsert's entry down to here there are
+/// only plain values.
 mod unguarded {
     // SAFETY: the signature of bufmgr.h in every supported version.
     unsafe extern "C-unwind" {

@@ -103,8 +103,8 @@ pub fn with_another_blank<R>(string: Value, read: impl FnOnce(Value) -> R) -> R 
     }
 }
 
-/// Whether a varlena's contents lie right behind its header: neither compressed nor elsewhere. Nearly all do, and need no call
-/// of the server's.
+/// Whether a varlena's contents lie right behind its header: neither compressed nor elsewhere. Nearly all do, and need
+/// no call of the server's.
 ///
 /// # Safety
 /// A varlena.
@@ -150,8 +150,8 @@ impl HashFunction {
         let mut info = Box::<pg_sys::FmgrInfo>::default();
         // SAFETY: fills info, or raises an error for a function that is not there.
         unsafe { pg_sys::fmgr_info(function, &mut *info) };
-        // PostgreSQL 15's function for char(n) hashes trailing blanks under a nondeterministic collation, which its `=` does not
-        // see. Of a string without any, all versions make the same hash.
+        // PostgreSQL 15's function for char(n) hashes trailing blanks under a nondeterministic collation, which its `=`
+        // does not see. Of a string without any, all versions make the same hash.
         let trims = function.to_u32() == pg_sys::F_HASHBPCHAREXTENDED && !is_deterministic(collation);
         Self { info, collation, trims }
     }
@@ -187,9 +187,9 @@ impl HashFunction {
     }
 }
 
-/// Whether core's hash function of char(n) counts trailing blanks under a collation, which its `=` leaves out. It does on
-/// PostgreSQL 15 if the collation is nondeterministic, unless that ignores blanks itself. The function is asked, as a minor
-/// release may mend it.
+/// Whether core's hash function of char(n) counts trailing blanks under a collation, which its `=` leaves out. It does
+/// on PostgreSQL 15 if the collation is nondeterministic, unless that ignores blanks itself. The function is asked, as
+/// a minor release may mend it.
 pub fn hashes_trailing_blanks(collation: Oid) -> bool {
     if is_deterministic(collation) {
         return false;
@@ -245,8 +245,8 @@ pub fn is_deterministic(collation: Oid) -> bool {
     collation == pg_sys::InvalidOid || unsafe { pg_sys::get_collation_isdeterministic(collation) }
 }
 
-/// HASHEXTENDED_PROC of hash.h: the number of the extended function in a family for hash indexes, whose first is the one of 32
-/// bits. (In families of this extension, the extended one is the first.)
+/// HASHEXTENDED_PROC of hash.h: the number of the extended function in a family for hash indexes, whose first is the
+/// one of 32 bits. (In families of this extension, the extended one is the first.)
 const EXTENDED: i16 = 2;
 
 /// The extended hash function that an operator family for hash indexes has for a type.

@@ -1,5 +1,5 @@
-//! The server's ereport: an error with SQLSTATE, message, detail and hint, put together in the database's encoding and handed
-//! over. Errors of our own travel as a panic with a [`Report`] until [`super::boundary::callback`] raises them.
+//! The server's ereport: an error with SQLSTATE, message, detail and hint, put together in the database's encoding and
+//! handed over. Errors of our own travel as a panic with a [`Report`] until [`super::boundary::callback`] raises them.
 
 use super::text;
 use pgrx::pg_sys::panic::CaughtError;
@@ -102,8 +102,8 @@ impl Texts<CString> {
     }
 }
 
-/// A file's name for as long as the process lives: the server keeps pointers to the names in errors. There are as many as
-/// source files.
+/// A file's name for as long as the process lives: the server keeps pointers to the names in errors. There are as many
+/// as source files.
 fn kept(file: &str) -> &'static CStr {
     thread_local! {
         static NAMES: RefCell<HashMap<String, &'static CStr>> = RefCell::default();

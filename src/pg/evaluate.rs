@@ -65,12 +65,12 @@ impl Evaluator {
         Self { heap, index, info, estate, slot, predicate, values, nulls }
     }
 
-    /// Starts anew after an ERROR, which was rolled back since, has left expressions in the middle of their work: no function is
-    /// told that its expression ends, as the rollback has taken from it what it would give back.
+    /// Starts anew after an ERROR, which was rolled back since, has left expressions in the middle of their work: no
+    /// function is told that its expression ends, as the rollback has taken from it what it would give back.
     pub fn restart_after_error(&mut self) {
         use super::list::list;
-        // SAFETY: the executor state and its expression contexts, each freed once; nothing else refers to them, but the IndexInfo
-        // and the predicate, which are made again. The slot is not theirs.
+        // SAFETY: the executor state and its expression contexts, each freed once; nothing else refers to them, but the
+        // IndexInfo and the predicate, which are made again. The slot is not theirs.
         unsafe {
             while let Some(context) = list::<pg_sys::ExprContext>((*self.estate).es_exprcontexts).next() {
                 pg_sys::FreeExprContext(context, false);

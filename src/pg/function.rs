@@ -1,10 +1,11 @@
-//! SQL functions that need to know how they are called: argument types, collation, aggregates, what they keep from call to
-//! call.
+//! SQL functions that need to know how they are called: argument types, collation, aggregates, what they keep from call
+//! to call.
 //!
-//! Three lifetimes meet here. An argument lives for the call. What a place in a query keeps ([`Call::site`]) lives as long as
-//! the function's look-up there: the server's executor looks functions up once a query, others may for each row. An aggregate's
-//! state ([`Aggregate::place`]) lives in the memory of its group. So a state owns what it refers to, or has it kept for all
-//! states in that memory ([`Aggregate::keep`]); it refers to nothing that a place in a query keeps.
+//! Three lifetimes meet here. An argument lives for the call. What a place in a query keeps ([`Call::site`]) lives as
+//! long as the function's look-up there: the server's executor looks functions up once a query, others may for each
+//! row. An aggregate's state ([`Aggregate::place`]) lives in the memory of its group. So a state owns what it refers
+//! to, or has it kept for all states in that memory ([`Aggregate::keep`]); it refers to nothing that a place in a query
+//! keeps.
 
 use super::aggregate::{Aggregate, StatePointer, put};
 use super::alloc::ContextAllocator;
@@ -22,8 +23,8 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::thread::LocalKey;
 
-/// Sites that last as long as the process, by type and collation: as many as there are functions declared with such types, and
-/// collations that the server comes with.
+/// Sites that last as long as the process, by type and collation: as many as there are functions declared with such
+/// types, and collations that the server comes with.
 pub struct Lasting<T>(RefCell<HashMap<(pg_sys::Oid, pg_sys::Oid), *mut T>>);
 
 impl<T> Default for Lasting<T> {
@@ -113,9 +114,9 @@ impl Call {
         self.datum(number).map(|datum| unsafe { Flat::new(datum) })
     }
 
-    /// The contents of a bytea argument of a deserialization function, for a state that lives in the current memory. The
-    /// server's own executor combines such a state in the step that deserializes it, on one row of its input, which the
-    /// argument is in: there it is lent. Nobody knows what other callers do: they get a copy in the current memory.
+    /// The contents of a bytea argument of a deserialization function, for a state that lives in the current memory.
+    /// The server's own executor combines such a state in the step that deserializes it, on one row of its input, which
+    /// the argument is in: there it is lent. Nobody knows what other callers do: they get a copy in the current memory.
     pub fn bytes_for_state(&self, number: usize) -> Option<&'static [u8]> {
         let is_lent = self.aggregate().combines();
         // SAFETY: a bytea; made flat in the current memory if it is not. What is not lent is copied there.
@@ -158,21 +159,22 @@ impl Call {
         }
     }
 
-    /// The actual type of an argument: as the call's expression says, if it has one, else as the function is declared; None where
-    /// nobody knows.
+    /// The actual type of an argument: as the call's expression says, if it has one, else as the function is declared;
+    /// None where nobody knows.
     pub fn type_of(&self, number: usize) -> Option<pg_sys::Oid> {
         // SAFETY: reads the call's expression, if it has one.
         let oid = unsafe { pg_sys::get_fn_expr_argtype(self.info().flinfo, number as i32) };
         if oid != pg_sys::InvalidOid { Some(oid) } else { self.declared_type_of(number) }
     }
 
-    /// The type that an argument of an aggregate's step function has before a cast that nobody wrote, if a user made that type.
-    /// With an aggregate for text, SQL casts citext to it, in silence; but keys of that type are equal where texts are not. An
-    /// error where that cannot be known.
+    /// The type that an argument of an aggregate's step function has before a cast that nobody wrote, if a user made
+    /// that type. With an aggregate for text, SQL casts citext to it, in silence; but keys of that type are equal where
+    /// texts are not. An error where that cannot be known.
     pub fn type_before_cast(&self, number: usize) -> Option<pg_sys::Oid> {
         let aggregate = self.aggregate();
         let types = if aggregate.is_nodes_own() {
-            // SAFETY: the node that calls the function for an aggregate of its own, whose arguments are behind the state.
+            // SAFETY: the node that calls the function for an aggregate of its own, whose arguments are behind the
+            // state.
             unsafe {
                 let aggref = pg_sys::AggGetAggref(self.0).as_ref()?;
                 let argument = list::<pg_sys::TargetEntry>(aggref.args).nth(number.checked_sub(1)?)?;
@@ -198,8 +200,8 @@ impl Call {
         first
     }
 
-    /// The types before casts of an argument of all calls of the function's aggregates in a window node: it does not tell which
-    /// call this is. None if the function is not called by a window node.
+    /// The types before casts of an argument of all calls of the function's aggregates in a window node: it does not
+    /// tell which call this is. None if the function is not called by a window node.
     fn types_in_window(&self, number: usize) -> Vec<Option<pg_sys::Oid>> {
         let node = self.info().context;
         // SAFETY: a node's tag says what it is; a window node's list has the states of its functions.
@@ -232,9 +234,9 @@ impl Call {
         }
     }
 
-    /// [`Call::site`] of a function that makes its site from the type of an argument, and the collation. Where the function is
-    /// looked up for each row, without an expression, it would be made for each row: what follows from a built-in type and
-    /// collation alone never changes, and is made once for the process.
+    /// [`Call::site`] of a function that makes its site from the type of an argument, and the collation. Where the
+    /// function is looked up for each row, without an expression, it would be made for each row: what follows from a
+    /// built-in type and collation alone never changes, and is made once for the process.
     #[allow(clippy::mut_from_ref, reason = "as in site()")]
     pub fn typed_site<T: 'static>(
         &self,
@@ -252,8 +254,8 @@ impl Call {
                 let memory = SiteMemory(unsafe { pg_sys::TopMemoryContext });
                 look_up.fn_extra =
                     lasting.with(|lasting| lasting.get(key, || memory.run(|| make(declared)))).cast();
-                // SAFETY: made for this one function, as in site(); types that are built in run no code of users', so nobody
-                // comes here a second time meanwhile.
+                // SAFETY: made for this one function, as in site(); types that are built in run no code of users', so
+                // nobody comes here a second time meanwhile.
                 return unsafe { &mut *look_up.fn_extra.cast::<T>() };
             }
         }
@@ -324,8 +326,8 @@ impl Call {
         self.datum(number).map(|pointer| unsafe { &mut *pointer.cast_mut_ptr::<T>() })
     }
 
-    /// A token for a state of a partial aggregate, by which [`Call::handed_on`] finds it; None unless it is certain that the same
-    /// process asks, and before the state's memory is reset.
+    /// A token for a state of a partial aggregate, by which [`Call::handed_on`] finds it; None unless it is certain
+    /// that the same process asks, and before the state's memory is reset.
     pub fn hand_on(&self, number: usize) -> Option<Token> {
         let aggregate = self.aggregate();
         let state = self.pointer(number).filter(|_| aggregate.keeps_what_it_hands_on())?;
@@ -338,8 +340,9 @@ impl Call {
         if !self.aggregate().combines() {
             return None; // nobody knows whose bytes these are
         }
-        // SAFETY: the state is there, as its offer is; it is combined before its memory is reset (`keeps_what_it_hands_on`), and
-        // its own node does nothing with it any more. The aggregate's definition says of which type it is.
+        // SAFETY: the state is there, as its offer is; it is combined before its memory is reset
+        // (`keeps_what_it_hands_on`), and its own node does nothing with it any more. The aggregate's definition says
+        // of which type it is.
         handover::take(u64::from_ne_bytes(token)).map(|state| unsafe { &mut *state.cast::<T>() })
     }
 
@@ -349,7 +352,8 @@ impl Call {
         self.datum(number).map(|datum| unsafe { CStr::from_ptr(datum.cast_mut_ptr()) })
     }
 
-    /// Fails an input function: leaves the error with the caller and comes back, if the caller wants that; else raises it.
+    /// Fails an input function: leaves the error with the caller and comes back, if the caller wants that; else raises
+    /// it.
     pub fn reject(&self, report: Report) {
         // SAFETY: the context of this call.
         if !unsafe { compat::save_error(self.info().context, &report) } {

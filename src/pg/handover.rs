@@ -1,7 +1,7 @@
 //! States that are handed on within this process, by a token instead of bytes.
 //!
-//! An offer is forgotten when the state's memory is reset, and when the state is taken. So a token leads to a state that is there,
-//! once, or nowhere, whoever kept it for however long; tokens of other processes lead nowhere.
+//! An offer is forgotten when the state's memory is reset, and when the state is taken. So a token leads to a state
+//! that is there, once, or nowhere, whoever kept it for however long; tokens of other processes lead nowhere.
 
 use pgrx::{PgMemoryContexts, pg_sys};
 use std::cell::{Cell, RefCell};

@@ -1,8 +1,8 @@
 //! What states of an aggregate have in common, kept once for all that are in one memory context.
 //!
-//! There may be a million states in a context: they refer to what they share. It must live exactly as long as they do, so it is
-//! kept for their context, and dropped when that is reset or deleted. (Not for the function's look-up: who calls a function may
-//! look it up anew for each row, in memory that is gone after the row.)
+//! There may be a million states in a context: they refer to what they share. It must live exactly as long as they do,
+//! so it is kept for their context, and dropped when that is reset or deleted. (Not for the function's look-up: who
+//! calls a function may look it up anew for each row, in memory that is gone after the row.)
 
 use super::aggregate::Aggregate;
 use pgrx::{PgMemoryContexts, pg_sys};
@@ -56,8 +56,8 @@ impl Aggregate {
                 alike.push(Box::new(value));
                 alike.len() - 1
             });
-            // SAFETY: what is in a box stays where it is until `Ending` drops it, when the context is reset or deleted; the
-            // states, which alone refer to it, are in that memory, and gone with it.
+            // SAFETY: what is in a box stays where it is until `Ending` drops it, when the context is reset or deleted;
+            // the states, which alone refer to it, are in that memory, and gone with it.
             unsafe { &*std::ptr::from_ref::<T>(&alike[place]) }
         })
     }

@@ -4,9 +4,9 @@ pub use super::relation::Mode;
 use super::{Rel, compat};
 use pgrx::pg_sys;
 
-/// What can be locked in an index. Tuple locks of the meta block stand for it, as names only: page locks take no part in
-/// deadlock detection before PostgreSQL 17, and nothing else may be locked under them there, while maintenance runs index
-/// expressions, which may lock anything.
+/// What can be locked in an index. Tuple locks of the meta block stand for it, as names only: page locks take no part
+/// in deadlock detection before PostgreSQL 17, and nothing else may be locked under them there, while maintenance runs
+/// index expressions, which may lock anything.
 #[derive(Clone, Copy)]
 #[repr(u16)]
 pub enum Part {

@@ -65,8 +65,9 @@ pub fn work_mem() -> usize {
     usize::try_from(unsafe { pg_sys::work_mem }).unwrap_or(4_096) * 1024
 }
 
-/// Whether so many bytes may be taken from the memory that processes share. The server fails a query for which there is not
-/// enough, and containers often have 64 MB of it. Only where POSIX shared memory is a file system can one ask (shm_open(3)).
+/// Whether so many bytes may be taken from the memory that processes share. The server fails a query for which there is
+/// not enough, and containers often have 64 MB of it. Only where POSIX shared memory is a file system can one ask
+/// (shm_open(3)).
 pub fn may_share(bytes: usize) -> bool {
     // SAFETY: plain globals of the server.
     let (kind, workers) = unsafe { (pg_sys::dynamic_shared_memory_type, pg_sys::max_worker_processes) };

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");
 
-/// Functions that cannot raise an error, called without pgrx's guard around each call: aminsert reads the meta page once a
-/// row, and a guard costs as much as the lock.
+/// Functions that cannot raise an error, called without pgrx's guard around each call: aminsert reads the meta page
+/// once a row, and a guard costs as much as the lock.
 mod unguarded {
     use pgrx::pg_sys::Buffer;
     // SAFETY: the signatures of bufmgr.h in every supported version. LockBuffer raises an error only for an
@@ -50,9 +50,9 @@ impl Locked {
     }
 
     /// A page that the server finds invalid when it reads it from disk (its header, or with data checksums any bit) is
-    /// zeros in the buffer, after a WARNING, not an ERROR of the server's: so the caller's own check finds it, planning can do
-    /// without the index, and the error that ends a query says what to do. The page on disk stays as it is. Nothing takes a
-    /// page of zeros for an answer, because a lost write leaves one too.
+    /// zeros in the buffer, after a WARNING, not an ERROR of the server's: so the caller's own check finds it, planning
+    /// can do without the index, and the error that ends a query says what to do. The page on disk stays as it is.
+    /// Nothing takes a page of zeros for an answer, because a lost write leaves one too.
     fn pin(rel: Rel, block: u32) -> pg_sys::Buffer {
         // SAFETY: rel is open; ReadBufferExtended raises an error for a block that is not there.
         unsafe {
@@ -110,10 +110,10 @@ impl Drop for Locked {
 /// payload offset (a multiple of 4) to the word there. The page is not checked, and words may change between two reads;
 /// each by itself is whole, because pages are changed word by word ([`super::wal`]).
 ///
-/// The loads are relaxed, on processors that reorder loads (ARM) too: a load orders nothing here, and need not. Which values
-/// of a word it may give is decided by what happened before it, and that is the caller's to bring about, by a lock
-/// ([`crate::pages::meta::Progress`]). Pinning the buffer is an atomic change of its header, so that a page that was just
-/// read from disk is seen as it was read.
+/// The loads are relaxed, on processors that reorder loads (ARM) too: a load orders nothing here, and need not. Which
+/// values of a word it may give is decided by what happened before it, and that is the caller's to bring about, by a
+/// lock ([`crate::pages::meta::Progress`]). Pinning the buffer is an atomic change of its header, so that a page that
+/// was just read from disk is seen as it was read.
 ///
 /// # Errors
 /// Damage: the index has no pages, or what `read` gives.
@@ -131,10 +131,10 @@ pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> Read<R
     result
 }
 
-/// The checksum that a block carries, and the buffer it lies in, without its content lock and without looking whether it is
-/// right: as good as no two contents of a block have the same. `recent` is the buffer that it was in before: if it is there
-/// still, neither the buffer table nor the file is looked at. A table with thousands of partitions has more files than a
-/// process may have open, so that looking at a file means opening it.
+/// The checksum that a block carries, and the buffer it lies in, without its content lock and without looking whether
+/// it is right: as good as no two contents of a block have the same. `recent` is the buffer that it was in before: if
+/// it is there still, neither the buffer table nor the file is looked at. A table with thousands of partitions has more
+/// files than a process may have open, so that looking at a file means opening it.
 ///
 /// # Errors
 /// Damage: the index has no pages.
@@ -338,8 +338,8 @@ pub fn extend(rel: Rel, count: u32) -> u32 {
     first
 }
 
-/// Checks that there is a block 0. All others are known to exist from what earlier pages say ([`KnownBlocks`]); an index of
-/// which nothing is left would be an error of the file system's without the index's name.
+/// Checks that there is a block 0. All others are known to exist from what earlier pages say ([`KnownBlocks`]); an
+/// index of which nothing is left would be an error of the file system's without the index's name.
 ///
 /// # Errors
 /// Damage: the index has no pages.

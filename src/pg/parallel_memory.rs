@@ -1,12 +1,14 @@
 //! Memory that the processes of a parallel query share: the way for what is too long for the queue of tuples.
 //!
-//! A tuple from a worker is copied twice, and goes through a queue of 64 kB into memory that is new to the leader, in which
-//! time both wait for each other. What a worker writes into the query's own area (es_query_dsa), the leader reads where it is.
-//! The area goes with the Gather, however the query ends, and whatever is left in it: so nothing here cleans up after errors.
-//! Until then it keeps its size. What is freed in it can be used again by the same Gather, not by others.
+//! A tuple from a worker is copied twice, and goes through a queue of 64 kB into memory that is new to the leader, in
+//! which time both wait for each other. What a worker writes into the query's own area (es_query_dsa), the leader reads
+//! where it is. The area goes with the Gather, however the query ends, and whatever is left in it: so nothing here
+//! cleans up after errors. Until then it keeps its size. What is freed in it can be used again by the same Gather, not
+//! by others.
 //!
-//! Invariants: a [`Place`] leads into the area of the query that it names, or nowhere. What is there is read once, then freed.
-//! So little is taken that the system has it ([`memory::may_share`]): if it had not, the server would raise an error.
+//! Invariants: a [`Place`] leads into the area of the query that it names, or nowhere. What is there is read once, then
+//! freed. So little is taken that the system has it ([`memory::may_share`]): if it had not, the server would raise an
+//! error.
 
 use super::list::list;
 use super::memory;
@@ -57,13 +59,14 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Room for so many bytes; None where they had better be sent: there are few, or nobody to share with, or little memory.
+    /// Room for so many bytes; None where they had better be sent: there are few, or nobody to share with, or little
+    /// memory.
     ///
     /// # Safety
     /// A node of a query that is being run.
     pub(super) unsafe fn allocate(node: *mut PlanState, capacity: usize) -> Option<Self> {
-        // SAFETY: by the caller's promise. The area is in the leader's segment for this query, whose handle a worker was
-        // started with (LaunchParallelWorkers).
+        // SAFETY: by the caller's promise. The area is in the leader's segment for this query, whose handle a worker
+        // was started with (LaunchParallelWorkers).
         unsafe {
             let area = (*(*node).state).es_query_dsa;
             let is_worker = pg_sys::ParallelWorkerNumber >= 0;

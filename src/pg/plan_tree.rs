@@ -38,7 +38,8 @@ unsafe fn as_aggregate(plan: *mut Plan, split: u32) -> Option<*mut Agg> {
     }
 }
 
-/// The node that combines what `part` makes, or the top of the tree where it is not to be seen; None if `part` is not below.
+/// The node that combines what `part` makes, or the top of the tree where it is not to be seen; None if `part` is not
+/// below.
 ///
 /// # Safety
 /// A plan tree.
@@ -76,8 +77,8 @@ unsafe fn rows_of_parts(tree: *mut Plan) -> f64 {
     }
 }
 
-/// The rows that the planner expects for a partial aggregate and all others that are combined with it: those of partitions, and
-/// of other processes. A worker sees what is below its Gather.
+/// The rows that the planner expects for a partial aggregate and all others that are combined with it: those of
+/// partitions, and of other processes. A worker sees what is below its Gather.
 ///
 /// # Safety
 /// `part` is an aggregate of the statement that is being run.
@@ -91,8 +92,8 @@ pub(super) unsafe fn rows_of_whole(statement: *mut pg_sys::PlannedStmt, part: *m
     }
 }
 
-/// By what core divides the rows of a parallel plan, if it has as many workers as it may: neither a worker nor the plan below
-/// a Gather knows how many there are (get_parallel_divisor of costsize.c).
+/// By what core divides the rows of a parallel plan, if it has as many workers as it may: neither a worker nor the plan
+/// below a Gather knows how many there are (get_parallel_divisor of costsize.c).
 fn parallel_divisor() -> f64 {
     // SAFETY: plain globals of the server.
     let (workers, leader) = unsafe {
@@ -102,8 +103,8 @@ fn parallel_divisor() -> f64 {
     (workers + of_leader).max(1.0)
 }
 
-/// The type that a node's expression has before a cast that nobody wrote and that changes no byte, such as citext's to text.
-/// What the nodes below have computed is looked up there; None where that cannot be followed.
+/// The type that a node's expression has before a cast that nobody wrote and that changes no byte, such as citext's to
+/// text. What the nodes below have computed is looked up there; None where that cannot be followed.
 ///
 /// # Safety
 /// A plan, and an expression of it.

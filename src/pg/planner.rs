@@ -46,7 +46,8 @@ impl Prices {
     }
 
     /// Looking into an index: so many slices, of which it has no more than `index_blocks` different pages, and words of
-    /// 64 ranges ANDed. Meta and directory pages are as good as always cached; slices lie scattered, but close together.
+    /// 64 ranges ANDed. Meta and directory pages are as good as always cached; slices lie scattered, but close
+    /// together.
     pub fn consult(&self, slices: f64, index_blocks: f64, words: f64) -> f64 {
         slices.min(index_blocks) * self.random.min(self.sequential * 2.0) + words * self.operator * 0.1
     }
@@ -245,8 +246,8 @@ pub(super) unsafe fn has_parameters(root: *mut pg_sys::PlannerInfo) -> bool {
     unsafe { !(*(*root).glob).boundParams.is_null() }
 }
 
-/// How many elements an array has: what the plan says of a subquery that makes it, else what the server thinks, which is
-/// ten for what it knows nothing of.
+/// How many elements an array has: what the plan says of a subquery that makes it, else what the server thinks, which
+/// is ten for what it knows nothing of.
 ///
 /// # Safety
 /// The planner's state, and a valid expression of its query.

@@ -17,7 +17,8 @@ const BATCH: std::ffi::c_long = 1000;
 const EQUAL: i16 = 1;
 
 /// Calls `each` with the block of every visible row of `table` that `index` has and whose column has `value`; None asks
-/// for NULLs. `clause` is the value's clause. The caller has seen to the rights: index expressions are the table owner's code.
+/// for NULLs. `clause` is the value's clause. The caller has seen to the rights: index expressions are the table
+/// owner's code.
 pub fn blocks_of_rows(
     table: Rel,
     index: Rel,

@@ -26,23 +26,24 @@ unsafe fn decode_one(key: &pg_sys::ScanKeyData) -> Clause<Values> {
         () if has(pg_sys::SK_SEARCHARRAY) => Match::Array,
         () => Match::Value,
     };
-    // InvalidOid as subtype means the operator class's input type; the executor always fills it in, and core's own callers
-    // that do not (catalog scans) never come to this access method.
+    // InvalidOid as subtype means the operator class's input type; the executor always fills it in, and core's own
+    // callers that do not (catalog scans) never come to this access method.
     let (column, key_type) = ((key.sk_attno - 1).max(0) as u16, key.sk_subtype);
     let value = (!has(pg_sys::SK_ISNULL)).then_some(key.sk_argument);
     // SAFETY: an argument of the operator's right-hand type, or an array of such.
     unsafe { Clause { index: 0, column, key_type, how, key: () }.evaluated(value) }
 }
 
-/// The value that an SQL function was given, as one that the column can be asked about. A text stands for a value of the
-/// column's type, unless the column takes texts themselves. Domains are left out: a value that a domain forbids is in no
-/// row, and its checks may be code of the table's owner.
+/// The value that an SQL function was given, as one that the column can be asked about. A text stands for a value of
+/// the column's type, unless the column takes texts themselves. Domains are left out: a value that a domain forbids is
+/// in no row, and its checks may be code of the table's owner.
 pub fn argument(index: Rel, column: u16, value: AnyElement) -> AnyElement {
     let own = index.column_type(usize::from(column));
     if value.oid() != pg_sys::TEXTOID || key_type_of(index, column, value.oid()).is_some() {
         return value;
     }
-    // SAFETY: a non-null text, and the input function of the column's type, which raises an error for what it cannot read.
+    // SAFETY: a non-null text, and the input function of the column's type, which raises an error for what it cannot
+    // read.
     unsafe {
         let own = pg_sys::getBaseType(own);
         let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);

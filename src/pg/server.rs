@@ -1,8 +1,8 @@
-//! Functions of the server that run code of others: users' functions and expressions, other extensions' hooks, the planner
-//! and the executor below us. Errors in them pass as they are ([`boundary::call`]).
+//! Functions of the server that run code of others: users' functions and expressions, other extensions' hooks, the
+//! planner and the executor below us. Errors in them pass as they are ([`boundary::call`]).
 //!
-//! Elsewhere `pg_sys` has the same functions behind pgrx's guard, which drops most of what an error says: these here are
-//! to be used instead.
+//! Elsewhere `pg_sys` has the same functions behind pgrx's guard, which drops most of what an error says: these here
+//! are to be used instead.
 
 use super::boundary::call;
 use pgrx::pg_sys;
@@ -113,8 +113,8 @@ pub unsafe fn satisfies(state: *mut ExprState, context: *mut ExprContext) -> boo
     }
 }
 
-/// Functions that are called once a row or for each row of a scan, without any guard: an error leaves by a jump that passes the
-/// caller's frames, which must have no values with destructors.
+/// Functions that are called once a row or for each row of a scan, without any guard: an error leaves by a jump that
+/// passes the caller's frames, which must have no values with destructors.
 pub mod unguarded {
     use super::{ExecScanAccessMtd, ExecScanRecheckMtd, ScanState, TupleTableSlot};
     use pgrx::pg_sys::{Buffer, HeapTuple};

@@ -94,9 +94,9 @@ impl Names {
         self.0.is_empty()
     }
 
-    /// Whether an index is among them, or the partitioned index that it is part of, or the one that it is a shard of. A name
-    /// without a schema means any schema: what search_path is at the moment (functions and maintenance commands have their
-    /// own) does not matter.
+    /// Whether an index is among them, or the partitioned index that it is part of, or the one that it is a shard of. A
+    /// name without a schema means any schema: what search_path is at the moment (functions and maintenance commands
+    /// have their own) does not matter.
     pub fn has(&self, index: pg_sys::Oid) -> bool {
         let lists = |schema: &str, name: &str| {
             self.0.iter().any(|parts| match parts.as_slice() {

@@ -3,8 +3,8 @@
 //! From 17 on the server hands such memory out whenever it is asked for. Before, room for it must be reserved while the
 //! server starts, which only a library in shared_preload_libraries can do; without that there is none.
 //!
-//! Owns the reservation and the hooks that make it. Invariants: words are zero when they are made, are touched as atomics
-//! only, and live as long as the server. No locks: the server's own guard the making.
+//! Owns the reservation and the hooks that make it. Invariants: words are zero when they are made, are touched as
+//! atomics only, and live as long as the server. No locks: the server's own guard the making.
 
 use super::attempt::attempt;
 use super::{boundary, catalog, compat, error};

@@ -1,4 +1,5 @@
-//! A text of SQL, as argument or result of a function: a `String` on our side, in the database's encoding on the server's.
+//! A text of SQL, as argument or result of a function: a `String` on our side, in the database's encoding on the
+//! server's.
 
 use super::text::{of_bytes, to_bytes};
 use super::varlena::Flat;

@@ -1,9 +1,9 @@
 //! Strings between the database's encoding and Rust's.
 //!
-//! A `String` in this extension is UTF-8, whatever the database's encoding. What has no character in UTF-8 (any byte beyond ASCII in a
-//! database of encoding SQL_ASCII; a few characters of others) becomes a character of Unicode's last private plane that stands for
-//! the byte, and the same byte again on the way back: names go through unharmed. What the database's encoding has no character for
-//! becomes a question mark.
+//! A `String` in this extension is UTF-8, whatever the database's encoding. What has no character in UTF-8 (any byte
+//! beyond ASCII in a database of encoding SQL_ASCII; a few characters of others) becomes a character of Unicode's last
+//! private plane that stands for the byte, and the same byte again on the way back: names go through unharmed. What the
+//! database's encoding has no character for becomes a question mark.
 
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString, c_char};

@@ -31,9 +31,9 @@ pub fn is_row(oid: pg_sys::Oid) -> bool {
     unsafe { pg_sys::type_is_rowtype(oid) }
 }
 
-/// Whether reading a literal of a type runs no code that its owner may change, and gives the same value under all settings:
-/// so is what only a superuser can make, base types, if they say so; enums; and arrays and built-in ranges of such types. Not
-/// domains, which have CHECKs.
+/// Whether reading a literal of a type runs no code that its owner may change, and gives the same value under all
+/// settings: so is what only a superuser can make, base types, if they say so; enums; and arrays and built-in ranges of
+/// such types. Not domains, which have CHECKs.
 pub fn is_read_alike(oid: pg_sys::Oid) -> bool {
     // SAFETY: catalog look-ups; raises an error for a type that is not there.
     unsafe {
@@ -144,7 +144,8 @@ pub fn hash_class(oid: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid)> {
     }
 }
 
-/// The `=` of a type, if it has one of its own, in an operator class for hashing or sorting, and does not use another type's.
+/// The `=` of a type, if it has one of its own, in an operator class for hashing or sorting, and does not use another
+/// type's.
 pub fn own_equality(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
     let methods = [
         (pg_sys::HASH_AM_OID, pg_sys::HTEqualStrategyNumber),
@@ -170,8 +171,8 @@ pub fn is_pseudo(oid: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
 }
 
-/// Whether a condition holds of a type or of anything that its values consist of, however deep; domains are what they stand
-/// for.
+/// Whether a condition holds of a type or of anything that its values consist of, however deep; domains are what they
+/// stand for.
 pub fn any_part(oid: pg_sys::Oid, holds: &dyn Fn(pg_sys::Oid) -> bool) -> bool {
     /// A type cannot contain itself but through an array; nobody has more levels.
     const LEVELS: usize = 32;
@@ -182,23 +183,23 @@ pub fn any_part(oid: pg_sys::Oid, holds: &dyn Fn(pg_sys::Oid) -> bool) -> bool {
     search(oid, holds, LEVELS)
 }
 
-/// Whether core's hash function of a type gives equal values different hashes under a collation: that of `name` takes no
-/// notice of collations, though its `=` does.
+/// Whether core's hash function of a type gives equal values different hashes under a collation: that of `name` takes
+/// no notice of collations, though its `=` does.
 pub fn hashes_against_collation(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
     let is_name = |part| part == pg_sys::NAMEOID;
     any_part(oid, &is_name)
         && (!super::datum::is_deterministic(collation) || any_part(oid, &has_nondeterministic_part))
 }
 
-/// Whether values of a type are strings of char(n), or contain some, and are compared under a nondeterministic collation:
-/// trailing blanks count for nothing then, and some versions of PostgreSQL hash them all the same.
+/// Whether values of a type are strings of char(n), or contain some, and are compared under a nondeterministic
+/// collation: trailing blanks count for nothing then, and some versions of PostgreSQL hash them all the same.
 pub fn has_uncounted_blanks(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
     any_part(oid, &|part| part == pg_sys::BPCHAROID)
         && (!super::datum::is_deterministic(collation) || any_part(oid, &has_nondeterministic_part))
 }
 
-/// Whether this server's hash function gives equal values of a type different hashes because of trailing blanks: strings of
-/// char(n) within others, where nobody can leave the blanks out before.
+/// Whether this server's hash function gives equal values of a type different hashes because of trailing blanks:
+/// strings of char(n) within others, where nobody can leave the blanks out before.
 pub fn is_hashed_with_blanks(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
     use super::datum::hashes_trailing_blanks;
     base_type(oid) != pg_sys::BPCHAROID

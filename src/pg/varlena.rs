@@ -21,8 +21,8 @@ const EXTERNAL_HEADER: usize = 2;
 /// An argument of variable length, not NULL.
 pub struct Flat(pg_sys::Datum);
 
-/// Which value is stored out of line. Two pointers with the same number lead to the same bytes, for as long as a query runs:
-/// the number of a deleted value is given to another one only after four billion others.
+/// Which value is stored out of line. Two pointers with the same number lead to the same bytes, for as long as a query
+/// runs: the number of a deleted value is given to another one only after four billion others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredId {
     relation: pg_sys::Oid,

@@ -1,9 +1,9 @@
 //! What planning knows of an index without asking it: its meta page, and what its segments are like.
 //!
-//! Planning goes over the same indexes again and again, over thousands of them where tables have many partitions. So what
-//! was read is kept, for each index, as long as its meta page carries the checksum that it had: whoever changes that page
-//! changes its checksum. Segments come and go with a change of the meta page, before it or after; planning does not mind
-//! being late. All this is for costs: the executor reads everything anew.
+//! Planning goes over the same indexes again and again, over thousands of them where tables have many partitions. So
+//! what was read is kept, for each index, as long as its meta page carries the checksum that it had: whoever changes
+//! that page changes its checksum. Segments come and go with a change of the meta page, before it or after; planning
+//! does not mind being late. All this is for costs: the executor reads everything anew.
 
 use crate::pages::directory;
 use crate::pages::meta::{ColumnMeta, META_BLOCK, Meta};
@@ -77,8 +77,8 @@ impl Facts {
         Ok(facts)
     }
 
-    /// What is assumed of an index that cannot be read, or is only imagined: that it was built by default, of all of the
-    /// table. Its columns are all alike.
+    /// What is assumed of an index that cannot be read, or is only imagined: that it was built by default, of all of
+    /// the table. Its columns are all alike.
     pub fn assumed() -> Self {
         let (rate, pages_per_range) = (FALSE_POSITIVE_RATE.2, PAGES_PER_RANGE.2 as u32);
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 20, hashes: 14 });
@@ -111,8 +111,8 @@ impl Facts {
         self.columns.get(usize::from(column)).map_or(&[], Vec::as_slice)
     }
 
-    /// Slices that one key of a column takes. A slice leaves half of a segment's ranges, so that a narrow segment is mostly
-    /// ruled out before all probes are made.
+    /// Slices that one key of a column takes. A slice leaves half of a segment's ranges, so that a narrow segment is
+    /// mostly ruled out before all probes are made.
     pub fn slices(&self, column: u16) -> f64 {
         let of = |kind: &Filters| {
             let probes = (kind.ranges / kind.segments as f64).log2().max(0.0) + 2.0;
@@ -121,8 +121,8 @@ impl Facts {
         self.kinds(column).iter().map(of).sum()
     }
 
-    /// The part of the ranges that a key which is not in them is expected to find, where each has at most so many distinct
-    /// values: what the filters are sized for, or better, since many are larger than they need to be.
+    /// The part of the ranges that a key which is not in them is expected to find, where each has at most so many
+    /// distinct values: what the filters are sized for, or better, since many are larger than they need to be.
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
         let asked = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
         let kinds = self.kinds(column);

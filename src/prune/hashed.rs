@@ -6,8 +6,8 @@ use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Match, Values};
 
-/// Clauses with hashed keys. One whose key cannot be looked up (its type hashes otherwise than the column) rules nothing
-/// out and is left out.
+/// Clauses with hashed keys. One whose key cannot be looked up (its type hashes otherwise than the column) rules
+/// nothing out and is left out.
 pub fn clauses(index: Rel, meta: &Meta, clauses: &[Clause<Values>]) -> Vec<HashedClause> {
     clauses.iter().filter_map(|one| clause(index, meta, one)).collect()
 }

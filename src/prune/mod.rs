@@ -1,8 +1,9 @@
 //! Clauses become a set of block ranges.
 //!
-//! Input: what each indexed column must satisfy, as key hashes ([`HashedClause`]), for one index ([`prune`]) or for several,
-//! combined by AND and OR ([`prune_all`]). Output: the ranges that cannot be ruled out ([`Pruned`]). Used by the bitmap scan,
-//! by the Skip Index Scan, by the planner's estimates ([`probe`], [`facts`]) and by skip_matching_ranges.
+//! Input: what each indexed column must satisfy, as key hashes ([`HashedClause`]), for one index ([`prune`]) or for
+//! several, combined by AND and OR ([`prune_all`]). Output: the ranges that cannot be ruled out ([`Pruned`]). Used by
+//! the bitmap scan, by the Skip Index Scan, by the planner's estimates ([`probe`], [`facts`]) and by
+//! skip_matching_ranges.
 //!
 //! A range is ruled out only if a filter for that range was read and said no, and the delta has nothing for it.
 //! Read order is correctness: delta, directory, segments (see [`crate::pages`]); within a segment the open slice

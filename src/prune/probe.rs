@@ -1,7 +1,7 @@
 //! Asking an index while a query is planned: for costs only, within a bound, and never twice the same.
 //!
-//! The access method's cost estimate and the Skip Index Scan's ask about the same clauses of the same index, one right after the
-//! other. What the first was told is kept until the table's paths are all there ([`forget`]).
+//! The access method's cost estimate and the Skip Index Scan's ask about the same clauses of the same index, one right
+//! after the other. What the first was told is kept until the table's paths are all there ([`forget`]).
 //!
 //! The bound is on the pages that planning one query may read: a table of a thousand partitions must not be asked a
 //! thousand times. A damaged index is no answer here; the executor will say what is wrong.
@@ -53,8 +53,8 @@ impl Drop for Planning {
     }
 }
 
-/// The ranges of a table of `blocks` blocks that an index does not rule out; None when it is damaged, or planning has read
-/// enough of indexes.
+/// The ranges of a table of `blocks` blocks that an index does not rule out; None when it is damaged, or planning has
+/// read enough of indexes.
 pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<HashedClause>, blocks: u32) -> Option<Rc<Pruned>> {
     clauses.sort_by_key(|clause| clause.column);
     let oid = index.oid();

@@ -1,8 +1,8 @@
 //! What a look-up finds on average: from statistics and from what the index's filters are like, without asking it.
 //!
-//! Ranges with rows that are looked for lie between as many as there are rows (scattered) and as few as hold so many (in
-//! the order of the table); ANALYZE's correlation says where, squared as the server does for btree. Unknown tests count as
-//! independent.
+//! Ranges with rows that are looked for lie between as many as there are rows (scattered) and as few as hold so many
+//! (in the order of the table); ANALYZE's correlation says where, squared as the server does for btree. Unknown tests
+//! count as independent.
 
 use super::matching::Leaf;
 use crate::pg::Rel;
@@ -133,8 +133,8 @@ impl<'t, 'a> Sight<'t, 'a> {
         (surviving_ranges(ranges, summarized, false_positives, with_rows) / ranges).clamp(0.0, 1.0)
     }
 
-    /// Part of the ranges that a condition lets through by averages; of known tests only where `with_known` says so, since
-    /// the others have been counted.
+    /// Part of the ranges that a condition lets through by averages; of known tests only where `with_known` says so,
+    /// since the others have been counted.
     pub fn fraction(&self, condition: &Condition<Part<'_, '_>>, with_known: bool, over: Over) -> f64 {
         match condition {
             Condition::And(parts) => parts.iter().map(|part| self.fraction(part, with_known, over)).product(),

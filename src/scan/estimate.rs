@@ -3,14 +3,16 @@
 //! Where keys are known, the indexes are asked ([`probe`]), and the ranges that survive are counted: the estimate is
 //! exact. What is unknown is taken as an average ([`super::average`]).
 //!
-//! Of a list of more keys than the bound on pages allows for, some are asked about, and the others taken to be like them.
+//! Of a list of more keys than the bound on pages allows for, some are asked about, and the others taken to be like
+//! them.
 //!
 //! A query with parameters is planned anew for their values until the server finds that a plan for any values costs no
 //! more. So where little is read on average, for these values and for any, that is what both plans are estimated at,
 //! and the index is not asked.
 //!
-//! Costs: index pages at the price of two sequential ones, since they lie together and are often cached, as in the access
-//! method's own estimate; the first block of each run of ranges at random, the others in sequence; each row on them.
+//! Costs: index pages at the price of two sequential ones, since they lie together and are often cached, as in the
+//! access method's own estimate; the first block of each run of ranges at random, the others in sequence; each row on
+//! them.
 
 use super::average::{Asked, Part, Sight};
 use super::matching::Leaf;
@@ -50,8 +52,8 @@ pub struct Estimate {
     words: f64,
     /// Blocks of the indexes.
     index_blocks: f64,
-    /// Of what the planner takes checking a row to cost, what evaluating keys and going through lists of them is: the scan
-    /// does it once, and looks rows up in lists; how many of these there are.
+    /// Of what the planner takes checking a row to cost, what evaluating keys and going through lists of them is: the
+    /// scan does it once, and looks rows up in lists; how many of these there are.
     unpaid: f64,
     lists: f64,
 }
@@ -97,7 +99,8 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
     }
 }
 
-/// The average, where that is good enough: planning may read no more, or what is known of parameters makes no difference.
+/// The average, where that is good enough: planning may read no more, or what is known of parameters makes no
+/// difference.
 fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<Found> {
     let average = |over| averaged(sight, &sight.unasked(condition, over), over);
     if probe::pages_left() == 0 {
@@ -136,8 +139,8 @@ fn averaged(sight: &Sight<'_, '_>, parts: &Condition<Part<'_, '_>>, over: Over) 
     Found { ranges, runs: ranges * (1.0 - part) + part, slices, is_exact: false }
 }
 
-/// Whether asking about a condition is worth it, when another will be asked about besides: not if it is known to let nearly
-/// everything through. An unknown key gets the benefit of the doubt.
+/// Whether asking about a condition is worth it, when another will be asked about besides: not if it is known to let
+/// nearly everything through. An unknown key gets the benefit of the doubt.
 pub fn rules_out<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> bool {
     let mut sight = Sight::new(table, condition);
     let unasked = sight.unasked(condition, Over::TheseKeys);
@@ -182,8 +185,8 @@ fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Part<'l, 'a> {
     Part { leaf, ask, fraction: None, slices: 0.0 }
 }
 
-/// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them; None
-/// when the list is short enough to be asked about, or was asked about already for the index's own path.
+/// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them;
+/// None when the list is short enough to be asked about, or was asked about already for the index's own path.
 fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Option<(f64, f64)> {
     let Test::Keys(keys) = &clause.test else { return None };
     let probes = meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.hashes);

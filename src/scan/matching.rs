@@ -23,8 +23,8 @@ pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
     one(table, order, expr).is_some()
 }
 
-/// What can be asked about an expression; None if nothing can. `order` has the numbers of the table's indexes, those to be
-/// preferred first.
+/// What can be asked about an expression; None if nothing can. `order` has the numbers of the table's indexes, those to
+/// be preferred first.
 pub fn one<'a>(table: &Table<'a>, order: &[usize], expr: Expr<'a>) -> Option<Condition<Leaf<'a>>> {
     at_level(table, order, expr, 0)
 }

@@ -1,9 +1,9 @@
 //! Paths for a table, and the plan of the one that was chosen.
 //!
 //! The base path uses every condition of the query on the table that some skip index serves. Parameterised ones use the
-//! conditions that join it to other tables besides: one path for each set of tables that such a condition needs, and one
-//! for all of them. A condition that rules next to nothing out, while another does, is not asked about: it would only
-//! be read for. An index that the session forces is in the condition, or the query fails.
+//! conditions that join it to other tables besides: one path for each set of tables that such a condition needs, and
+//! one for all of them. A condition that rules next to nothing out, while another does, is not asked about: it would
+//! only be read for. An index that the session forces is in the condition, or the query fails.
 
 use super::estimate::{self, Estimate};
 use super::matching::{self, Leaf};
@@ -19,8 +19,8 @@ use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
 use skip_core::Condition;
 
-/// Sets of other tables that parameterised paths are made for, at most: a query that joins dozens of tables to one column
-/// is not planned for each of them.
+/// Sets of other tables that parameterised paths are made for, at most: a query that joins dozens of tables to one
+/// column is not planned for each of them.
 const MOST_OUTER: usize = 8;
 
 /// What is asked of the indexes, and which of the conditions that came from.

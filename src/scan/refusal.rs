@@ -1,4 +1,5 @@
-//! Why a query cannot use an index that it is forced to: which of its conditions cannot be looked up, and what about each.
+//! Why a query cannot use an index that it is forced to: which of its conditions cannot be looked up, and what about
+//! each.
 
 use super::matching;
 use crate::pg::clause::Match;

@@ -56,8 +56,8 @@ pub fn survivors(
     Survivors { ranges, unfiltered, pages_per_range, index_pages: page::pages_read() - pages }
 }
 
-/// The same condition, where an OR of many single keys of one column is one test of all of them: each page of a slice is
-/// read once then.
+/// The same condition, where an OR of many single keys of one column is one test of all of them: each page of a slice
+/// is read once then.
 fn merged(condition: Condition<Ask>, asked: &mut [Asked]) -> Condition<Ask> {
     match condition {
         Condition::And(parts) => Condition::And(parts.into_iter().map(|part| merged(part, asked)).collect()),

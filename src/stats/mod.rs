@@ -1,13 +1,13 @@
 //! Statistics of Skip Index Scans: what the view pg_skip_stats shows.
 //!
-//! Counters per (database, index), shared by all backends where the server can give them memory ([`shared`]), else of the
-//! session. The table itself is [`skip_core::counters`]; this module
+//! Counters per (database, index), shared by all backends where the server can give them memory ([`shared`]), else of
+//! the session. The table itself is [`skip_core::counters`]; this module
 //! owns which memory it is in, and what SQL sees of it. No locks.
 //!
 //! An entry is known by OIDs only:
 //!
-//! - The view shows entries of indexes that are there, so those of dropped ones do not show. Their places are given back when
-//!   places run out, and at a reset.
+//! - The view shows entries of indexes that are there, so those of dropped ones do not show. Their places are given
+//!   back when places run out, and at a reset.
 //! - An index or a database that gets the OID of a dropped one, after billions of others, goes on with its counters.
 //! - REINDEX CONCURRENTLY makes an index with another OID, which begins at zero.
 //!
@@ -59,9 +59,9 @@ pub fn attach() {
     }
 }
 
-/// Adds to an index's counters. Never raises an error; without [`attach`] before, and when all places are taken, nothing
-/// is counted. Of a scan that parallel processes share, the leader counts; of one that a worker runs by itself, the worker, which is
-/// lost where counters are of the session.
+/// Adds to an index's counters. Never raises an error; without [`attach`] before, and when all places are taken,
+/// nothing is counted. Of a scan that parallel processes share, the leader counts; of one that a worker runs by itself,
+/// the worker, which is lost where counters are of the session.
 pub fn add(index: pg_sys::Oid, counts: &Counts) {
     if let Some(Some(Counters { table, .. })) = COUNTERS.get() {
         table.add(Key { database: catalog::current_database().to_u32(), index: index.to_u32() }, counts);

@@ -3,10 +3,10 @@
 //! `small` filters (20,000 keys) stay in the nearest caches, `large` ones (20 million) in none. Lookups are for keys
 //! that are there, which make all probes, and for keys that are not. Rates are in keys a second.
 //!
-//! The group `6 MB` compares asking a stored filter, as SQL does it, with the crates `fastbloom` (a plain filter, with the number
-//! of probes that it chooses) and `sbbf-rs` (split blocks, as in Parquet), all with ten bits a key and from hashes. `next`:
-//! each key waits for the answer about the one before, as rows of a query nearly do; else, the CPU may ask for several at a
-//! time.
+//! The group `6 MB` compares asking a stored filter, as SQL does it, with the crates `fastbloom` (a plain filter, with
+//! the number of probes that it chooses) and `sbbf-rs` (split blocks, as in Parquet), all with ten bits a key and from
+//! hashes. `next`: each key waits for the answer about the one before, as rows of a query nearly do; else, the CPU may
+//! ask for several at a time.
 //!
 //! Run with `cargo bench -p skip_core --bench policy`.
 

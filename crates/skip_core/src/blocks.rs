@@ -3,8 +3,8 @@
 //! One process takes all ranges. Parallel ones claim them: each has looked into the index by itself, and may have found
 //! more or fewer survivors than another, because bits are added all the time. So what is claimed is a stretch of the
 //! *whole* table, survivors or not; every range is in exactly one claim, and either answer about it was right. What was
-//! ruled out is counted once, by the process with the first claim, as it found it: so it is known even when reading ends
-//! early, because there is a `LIMIT`.
+//! ruled out is counted once, by the process with the first claim, as it found it: so it is known even when reading
+//! ends early, because there is a `LIMIT`.
 //!
 //! The feed of pages runs ahead of the rows. [`Blocks::next_block`] is the feed's side, [`Blocks::entered`] and
 //! [`Blocks::found_row`] are the rows' side.
@@ -104,8 +104,8 @@ impl Shared {
         self.next.store(0, Ordering::Relaxed);
     }
 
-    /// What workers have counted so far. They may be counting: what is written last is read first, so that nothing is seen
-    /// without that which bounds it.
+    /// What workers have counted so far. They may be counting: what is written last is read first, so that nothing is
+    /// seen without that which bounds it.
     pub fn add_to(&self, counters: &mut ScanCounters) {
         for (local, shared) in counters.fields().into_iter().zip(&self.counters).rev() {
             *local += shared.load(Ordering::Acquire);
@@ -285,8 +285,8 @@ impl Blocks {
         self.hand_over();
     }
 
-    /// A worker's counts go to the leader. It may take its last look as soon as it has a row, when there is a limit: what
-    /// was counted before that row must be there by then.
+    /// A worker's counts go to the leader. It may take its last look as soon as it has a row, when there is a limit:
+    /// what was counted before that row must be there by then.
     fn hand_over(&mut self) {
         if let Some(shared) = self.shared.filter(|_| self.is_worker) {
             shared.take(&mut self.counters);

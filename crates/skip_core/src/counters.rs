@@ -3,8 +3,8 @@
 //! Owns the layout. Open addressing, atomics only, no locks:
 //!
 //! - A place is claimed by putting its key where none is, by compare-and-swap. Counters are only added to.
-//! - A place that is given back keeps a mark, so that searches go on behind it. Two backends that claim places for the same
-//!   key at that moment may get one each; so whoever reads adds up all places of a key.
+//! - A place that is given back keeps a mark, so that searches go on behind it. Two backends that claim places for the
+//!   same key at that moment may get one each; so whoever reads adds up all places of a key.
 //! - Counters of a place without a key are zero: they are zeroed before the key goes.
 //!
 //! ```text
@@ -205,7 +205,8 @@ impl Table {
     }
 }
 
-/// Read in the opposite order of being added to, so that no scan in the middle of it makes a part larger than its whole.
+/// Read in the opposite order of being added to, so that no scan in the middle of it makes a part larger than its
+/// whole.
 fn counts_of(place: &Place) -> Counts {
     let mut counts = [0; 5];
     for (count, counter) in counts.iter_mut().zip(&place[1..]).rev() {

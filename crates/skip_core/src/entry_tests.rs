@@ -1,7 +1,7 @@
 //! Which of many tests an entry of the delta satisfies.
 //!
-//! A condition may have thousands of tests, and a delta hundreds of thousands of entries. So the tests are sorted once, by
-//! column and key; an entry then takes one search, however many there are.
+//! A condition may have thousands of tests, and a delta hundreds of thousands of entries. So the tests are sorted once,
+//! by column and key; an entry then takes one search, however many there are.
 
 /// What a test asks of a column's value.
 #[derive(Clone, Copy, Debug)]

@@ -16,8 +16,8 @@ pub enum Over {
 }
 
 /// How many of a table's `ranges` survive: those not summarized, and of the others
-/// `summarized * min(1, false_positives + with_rows / ranges)`, where `false_positives` is the false-positive rate times the
-/// number of keys, and `with_rows` the number of ranges with rows that satisfy the condition.
+/// `summarized * min(1, false_positives + with_rows / ranges)`, where `false_positives` is the false-positive rate
+/// times the number of keys, and `with_rows` the number of ranges with rows that satisfy the condition.
 pub fn surviving_ranges(ranges: f64, summarized: f64, false_positives: f64, with_rows: f64) -> f64 {
     ranges - summarized + summarized * (false_positives + with_rows / ranges).min(1.0)
 }

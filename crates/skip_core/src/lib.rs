@@ -28,10 +28,10 @@
 //!
 //! [`filter`] is one filter by itself, row-major: what a segment of width 1 holds, and the reference the wide
 //! ones are tested against. [`policy`] holds kinds of filter, this one and those of other systems, and filters of any
-//! of them; [`collect`] gathers the keys of one, and [`value`] is how it is stored. [`mod@picture`] draws a table's ranges;
-//! [`counters`] add up what scans found, over all processes; [`members`] tells which of many values a row may equal;
-//! [`sharing`] bounds what is taken of the memory that processes share; [`expected`] has the formulas of estimates; [`shard`]
-//! knows the names that a distributed engine gives.
+//! of them; [`collect`] gathers the keys of one, and [`value`] is how it is stored. [`mod@picture`] draws a table's
+//! ranges; [`counters`] add up what scans found, over all processes; [`members`] tells which of many values a row may
+//! equal; [`sharing`] bounds what is taken of the memory that processes share; [`expected`] has the formulas of
+//! estimates; [`shard`] knows the names that a distributed engine gives.
 //!
 //! What reaches a disk is frozen: the hash scheme ([`HASH_SCHEME`]), the probe sequence, the order of bits in a
 //! slice, the geometry of a segment. `tests/golden.rs` holds their bytes. Everything is little-endian and gives

@@ -1,7 +1,8 @@
 //! Which of many values may equal one: by their hashes.
 //!
-//! Hashes are 32 bits, as a server's hash functions give them, and not trusted: equal values have equal hashes, and whoever
-//! asks compares the candidates. A directory by the upper bits of the (mixed) hash leads to a handful of entries.
+//! Hashes are 32 bits, as a server's hash functions give them, and not trusted: equal values have equal hashes, and
+//! whoever asks compares the candidates. A directory by the upper bits of the (mixed) hash leads to a handful of
+//! entries.
 
 /// The numbers of values, by hash.
 #[derive(Debug, Default)]

@@ -11,8 +11,8 @@
 //! `owner` and `place` say what the page belongs to: a segment's id and the page's place in it, a delta
 //! page's sequence number. A reader that finds another owner than it came for has met a recycled page.
 //!
-//! The checksum (XXH3, seeded with the block number and the index's own seed) covers the payload and the special space. It is checked
-//! on every read: without it a bit that flips from 1 to 0 in a slice would lose rows silently on servers
+//! The checksum (XXH3, seeded with the block number and the index's own seed) covers the payload and the special space.
+//! It is checked on every read: without it a bit that flips from 1 to 0 in a slice would lose rows silently on servers
 //! without data checksums.
 //!
 //! A lookup needs one slice of a page, a quarter of it or less. So a segment page of format version 2 has its payload
@@ -52,7 +52,8 @@ pub const NO_BLOCK: u32 = u32::MAX;
 
 const PD_LOWER: usize = 12;
 const PD_SPECIAL: usize = 16;
-/// A slice of 16,256 ranges, four on a page, is then exactly one quarter; and four checks of 4 bytes fit behind the slices.
+/// A slice of 16,256 ranges, four on a page, is then exactly one quarter; and four checks of 4 bytes fit behind the
+/// slices.
 const QUARTERS: usize = 4;
 const QUARTER_CHECKS: usize = PAYLOAD_START + SLICE_BYTES as usize;
 const SPECIAL_OWNER: usize = PAYLOAD_END + 8;
@@ -143,8 +144,8 @@ impl<'a> PageView<'a> {
         Self::check_part(bytes, block, salt, 0..SLICE_BYTES as usize)
     }
 
-    /// As [`PageView::check`], but of a page with quarter checks only the quarters that hold these bytes of the payload:
-    /// what the caller reads is what is checked. Header, special space and quarter checks are always checked.
+    /// As [`PageView::check`], but of a page with quarter checks only the quarters that hold these bytes of the
+    /// payload: what the caller reads is what is checked. Header, special space and quarter checks are always checked.
     ///
     /// # Errors
     /// As [`PageView::check`].
@@ -169,8 +170,8 @@ impl<'a> PageView<'a> {
         Ok(view)
     }
 
-    /// Places in a page, a cache line apart, that [`PageView::check_part`] of these payload bytes reads besides the header:
-    /// for asking memory for them ahead.
+    /// Places in a page, a cache line apart, that [`PageView::check_part`] of these payload bytes reads besides the
+    /// header: for asking memory for them ahead.
     pub fn bytes_checked(part: Range<usize>) -> impl Iterator<Item = usize> {
         const LINE: usize = 64;
         let from = PAYLOAD_START + part.start / QUARTER * QUARTER;

@@ -17,7 +17,8 @@ const TABLE_FLOOR: f64 = 1.09e-4;
 /// At and above this rate ClickHouse skips its table, and gives (2, 2).
 const TABLE_CEILING: f64 = 0.283;
 
-/// From this rate on its answers are odd ([`calculation_best_practices`]), and above [`TABLE_CEILING`] do not keep the rate.
+/// From this rate on its answers are odd ([`calculation_best_practices`]), and above [`TABLE_CEILING`] do not keep the
+/// rate.
 const ODD_RATES: f64 = 0.221;
 
 /// One more than the most bits per row its search tries.
@@ -100,10 +101,10 @@ pub struct Sizing {
 impl Sizing {
     /// The sizing for a wanted false-positive rate, or None unless `0 < rate < 1`.
     ///
-    /// From 1.09e-4 up to 0.221 it is [`calculation_best_practices`]. Above, where that is odd, it is what that was meant
-    /// to be: the fewest bits, and then the fewest probes, that reach the rate. Below, where that stops, the optimum goes
-    /// on in closed form: `bits = ceil(-ln p / ln² 2)`, `k = round(bits · ln 2)`; from 2^-64 down it stays the same,
-    /// since no filter over 64-bit hashes can reach a lower rate.
+    /// From 1.09e-4 up to 0.221 it is [`calculation_best_practices`]. Above, where that is odd, it is what that was
+    /// meant to be: the fewest bits, and then the fewest probes, that reach the rate. Below, where that stops, the
+    /// optimum goes on in closed form: `bits = ceil(-ln p / ln² 2)`, `k = round(bits · ln 2)`; from 2^-64 down it stays
+    /// the same, since no filter over 64-bit hashes can reach a lower rate.
     pub fn for_rate(rate: f64) -> Option<Sizing> {
         if !(rate > 0.0 && rate < 1.0) {
             return None;

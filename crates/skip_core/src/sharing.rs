@@ -1,12 +1,13 @@
 //! How much of the memory that a server's processes share may be taken without a look at what others take.
 
-/// The most bytes that a process may take of `total` bytes of which `free` are free, while `workers` others take as much at the
-/// same time, from any number of the server's shared areas.
+/// The most bytes that a process may take of `total` bytes of which `free` are free, while `workers` others take as
+/// much at the same time, from any number of the server's shared areas.
 ///
-/// An area of `s` bytes in segments makes a segment for a request that fits into none: of its size, or of `s / 2` and 1 MB if
-/// that is more (`make_new_segment` of PostgreSQL's dsa.c). So a segment is half full at least before there is the next, and
-/// `n` requests of `r` bytes make an area grow to `2 s + 4 n r` and a few MB at most. With this `r`, that is two thirds of all
-/// memory, while less than a third is used. From there on there is nothing to take: others find their part.
+/// An area of `s` bytes in segments makes a segment for a request that fits into none: of its size, or of `s / 2` and 1
+/// MB if that is more (`make_new_segment` of PostgreSQL's dsa.c). So a segment is half full at least before there is
+/// the next, and `n` requests of `r` bytes make an area grow to `2 s + 4 n r` and a few MB at most. With this `r`, that
+/// is two thirds of all memory, while less than a third is used. From there on there is nothing to take: others find
+/// their part.
 pub fn sharable(total: u64, free: u64, workers: u64) -> u64 {
     let used = total.saturating_sub(free);
     total.saturating_sub(used.saturating_mul(3)) / 12 / workers.max(1)

@@ -38,9 +38,10 @@ pub fn gaps(spans: impl IntoIterator<Item = Span>, end: u32) -> Vec<(u32, u32)> 
     gaps
 }
 
-/// Where the run to merge starts that ends with the last of `spans`, on pages with `page_bytes` bytes of payload, of which a
-/// merge may write `most_pages`. Neighbours with the same filters are merged, backwards, as long as one is not twice as wide
-/// as all behind it together: each bit is then moved a logarithmic number of times in all, and O(log n) spans remain.
+/// Where the run to merge starts that ends with the last of `spans`, on pages with `page_bytes` bytes of payload, of
+/// which a merge may write `most_pages`. Neighbours with the same filters are merged, backwards, as long as one is not
+/// twice as wide as all behind it together: each bit is then moved a logarithmic number of times in all, and O(log n)
+/// spans remain.
 pub fn start_of_run(spans: &[Span], page_bytes: u32, most_pages: u32) -> usize {
     let Some(mut start) = spans.len().checked_sub(1) else { return 0 };
     let mut width = spans[start].width;

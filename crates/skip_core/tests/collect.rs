@@ -1,4 +1,5 @@
-//! Collecting keys: no key is ever lost, promises are kept, and the same keys give the same bytes where that is promised.
+//! Collecting keys: no key is ever lost, promises are kept, and the same keys give the same bytes where that is
+//! promised.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -121,8 +122,8 @@ fn exact_hashes_make_the_filter_of_their_number() {
     }
 }
 
-/// Combining tables takes time by their size, not by its square: 30 ms here, and seconds when hashes came in the order of the
-/// table's slots.
+/// Combining tables takes time by their size, not by its square: 30 ms here, and seconds when hashes came in the order
+/// of the table's slots.
 #[test]
 fn combining_is_linear() {
     let options = Options { bound: 64 << 20, ..options("skip", None, 0, true) };
@@ -223,7 +224,8 @@ fn folded_filters_are_those_of_their_size() {
     }
 }
 
-/// A state of more exact hashes than its own bound allows is none: reading it would make a filter of any size it claims.
+/// A state of more exact hashes than its own bound allows is none: reading it would make a filter of any size it
+/// claims.
 #[test]
 fn states_do_not_claim_memory() {
     for (count, bound) in [(3, 0), (6, 64), (12, 128), (12_288, BOUND)] {

@@ -1,4 +1,5 @@
-//! How pages come to a Skip Index Scan: from a read stream (17 and later), or one by one, asked of the system ahead (15, 16).
+//! How pages come to a Skip Index Scan: from a read stream (17 and later), or one by one, asked of the system ahead
+//! (15, 16).
 
 use crate::pg::memory;
 use pgrx::pg_sys;
@@ -32,8 +33,8 @@ pub struct PageFeed {
     ahead: std::collections::VecDeque<u32>,
     /// How many of them there may be: effective_io_concurrency.
     distance: usize,
-    /// Blocks not to ask for before the next one: where one is cached, the others are likely to be, and asking costs half
-    /// of reading then.
+    /// Blocks not to ask for before the next one: where one is cached, the others are likely to be, and asking costs
+    /// half of reading then.
     unasked: u32,
     /// How many that were after the last one that was cached.
     pause: u32,

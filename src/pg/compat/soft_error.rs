@@ -1,4 +1,5 @@
-//! Errors that an input function's caller gets instead of having them raised (16 and later): pg_input_is_valid, COPY … ON_ERROR.
+//! Errors that an input function's caller gets instead of having them raised (16 and later): pg_input_is_valid, COPY …
+//! ON_ERROR.
 
 use crate::pg::Report;
 use pgrx::pg_sys;
@@ -22,8 +23,8 @@ mod since_16 {
     use crate::pg::text::to_server;
     use std::ffi::{c_char, c_int};
 
-    // SAFETY: the signatures of elog.h. They raise an error only if there is no memory for a string; that jump leaks the
-    // strings here, no more.
+    // SAFETY: the signatures of elog.h. They raise an error only if there is no memory for a string; that jump leaks
+    // the strings here, no more.
     unsafe extern "C-unwind" {
         fn errcode(code: c_int) -> c_int;
         fn errmsg_internal(format: *const c_char, ...) -> c_int;

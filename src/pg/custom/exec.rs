@@ -1,14 +1,14 @@
 //! The executor node.
 //!
-//! It looks into the indexes at the first row it is asked for, not before: a key may be the result of another part of the
-//! plan. The order is what makes the answer right: the snapshot is there; the predicate lock on the whole table is taken
-//! (a serializable transaction that finds everything ruled out has read nothing else); the table's size is read; then
-//! the indexes. What they said is used for this execution only, or for the next one with the same keys: both have the
-//! same snapshot.
+//! It looks into the indexes at the first row it is asked for, not before: a key may be the result of another part of
+//! the plan. The order is what makes the answer right: the snapshot is there; the predicate lock on the whole table is
+//! taken (a serializable transaction that finds everything ruled out has read nothing else); the table's size is read;
+//! then the indexes. What they said is used for this execution only, or for the next one with the same keys: both have
+//! the same snapshot.
 //!
-//! The served conditions are checked here ([`served`]), row by row, which tells whether a range was read in vain; all others by
-//! ExecScan. For EvalPlanQual ExecScan brings the row itself and asks to check the served conditions on it; ranges play
-//! no part in that.
+//! The served conditions are checked here ([`served`]), row by row, which tells whether a range was read in vain; all
+//! others by ExecScan. For EvalPlanQual ExecScan brings the row itself and asks to check the served conditions on it;
+//! ranges play no part in that.
 
 pub(super) mod parallel;
 mod served;
@@ -116,7 +116,8 @@ pub(super) unsafe extern "C-unwind" fn begin(
     eflags: std::ffi::c_int,
 ) {
     boundary::callback(|| {
-        // SAFETY: a node of ours whose table the server has opened; what is made here lives as long as the query's memory.
+        // SAFETY: a node of ours whose table the server has opened; what is made here lives as long as the query's
+        // memory.
         unsafe {
             compat::init_scan_slot(node, estate);
             let planstate = &raw mut (*node).ss.ps;

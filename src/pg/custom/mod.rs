@@ -1,4 +1,5 @@
-//! The Skip Index Scan as PostgreSQL sees it: a custom path, a custom plan, an executor node, and the hooks before them.
+//! The Skip Index Scan as PostgreSQL sees it: a custom path, a custom plan, an executor node, and the hooks before
+//! them.
 //!
 //! | file | what |
 //! |---|---|
@@ -38,11 +39,11 @@ pub trait Implementation: Sync {
     fn planning(&self) -> Box<dyn Any>;
     /// Adds paths to a table that is being planned.
     fn add_paths(&self, table: &Table<'_>);
-    /// Says which of a plan's conditions the indexes serve, and what has to be kept for the executor. `left_out` says of
-    /// each condition whether the path was made not to ask about it.
+    /// Says which of a plan's conditions the indexes serve, and what has to be kept for the executor. `left_out` says
+    /// of each condition whether the path was made not to ask about it.
     fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
-    /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`Implementation::plan`] said;
-    /// `key` evaluates a clause's key.
+    /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`Implementation::plan`]
+    /// said; `key` evaluates a clause's key.
     fn survivors(
         &self,
         code: &[i32],

@@ -1,9 +1,9 @@
 //! Reading the visible rows of chosen blocks of a table.
 //!
-//! The server's own page-at-a-time machinery does the work: it prunes, checks visibility once for a whole page under its
-//! share lock, checks for serialization conflicts, and leaves a list of visible rows behind. Here pages are chosen and
-//! rows handed out. From PostgreSQL 17 on pages come from a read stream, before that they are asked of the system ahead;
-//! [`crate::pg::compat::PageFeed`] is either.
+//! The server's own page-at-a-time machinery does the work: it prunes, checks visibility once for a whole page under
+//! its share lock, checks for serialization conflicts, and leaves a list of visible rows behind. Here pages are chosen
+//! and rows handed out. From PostgreSQL 17 on pages come from a read stream, before that they are asked of the system
+//! ahead; [`crate::pg::compat::PageFeed`] is either.
 //!
 //! A scan that reads more than a quarter of shared buffers takes a ring of buffers, as sequential scans do: it does not
 //! wash out what others use. A scan of fewer blocks leaves them in shared buffers for the next one.
@@ -40,8 +40,8 @@ impl Pages {
     /// `heap` is an open heap table, locked for reading, and `snapshot` an active snapshot; both, and `blocks`, outlive
     /// the scan. Only the scan uses `blocks.next_block`.
     pub unsafe fn begin(heap: Rel, snapshot: pg_sys::Snapshot, blocks: *mut Blocks) -> Self {
-        // SAFETY: by the caller's promise. Without a scan type in the flags, the scan counts as nothing in the statistics,
-        // takes no predicate lock (the caller has), and has no read stream of its own.
+        // SAFETY: by the caller's promise. Without a scan type in the flags, the scan counts as nothing in the
+        // statistics, takes no predicate lock (the caller has), and has no read stream of its own.
         unsafe {
             let flags = pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
             let none = std::ptr::null_mut();
@@ -79,8 +79,8 @@ impl Pages {
         }
     }
 
-    /// Puts the page's next visible row that may pass `test` into the slot; false after the last one. Counts those that do
-    /// not pass.
+    /// Puts the page's next visible row that may pass `test` into the slot; false after the last one. Counts those that
+    /// do not pass.
     ///
     /// # Safety
     /// `slot` is a slot for tuples in buffers, with the table's descriptor; the test is made for the table.
@@ -109,8 +109,8 @@ impl Pages {
         if self.next >= self.count {
             return false;
         }
-        // SAFETY: the page is pinned as long as the scan stays on it, and the list holds normal items of it: nobody takes
-        // them away while it is pinned.
+        // SAFETY: the page is pinned as long as the scan stays on it, and the list holds normal items of it: nobody
+        // takes them away while it is pinned.
         unsafe {
             let scan = &mut *self.scan;
             let (row, len) = self.row(self.next);

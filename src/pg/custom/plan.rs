@@ -265,7 +265,8 @@ pub(super) unsafe extern "C-unwind" fn plan(
     _custom_plans: *mut pg_sys::List,
 ) -> *mut pg_sys::Plan {
     boundary::callback(|| {
-        // SAFETY: what PostgreSQL hands over: a path of ours, the conditions it must enforce in the order of evaluation.
+        // SAFETY: what PostgreSQL hands over: a path of ours, the conditions it must enforce in the order of
+        // evaluation.
         unsafe {
             let table = Table::of_path(root, rel, ours());
             let quals = table.as_ref().map(|table| table.usable(clauses)).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! A test of a row as it lies on its page, before it becomes a row of the executor.
 //!
-//! Of the rows of a range that is read for one key, hardly any has the key. Where values are equal exactly if their bytes
-//! are, and the column lies at the same place in every row, it takes a few instructions to see that a row has another
-//! value. A row that passes, or that looks otherwise than expected, is checked by the server.
+//! Of the rows of a range that is read for one key, hardly any has the key. Where values are equal exactly if their
+//! bytes are, and the column lies at the same place in every row, it takes a few instructions to see that a row has
+//! another value. A row that passes, or that looks otherwise than expected, is checked by the server.
 
 use crate::pg::datum;
 use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, T_HOFF, T_INFOMASK, T_INFOMASK2};

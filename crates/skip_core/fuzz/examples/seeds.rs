@@ -138,8 +138,8 @@ fn states() -> Result<Vec<Vec<u8>>> {
     Ok(states)
 }
 
-/// States that no process sends: a filter of less than it claims, hashes beside a filter, more members than a value has, no
-/// built-in type, a name that is too long.
+/// States that no process sends: a filter of less than it claims, hashes beside a filter, more members than a value
+/// has, no built-in type, a name that is too long.
 fn refused() -> Result<Vec<Vec<u8>>> {
     let options =
         || WireOptions { policy: 1, size: Size::Rate(0.01), seed: 0, expected: None, bound: 0, guess: 0 };

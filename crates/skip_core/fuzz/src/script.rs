@@ -14,8 +14,8 @@ const PARTS: usize = 6;
 /// The most keys that come at once.
 const MANY_KEYS: i64 = 1 << 10;
 
-/// The most hashes, combinings and values of a script: more show nothing new, but take their time. (As many members as a
-/// value can have come about in [`wire`](crate::wire).)
+/// The most hashes, combinings and values of a script: more show nothing new, but take their time. (As many members as
+/// a value can have come about in [`wire`](crate::wire).)
 const MOST_HASHES: usize = 1 << 11;
 const MOST_COMBININGS: usize = 10;
 const MOST_VALUES: usize = 2;

@@ -1,7 +1,7 @@
 //! States as another process may send them: what they claim, and what must hold of those that are taken.
 //!
-//! A state says itself how large its filters become: up to a server's 1 GB, which is right for an aggregate and too slow
-//! for a fuzzer. So targets look at its numbers first.
+//! A state says itself how large its filters become: up to a server's 1 GB, which is right for an aggregate and too
+//! slow for a fuzzer. So targets look at its numbers first.
 
 use crate::{allocations, facts};
 use allocator_api2::alloc::Global;

@@ -164,8 +164,8 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
         Ok(())
     }
 
-    /// Writes the value of the keys collected so far into the sink that `allocate` gives for its bytes. More keys can be added
-    /// afterwards.
+    /// Writes the value of the keys collected so far into the sink that `allocate` gives for its bytes. More keys can
+    /// be added afterwards.
     ///
     /// # Errors
     /// That no filter can be made for so many keys, or that the sink did not take what was asked for.

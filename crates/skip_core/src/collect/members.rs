@@ -1,7 +1,7 @@
 //! Keys that have become bits: one filter, or the members of a series.
 //!
-//! Hashes wait until there are many, because that is faster in a large filter. Invariants: there is at least one member; keys
-//! go into the last; of a member that is not the last, no key is set later.
+//! Hashes wait until there are many, because that is faster in a large filter. Invariants: there is at least one
+//! member; keys go into the last; of a member that is not the last, no key is set later.
 
 use super::options::{CollectError, MOST_BYTES, Options};
 use crate::policy::{BATCH, BloomFilter, Geometry, LARGE, PolicyError, Shape, Size};
@@ -9,16 +9,18 @@ use crate::value::header::MOST_MEMBERS;
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
-/// The first member's share of the promised rate, and of what is left each further member's of what the ones before it left.
+/// The first member's share of the promised rate, and of what is left each further member's of what the ones before it
+/// left.
 const FIRST_SHARE: f64 = 15.0 / 16.0;
 const NEXT_SHARE: f64 = 0.5;
 
-/// Where several processes fill filters that are to be ORed, each stops at this share of the rate: if their guess is right,
-/// none comes near it, and if not, filters of up to eight processes that cannot be ORed keep the promise together.
+/// Where several processes fill filters that are to be ORed, each stops at this share of the rate: if their guess is
+/// right, none comes near it, and if not, filters of up to eight processes that cannot be ORed keep the promise
+/// together.
 const PARTIAL_SHARE: f64 = 1.0 / 16.0;
 
-/// The first member is made for the planner's guess, and a little more, as guesses are old; but within these multiples of
-/// the keys there are.
+/// The first member is made for the planner's guess, and a little more, as guesses are old; but within these multiples
+/// of the keys there are.
 const OVER_GUESS: f64 = 1.05;
 /// Parts may be ORed up to this part of what the filter was made for: the guess, and half of what was added to it.
 const NEARLY_FULL: f64 = 0.98;
@@ -28,8 +30,8 @@ const MOST_TIMES: u64 = 256;
 /// Each further member is made for so many times the keys of the one before.
 const GROWTH: u64 = 4;
 
-/// Bits come in multiples of this many steps of their policy, so that filters can be folded by 2 to 10 and by many numbers
-/// above, or at least by some.
+/// Bits come in multiples of this many steps of their policy, so that filters can be folded by 2 to 10 and by many
+/// numbers above, or at least by some.
 const FOLDABLE: [u64; 3] = [2_520, 60, 12];
 /// The most that this may add to a filter: one part in so many.
 const LITTLE: u64 = 16;
@@ -182,7 +184,8 @@ impl<A: Allocator + Clone> Members<A> {
     /// Takes over the keys of another part's member: ORs it into one of the same shape, if that will do.
     ///
     /// It will if both hold no more keys than were guessed for all parts, and the rates of all members stay below the
-    /// promised one. If the guess was right, all parts are ORed so. If it was too low, some are not, and have low rates.
+    /// promised one. If the guess was right, all parts are ORed so. If it was too low, some are not, and have low
+    /// rates.
     pub fn absorb<B: AsRef<[u8]>>(
         &mut self,
         other: &Member<B>,
@@ -273,8 +276,8 @@ impl<B: AsRef<[u8]>> Member<B> {
         self.full_at = self.most;
     }
 
-    /// Keys that can be added before it is time to look if the member is full: as many as cannot fill it, however few they
-    /// are; but not so few that looking takes longer than adding.
+    /// Keys that can be added before it is time to look if the member is full: as many as cannot fill it, however few
+    /// they are; but not so few that looking takes longer than adding.
     fn step(&self) -> usize {
         let probes = u64::from(self.filter.shape().geometry().probes.max(1));
         let cannot_fill = self.full_at.saturating_sub(self.ones) / probes;

@@ -24,7 +24,8 @@ pub struct Options {
     pub guess: u64,
     /// Whether other processes collect other parts of the keys.
     pub is_partial: bool,
-    /// Orders exact hashes in memory. A random number, which nobody can know who chooses keys; each process has its own.
+    /// Orders exact hashes in memory. A random number, which nobody can know who chooses keys; each process has its
+    /// own.
     pub secret: u64,
 }
 

@@ -1,11 +1,11 @@
 //! A set of distinct hashes: open addressing, 8 bytes a slot, in memory of the caller's.
 //!
-//! [`DistinctHashes`](crate::DistinctHashes) is faster and made for one set that is filled again and again; this one starts
-//! with 32 bytes, because there may be a million groups. Invariants: the number of slots is a power of two; more than a
-//! quarter of them is free; a slot of 0 is free, and the hash 0 is kept apart.
+//! [`DistinctHashes`](crate::DistinctHashes) is faster and made for one set that is filled again and again; this one
+//! starts with 32 bytes, because there may be a million groups. Invariants: the number of slots is a power of two; more
+//! than a quarter of them is free; a slot of 0 is free, and the hash 0 is kept apart.
 //!
-//! Where a hash belongs depends on a secret: values could be chosen whose hashes all belong to one slot, and a table of them
-//! takes the square of their number. The caller gives the secret with each call, always the same one to one table.
+//! Where a hash belongs depends on a secret: values could be chosen whose hashes all belong to one slot, and a table of
+//! them takes the square of their number. The caller gives the secret with each call, always the same one to one table.
 
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
@@ -44,8 +44,8 @@ pub(super) fn can_hold(hashes: usize, bound: usize) -> bool {
     is_within(slots, bound)
 }
 
-/// The slot that a hash belongs to: a product of 128 bits, both of whose factors depend on the secret, with its halves XORed.
-/// Without the secret nobody can tell which hashes come together.
+/// The slot that a hash belongs to: a product of 128 bits, both of whose factors depend on the secret, with its halves
+/// XORed. Without the secret nobody can tell which hashes come together.
 #[inline]
 fn home(hash: u64, secret: u64, slots: usize) -> usize {
     let product = u128::from(hash ^ secret) * u128::from((secret.rotate_left(32) ^ SPREAD) | 1);

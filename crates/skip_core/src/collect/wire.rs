@@ -1,9 +1,10 @@
 //! A state on its way from one process to another.
 //!
-//! A small head says what the state is: which keys, how they are collected, and the numbers of its filters. It goes through serde
-//! and bincode. Behind it lie the hashes, or the bits of the filters, as they are: there may be many megabytes of them. The processes may
-//! be of different servers, if an engine distributes tables over them: so nothing refers to a database, as OIDs do, and nothing is
-//! believed that could do harm. It is no format that lasts: a state lives no longer than a query.
+//! A small head says what the state is: which keys, how they are collected, and the numbers of its filters. It goes
+//! through serde and bincode. Behind it lie the hashes, or the bits of the filters, as they are: there may be many
+//! megabytes of them. The processes may be of different servers, if an engine distributes tables over them: so nothing
+//! refers to a database, as OIDs do, and nothing is believed that could do harm. It is no format that lasts: a state
+//! lives no longer than a query.
 
 use super::collector::{Collector, Sink, State};
 use super::members::Member;

@@ -127,7 +127,8 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
         self.body().iter().all(|&byte| byte == 0)
     }
 
-    /// Whether every bit of another filter is set here, too: it may hold all keys of the other, or for certain does not.
+    /// Whether every bit of another filter is set here, too: it may hold all keys of the other, or for certain does
+    /// not.
     pub fn covers<C: AsRef<[u8]>>(&self, other: &BloomFilter<C>) -> Result<bool, PolicyError> {
         self.shape.must_equal(&other.shape)?;
         Ok(self.body().iter().zip(other.body()).all(|(own, others)| own & others == *others))

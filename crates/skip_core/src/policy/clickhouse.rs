@@ -2,20 +2,21 @@
 //! `BloomFilter(filter_size, filter_hashes, seed)`.
 //!
 //! Key bytes have two hashes, [CityHash64 of version 1.0.2](super::city) under the seed and under
-//! `845897321 · seed + 217728422`. Both follow from the CityHash64 without a seed, so that is the key hash. Probe `i` is
-//! `(h1 + i · h2 + i²) mod 8 · filter_size`, the sum modulo 2^64. Bits lie in 64-bit little-endian words.
+//! `845897321 · seed + 217728422`. Both follow from the CityHash64 without a seed, so that is the key hash. Probe `i`
+//! is `(h1 + i · h2 + i²) mod 8 · filter_size`, the sum modulo 2^64. Bits lie in 64-bit little-endian words.
 //!
 //! The class has add, find, is_empty and contains; these are `insert`, `may_contain`, `is_empty` and `covers` of
-//! [`BloomFilter`](super::BloomFilter). In memory it has whole words; its index files hold the first `filter_size` bytes of
-//! them (`MergeTreeIndexBloomFilterText.cpp`). That is the encoding: what it gives, and either what it reads.
+//! [`BloomFilter`](super::BloomFilter). In memory it has whole words; its index files hold the first `filter_size`
+//! bytes of them (`MergeTreeIndexBloomFilterText.cpp`). That is the encoding: what it gives, and either what it reads.
 //! `filter_size`, `filter_hashes` and `seed` stand in the table's definition, and must come from elsewhere
 //! ([`Size::Fixed`](super::Size::Fixed)).
 //!
-//! For a rate, bits and probes are those of [`Sizing::for_rate`], after ClickHouse's `calculationBestPractices`, in whole words. (The index
-//! type `bloom_filter` takes these, too, but hashes in another way, over hashes of ClickHouse's types.)
+//! For a rate, bits and probes are those of [`Sizing::for_rate`], after ClickHouse's `calculationBestPractices`, in
+//! whole words. (The index type `bloom_filter` takes these, too, but hashes in another way, over hashes of ClickHouse's
+//! types.)
 //!
-//! From 1,000 keys on the rate is the expected one. In small filters pairs of hashes are alike too often (ten keys at 1 %
-//! have 1.7 times the expected rate), so nothing is [promised](FilterPolicy::promises_rate).
+//! From 1,000 keys on the rate is the expected one. In small filters pairs of hashes are alike too often (ten keys at 1
+//! % have 1.7 times the expected rate), so nothing is [promised](FilterPolicy::promises_rate).
 
 use super::bits::{are_set, set_bits};
 use super::city::{city64, with_seed};

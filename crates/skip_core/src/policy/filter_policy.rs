@@ -48,7 +48,8 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
         bits.div_ceil(8)
     }
 
-    /// Bytes of its bits in the system it comes from: the first of [`body_bytes`](Self::body_bytes), the rest being zero.
+    /// Bytes of its bits in the system it comes from: the first of [`body_bytes`](Self::body_bytes), the rest being
+    /// zero.
     fn stored_bytes(&self, bits: u64) -> u64 {
         self.body_bytes(bits)
     }
@@ -56,7 +57,8 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     /// Sets a key's bits; returns how many of them were not set. The body has the geometry's length.
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64;
 
-    /// Sets the bits of many keys: the same as one by one, but may be faster, with [`room`](Self::room) for it in `memory`.
+    /// Sets the bits of many keys: the same as one by one, but may be faster, with [`room`](Self::room) for it in
+    /// `memory`.
     fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64], _memory: &mut [u32]) -> u64 {
         keys.iter().map(|&key| self.set(body, geometry, key)).sum()
     }
@@ -66,8 +68,8 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Whether all of a key's bits are set, which `is_set` knows: it is asked for one position after the other, all of them
-    /// below the geometry's number of bits, until one is not.
+    /// Whether all of a key's bits are set, which `is_set` knows: it is asked for one position after the other, all of
+    /// them below the geometry's number of bits, until one is not.
     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool;
 
     /// The same in a body, which has the geometry's length.
@@ -75,9 +77,9 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
         self.probe(geometry, key, &mut |position| is_set(body, position as usize))
     }
 
-    /// Where a bit's position goes to when the filter is folded to the `by`-th part of its bits, so that the result is the
-    /// filter that all its keys would have made at that size. None if filters of this policy cannot be folded. Called with
-    /// sizes within the limits only.
+    /// Where a bit's position goes to when the filter is folded to the `by`-th part of its bits, so that the result is
+    /// the filter that all its keys would have made at that size. None if filters of this policy cannot be folded.
+    /// Called with sizes within the limits only.
     fn folded(&self, _position: u64, _geometry: &Geometry, _by: u64) -> Option<u64> {
         None
     }
@@ -86,6 +88,7 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     fn trailer(&self, geometry: &Geometry) -> Vec<u8>;
 
     /// The numbers of an encoded filter: body and trailer. Its body is the first [`body_bytes`](Self::body_bytes) of
-    /// it, or all of it and zeros, if it is shorter. `given` are the numbers from elsewhere, for encodings that do not hold them; others ignore it.
+    /// it, or all of it and zeros, if it is shorter. `given` are the numbers from elsewhere, for encodings that do not
+    /// hold them; others ignore it.
     fn read(&self, encoded: &[u8], given: Option<Geometry>) -> Result<Geometry, PolicyError>;
 }

@@ -1,12 +1,13 @@
 //! Policy `leveldb`: the filters of LevelDB's `NewBloomFilterPolicy`, `leveldb.BuiltinBloomFilter2` in its tables.
 //!
 //! Key bytes have a 32-bit hash of LevelDB's own, like Murmur's; its 32 bits are all that the filter sees. They are the
-//! lower half of the key hash. The upper half is one of XXH3, for counting only: LevelDB sizes a filter by its keys, and
-//! of 100,000 keys two are likely to share LevelDB's hash. Counted by that, the filter would be a byte shorter than
+//! lower half of the key hash. The upper half is one of XXH3, for counting only: LevelDB sizes a filter by its keys,
+//! and of 100,000 keys two are likely to share LevelDB's hash. Counted by that, the filter would be a byte shorter than
 //! LevelDB's, with all positions different. Both halves together count as well as 64 bits of one hash, unless somebody
-//! makes keys that share the lower half on purpose, and take no more memory. Probe `i` is `(h + i · d) mod m`, all of it
-//! in 32 bits, with `h` LevelDB's hash and `d` the same rotated right by 17. There is no seed. A filter is `m` bits, at least 64 and whole bytes, and one byte with the number of probes;
-//! more than 30 are LevelDB's reserve for encodings to come, and match.
+//! makes keys that share the lower half on purpose, and take no more memory. Probe `i` is `(h + i · d) mod m`, all of
+//! it in 32 bits, with `h` LevelDB's hash and `d` the same rotated right by 17. There is no seed. A filter is `m` bits,
+//! at least 64 and whole bytes, and one byte with the number of probes; more than 30 are LevelDB's reserve for
+//! encodings to come, and match.
 //!
 //! No rate is promised. For millions of keys the hash is short (with 5 million, 0.1 % of absent keys share one), double
 //! hashing fails small filters, and numbers that follow each other are hard for the hash: `tests/policy_rates.rs`

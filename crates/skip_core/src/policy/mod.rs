@@ -101,8 +101,8 @@
 //! assert!(policy.key_may_match(b"foo", &filter[..20]), "half a filter may match");
 //! ```
 //!
-//! Encodings and hashes are frozen, as all that reaches a disk: `tests/policy_vectors.rs` holds the bytes of these systems,
-//! `tests/policy_rocksdb.rs` the values of RocksDB's own tests.
+//! Encodings and hashes are frozen, as all that reaches a disk: `tests/policy_vectors.rs` holds the bytes of these
+//! systems, `tests/policy_rocksdb.rs` the values of RocksDB's own tests.
 
 pub mod aligned;
 mod bits;

@@ -1,14 +1,15 @@
 //! How many keys two filters of one shape have in common, from the set bits of both and of their union.
 //!
-//! By inclusion and exclusion: `|a ∩ b| = |a| + |b| − |a ∪ b|`. The bits of `a & b` do not tell it: most of those that are set
-//! there come from different keys.
+//! By inclusion and exclusion: `|a ∩ b| = |a| + |b| − |a ∪ b|`. The bits of `a & b` do not tell it: most of those that
+//! are set there come from different keys.
 //!
-//! With `s` the chance that a key leaves a bit alone, `Z` numbers of zero bits and `z` common keys, the union is expected to
-//! have `Za · Zb / (m · s^z)` of them. The estimate solves that for `z`. For the bounds the difference of both sides is
-//! measured against its standard deviation. Relative to their means, the zeros of two sets of keys have a covariance that
-//! depends on the keys that are in both only ([`Layout::relative_covariance`]), so that the difference has the variance
-//! `r(|a ∪ b|) − r(|a|) − r(|b|) + 2 r(z)`. For `a = b` this is the variance of a single filter, and the bounds are its.
-//! They are whole numbers, rounded outwards. `tests/policy_overlap.rs` counts how many of them hold the truth.
+//! With `s` the chance that a key leaves a bit alone, `Z` numbers of zero bits and `z` common keys, the union is
+//! expected to have `Za · Zb / (m · s^z)` of them. The estimate solves that for `z`. For the bounds the difference of
+//! both sides is measured against its standard deviation. Relative to their means, the zeros of two sets of keys have a
+//! covariance that depends on the keys that are in both only ([`Layout::relative_covariance`]), so that the difference
+//! has the variance `r(|a ∪ b|) − r(|a|) − r(|b|) + 2 r(z)`. For `a = b` this is the variance of a single filter, and
+//! the bounds are its. They are whole numbers, rounded outwards. `tests/policy_overlap.rs` counts how many of them hold
+//! the truth.
 
 use super::theory::{Cardinality, Layout, SIGMAS};
 
@@ -19,8 +20,8 @@ const STEPS: usize = 64;
 const MOST: f64 = 1e18;
 
 impl Layout {
-    /// The number of keys that two filters have in common: from the number of set bits of the one, the other, and of the
-    /// bits that are set in any of them.
+    /// The number of keys that two filters have in common: from the number of set bits of the one, the other, and of
+    /// the bits that are set in any of them.
     pub fn common(self, one: u64, other: u64, any: u64) -> Cardinality {
         let nothing = Cardinality { estimate: 0.0, low: 0.0, high: 0.0 };
         // Keys in common set bits in common.
@@ -42,8 +43,8 @@ impl Layout {
         Cardinality { estimate: expected.common(seen).clamp(low, high), low, high }
     }
 
-    /// The covariance of the numbers of bits that two sets of keys leave zero, as a part of the product of their means, if they
-    /// have so many keys in common.
+    /// The covariance of the numbers of bits that two sets of keys leave zero, as a part of the product of their means,
+    /// if they have so many keys in common.
     fn relative_covariance(self, common: f64) -> f64 {
         if common <= 0.0 {
             return 0.0;

@@ -1,10 +1,10 @@
 //! Policy `rocksdb`: RocksDB's cache-line local filter, `FastLocalBloom` of format version 5 and later.
 //!
 //! Key bytes have one 64-bit hash, [`xxph3`](super::xxph3), a preview of XXH3 that RocksDB has frozen. Its lower half
-//! picks a line of 512 bits by multiply-shift; its upper half is multiplied by the golden ratio from probe to probe, and
-//! the upper 9 bits of it are the position in the line. So a lookup is one cache miss, however many probes there are
-//! (bytes of [`BloomFilter`](super::BloomFilter) start on a cache line for it). Hashes from elsewhere may take the place
-//! of the key's, if they are as well mixed; RocksDB would not find these keys.
+//! picks a line of 512 bits by multiply-shift; its upper half is multiplied by the golden ratio from probe to probe,
+//! and the upper 9 bits of it are the position in the line. So a lookup is one cache miss, however many probes there
+//! are (bytes of [`BloomFilter`](super::BloomFilter) start on a cache line for it). Hashes from elsewhere may take the
+//! place of the key's, if they are as well mixed; RocksDB would not find these keys.
 //!
 //! Bits a key are counted in thousandths, from 1 to 100; the number of probes is RocksDB's choice by measurement, which
 //! is less than `ln 2` a bit, for keys crowd in some lines. For a rate, the fewest thousandths are taken that are
@@ -136,8 +136,8 @@ impl FilterPolicy for RocksDb {
 
     fn for_rate(&self, keys: u64, wanted: f64) -> Result<Geometry, PolicyError> {
         thread_local! {
-            /// The rate asked for last and its answer: an aggregate asks for one again and again, and half a millisecond
-            /// for each group would be too long.
+            /// The rate asked for last and its answer: an aggregate asks for one again and again, and half a
+            /// millisecond for each group would be too long.
             static LAST: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
         }
         let (known, millibits) = LAST.get();

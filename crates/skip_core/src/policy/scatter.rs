@@ -1,11 +1,11 @@
 //! Setting the bits of many keys in a filter that is larger than the caches.
 //!
-//! One key after the other, nearly every probe is a miss. So positions are first put into bins, one for each stretch of the
-//! filter, and then set bin by bin: a stretch and its part of the page tables are fetched once for many positions. For
-//! 524,288 keys at a time and 20 million in all, that took 0.43 of the time; with 65,536 at a time it was no gain.
+//! One key after the other, nearly every probe is a miss. So positions are first put into bins, one for each stretch of
+//! the filter, and then set bin by bin: a stretch and its part of the page tables are fetched once for many positions.
+//! For 524,288 keys at a time and 20 million in all, that took 0.43 of the time; with 65,536 at a time it was no gain.
 //!
-//! The bins are the caller's memory ([`room`]), who fills a filter with many batches: new memory from the operating system for
-//! each would cost as much as the bins gain.
+//! The bins are the caller's memory ([`room`]), who fills a filter with many batches: new memory from the operating
+//! system for each would cost as much as the bins gain.
 
 use super::bits::set_bit;
 use super::geometry::Geometry;
@@ -45,8 +45,8 @@ pub(crate) fn room(geometry: &Geometry, keys: usize) -> usize {
     count * room
 }
 
-/// Sets the bits of all keys; returns how many were not set. `positions` gives a key's. `memory` may hold anything; if it is
-/// shorter than [`room`], keys are taken one after the other.
+/// Sets the bits of all keys; returns how many were not set. `positions` gives a key's. `memory` may hold anything; if
+/// it is shorter than [`room`], keys are taken one after the other.
 #[inline(always)]
 pub(crate) fn set_all<P: Iterator<Item = u32>>(
     body: &mut [u8],

@@ -12,8 +12,8 @@
 //!
 //! All of this takes positions as independent of each other. Policies that promise a rate come so near that the
 //! difference cannot be seen. Of `clickhouse`, estimates are good to some 2 %, but bounds can be narrower than that. Of
-//! `leveldb`, whose 32-bit hashes repeat each other's probes, they are too low: by 3 % at 30,000 keys, by 11 % at 400,000, by
-//! 17 % at 3 million.
+//! `leveldb`, whose 32-bit hashes repeat each other's probes, they are too low: by 3 % at 30,000 keys, by 11 % at
+//! 400,000, by 17 % at 3 million.
 
 /// Standard deviations that the bounds of an estimate lie off: 95 % of a normal distribution.
 pub const SIGMAS: f64 = 1.959_964;

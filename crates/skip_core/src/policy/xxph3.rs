@@ -3,7 +3,8 @@
 //! RocksDB froze its format before XXH3 was final, so its hash is not the one of [`hash_bytes`](crate::hash_bytes):
 //! only the secret and the mixing steps are the same (Yann Collet's xxHash, BSD licence). Empty keys differ from the
 //! preview too, which gave zero. Owns the secret; pure functions over bytes. Written here because the crate used for
-//! XXH3 has the final one only. `tests/policy_rocksdb.rs` compares keys of all lengths to 430 with RocksDB's own values.
+//! XXH3 has the final one only. `tests/policy_rocksdb.rs` compares keys of all lengths to 430 with RocksDB's own
+//! values.
 
 use super::load::{u32_at, u64_at};
 

@@ -1,17 +1,20 @@
 //! A stored filter that is not here: asked for a few keys by fetching the few bytes that their probes are in.
 //!
-//! A filter of a megabyte says no after two probes on average, and yes after a dozen: there is no need to fetch it for that.
+//! A filter of a megabyte says no after two probes on average, and yes after a dozen: there is no need to fetch it for
+//! that.
 //!
-//! Answers are those of the whole value ([`Value::may_contain_hash`](super::Value::may_contain_hash)). That unreachable bits
-//! are zero is not checked here: no answer depends on them.
+//! Answers are those of the whole value ([`Value::may_contain_hash`](super::Value::may_contain_hash)). That unreachable
+//! bits are zero is not checked here: no answer depends on them.
 
 use super::outline::Outline;
 
-/// Bytes that are fetched at a time, aligned in the filter: a line of policy `rocksdb`, in which all probes of a key are.
+/// Bytes that are fetched at a time, aligned in the filter: a line of policy `rocksdb`, in which all probes of a key
+/// are.
 pub const LINE: usize = 64;
 
 impl Outline {
-    /// Whether the value may hold the key of a hash. `fetch` copies bytes of the value, [`LINE`] at most, from an offset on.
+    /// Whether the value may hold the key of a hash. `fetch` copies bytes of the value, [`LINE`] at most, from an
+    /// offset on.
     pub fn may_contain_hash_afar(&self, hash: u64, fetch: &mut dyn FnMut(u64, &mut [u8])) -> bool {
         let mut body = self.start();
         self.shapes().iter().any(|shape| {

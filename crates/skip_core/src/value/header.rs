@@ -8,9 +8,9 @@
 //! | 1 | the type of the keys in the upper 3 bits, probes a key, 1 to 31, in the lower 5 |
 //! | 0 to 2 | if those 3 bits are 0, the type's OID as a varint |
 //!
-//! and the rest is the filter's bits, whose length tells their number. In the 3 bits, 1 stands for bigint, 2 text, 3 uuid,
-//! 4 bytea, 5 timestamptz, 6 inet, 7 macaddr. Only built-in types, whose OIDs are the same in every database, are named by
-//! them. Everything else takes the long form, whose second byte is 0:
+//! and the rest is the filter's bits, whose length tells their number. In the 3 bits, 1 stands for bigint, 2 text, 3
+//! uuid, 4 bytea, 5 timestamptz, 6 inet, 7 macaddr. Only built-in types, whose OIDs are the same in every database, are
+//! named by them. Everything else takes the long form, whose second byte is 0:
 //!
 //! | bytes | holds |
 //! |---|---|
@@ -23,9 +23,9 @@
 //! | 1 | number of members, 1 to 64 |
 //! | for each, 1 and 1 to 10 | probes, and bits as a varint |
 //!
-//! and then the members' bits, one after the other. A string is its length as a varint and its bytes. A varint has 7 bits a
-//! byte, the lowest first, and no needless zeros. A header has one encoding: the long form is for what the short one
-//! cannot say. So filters are equal if their bytes are.
+//! and then the members' bits, one after the other. A string is its length as a varint and its bytes. A varint has 7
+//! bits a byte, the lowest first, and no needless zeros. A header has one encoding: the long form is for what the short
+//! one cannot say. So filters are equal if their bytes are.
 
 use super::error::ValueError;
 use super::keys::{CODED, Collation, KeyType, Keys};
@@ -98,8 +98,8 @@ impl Keys {
     }
 }
 
-/// Reads the header of a value of so many bytes, of which the first are here: the keys, the members' shapes, and the length
-/// of the header.
+/// Reads the header of a value of so many bytes, of which the first are here: the keys, the members' shapes, and the
+/// length of the header.
 pub(super) fn decode(bytes: &[u8], length: u64) -> Result<(Keys, Vec<Shape>, usize), ValueError> {
     let mut input = Input(bytes);
     let first = input.byte()?;

@@ -1,5 +1,5 @@
-//! What the keys of a filter are: their type, their collation, and how they are hashed. Two filters can be combined only if
-//! these are the same.
+//! What the keys of a filter are: their type, their collation, and how they are hashed. Two filters can be combined
+//! only if these are the same.
 
 use crate::policy::FilterPolicy;
 use std::fmt;

@@ -1,15 +1,16 @@
 //! A stored filter: a header ([`header`]) and bits. What the SQL type `bloom` holds.
 //!
-//! A value is one filter, or a *series*: several filters of the same keys, which come about where more keys were added than
-//! a filter had been made for ([`collect`](crate::collect)). A key may be in a series if it may be in one of its members.
+//! A value is one filter, or a *series*: several filters of the same keys, which come about where more keys were added
+//! than a filter had been made for ([`collect`](crate::collect)). A key may be in a series if it may be in one of its
+//! members.
 //!
 //! Who asks again and again reads the header once: [`outline`]. A value need not be here to be asked for a few keys:
 //! [`distant`].
 //!
 //! Everything that comes from outside is checked before it is believed, and nothing is allocated by what a header says:
-//! bits stay where they lie. Outside of tables a checksum goes with it ([`seal`]). The version stands for the layout, the
-//! hash scheme of every policy and the canonical form of keys. Unknown versions and policies are told apart from malformed
-//! ones ([`ValueError::is_unknown`]), because a filter that cannot be read may hold any key.
+//! bits stay where they lie. Outside of tables a checksum goes with it ([`seal`]). The version stands for the layout,
+//! the hash scheme of every policy and the canonical form of keys. Unknown versions and policies are told apart from
+//! malformed ones ([`ValueError::is_unknown`]), because a filter that cannot be read may hold any key.
 
 pub mod distant;
 pub mod error;
@@ -121,8 +122,9 @@ impl<B: AsRef<[u8]>> Value<B> {
 
     /// The number of distinct keys, as the set bits tell it.
     ///
-    /// Of a series: keys that a full member seemed to hold already were not added to the next one, a share as large as its rate;
-    /// they count here. Keys that are in several members, because these came from several parts, count several times.
+    /// Of a series: keys that a full member seemed to hold already were not added to the next one, a share as large as
+    /// its rate; they count here. Keys that are in several members, because these came from several parts, count
+    /// several times.
     pub fn cardinality(&self) -> Cardinality {
         let mut sum = Cardinality { estimate: 0.0, low: 0.0, high: 0.0 };
         let mut added = 1.0;

@@ -1,8 +1,8 @@
 //! What a filter is, apart from its bits: read once by whoever asks it row after row, or many filters alike.
 //!
-//! Reading a header takes several times as long as asking for a key. Two values of one length with the same header differ in
-//! nothing but bits, so that the outline of the one does for the other. (The policy stays a call by pointer: one that is known
-//! took as long.)
+//! Reading a header takes several times as long as asking for a key. Two values of one length with the same header
+//! differ in nothing but bits, so that the outline of the one does for the other. (The policy stays a call by pointer:
+//! one that is known took as long.)
 
 use super::error::ValueError;
 use super::header;
@@ -80,8 +80,8 @@ impl Outline {
         self.header.len() as u64
     }
 
-    /// Whether the value of these bytes, [which have this outline](Self::is_of), may hold the key of a hash. That unreachable
-    /// bits are zero is not checked here: no answer depends on them.
+    /// Whether the value of these bytes, [which have this outline](Self::is_of), may hold the key of a hash. That
+    /// unreachable bits are zero is not checked here: no answer depends on them.
     #[inline]
     pub fn may_contain_hash(&self, bytes: &[u8], hash: u64) -> bool {
         self.places.iter().any(|(geometry, place)| match bytes.get(place.clone()) {

@@ -1,8 +1,8 @@
 //! Values outside of tables: as text, as bytea, on the wire.
 //!
-//! In a table the server's own page checksums watch over a value. Outside anything can happen to it, and one lost bit would
-//! be a lost key. So it travels with a checksum: four bytes behind it, little-endian, the lower half of XXH3-64 under the
-//! seed [`SEED`].
+//! In a table the server's own page checksums watch over a value. Outside anything can happen to it, and one lost bit
+//! would be a lost key. So it travels with a checksum: four bytes behind it, little-endian, the lower half of XXH3-64
+//! under the seed [`SEED`].
 
 use super::Value;
 use super::error::ValueError;

@@ -1,13 +1,13 @@
 //! The conditions that the indexes serve, as the node checks them on each row.
 //!
-//! A key has one value for a whole execution. Where it is more than a constant or a parameter, the conditions refer to the
-//! value instead of the expression that gives it: values lie in a slot of the node's own, which stands where a join has
-//! its outer row, and a condition's key has become a column of that. So conditions are made ready once, however often
-//! keys change.
+//! A key has one value for a whole execution. Where it is more than a constant or a parameter, the conditions refer to
+//! the value instead of the expression that gives it: values lie in a slot of the node's own, which stands where a join
+//! has its outer row, and a condition's key has become a column of that. So conditions are made ready once, however
+//! often keys change.
 //!
-//! `column = ANY (array)` is checked by the server with a hash table, but only if the array is a constant. Here one is made
-//! for the others: the rows' and the elements' hashes are those of the operator's own hash functions, as in a hash join,
-//! and the operator itself compares a row with the few elements that have its hash.
+//! `column = ANY (array)` is checked by the server with a hash table, but only if the array is a constant. Here one is
+//! made for the others: the rows' and the elements' hashes are those of the operator's own hash functions, as in a hash
+//! join, and the operator itself compares a row with the few elements that have its hash.
 
 use super::super::super::list::list;
 use super::super::raw::{Place, RawTest};
@@ -533,7 +533,8 @@ impl Binding<'_> {
     /// # Safety
     /// As [`Served::new`].
     unsafe fn list(&mut self, node: *mut pg_sys::ScalarArrayOpExpr) -> Option<List> {
-        // SAFETY: two arguments, the second an array. The left side is evaluated twice, so there must be no harm in that.
+        // SAFETY: two arguments, the second an array. The left side is evaluated twice, so there must be no harm in
+        // that.
         unsafe {
             let args: Vec<*mut pg_sys::Node> = list((*node).args).collect();
             let &[left, array] = args.as_slice() else { return None };
@@ -590,7 +591,8 @@ impl Binding<'_> {
         if self.types.is_empty() {
             return std::ptr::null_mut();
         }
-        // SAFETY: a descriptor with as many columns as there are types; the slot lives in the query's memory and pins nothing.
+        // SAFETY: a descriptor with as many columns as there are types; the slot lives in the query's memory and pins
+        // nothing.
         unsafe {
             let desc = pg_sys::CreateTemplateTupleDesc(self.types.len() as i32);
             for (number, &(kind, typmod)) in (1..).zip(&self.types) {
