@@ -1,25 +1,14 @@
 //! Types whose equality or hash is peculiar: char(n) under nondeterministic collations, domains over ranges, types that the server
 //! gives another type's operator class.
-use crate::shared::{self, Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{self, Database};
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server;
 use pg_skip_tests::session::Session;
 use std::fs;
 use std::path::Path;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("column_types::blanks_count_for_nothing", blanks_count_for_nothing),
-        on_shared("column_types::blanks_within_others", blanks_within_others),
-        on_shared("column_types::blanks_in_filters", blanks_in_filters),
-        on_shared("column_types::verifying_asks_with_other_blanks", verifying_asks_with_other_blanks),
-        on_shared("column_types::domains_over_ranges", domains_over_ranges),
-        on_shared("column_types::borrowed_operator_classes", borrowed_operator_classes),
-        on_shared("column_types::documented_classes_of_extensions", documented_classes_of_extensions),
-    ]
-}
-
+on_shared!(blanks_count_for_nothing);
 /// Values of different lengths, with and without blanks before they are padded, and keys with other blanks than the table has.
 fn blanks_count_for_nothing(database: &Database) {
     let mut session = database.session();
@@ -57,6 +46,7 @@ fn ask_blanks(session: &mut Session) {
     sound(session, "t_skip");
 }
 
+on_shared!(blanks_within_others);
 /// Arrays and ranges are hashed by the server alone: right, or refused.
 fn blanks_within_others(database: &Database) {
     let mut session = database.session();
@@ -94,6 +84,7 @@ fn blanks_within_others(database: &Database) {
     session.run("CREATE TABLE plain (id int, c char(4)[]); CREATE INDEX ON plain USING skip (c)");
 }
 
+on_shared!(blanks_in_filters);
 fn blanks_in_filters(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
@@ -114,6 +105,7 @@ fn blanks_in_filters(database: &Database) {
     }
 }
 
+on_shared!(verifying_asks_with_other_blanks);
 /// A hash function that counts blanks, as PostgreSQL 15's does: the index loses rows, and verifying it says so.
 fn verifying_asks_with_other_blanks(database: &Database) {
     let mut session = database.session();
@@ -132,6 +124,7 @@ fn verifying_asks_with_other_blanks(database: &Database) {
     assert!(problems.iter().any(|problem| problem.contains("column 1")), "{problems:?}");
 }
 
+on_shared!(domains_over_ranges);
 fn domains_over_ranges(database: &Database) {
     let mut session = database.session();
     session.run(
@@ -160,6 +153,7 @@ fn domains_over_ranges(database: &Database) {
     assert_eq!(found, "t", "filters of a domain over a range");
 }
 
+on_shared!(borrowed_operator_classes);
 /// As citext does: stored as text, with an `=` of its own.
 fn borrowed_operator_classes(database: &Database) {
     let mut session = database.session();
@@ -206,6 +200,7 @@ fn borrowed_operator_classes(database: &Database) {
     same(&mut session, "t", &Question::using("t_cast", "c::text = 'Word77'"));
 }
 
+on_shared!(documented_classes_of_extensions);
 /// The operator classes that docs/operator-classes.md offers for extensions' types, wherever the extension is to be had.
 fn documented_classes_of_extensions(database: &Database) {
     let mut session = database.session();

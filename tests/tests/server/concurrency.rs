@@ -1,24 +1,12 @@
 //! Writers, readers and maintenance side by side: inside any one snapshot the index and a plain scan agree, nothing
 //! deadlocks, and the index is sound afterwards.
-use crate::shared::{Database, on_shared, together};
+use crate::registry::on_shared;
+use crate::shared::{Database, together};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("concurrency::writers_readers_and_maintenance", writers_readers_and_maintenance),
-        on_shared("concurrency::create_and_reindex_concurrently", create_and_reindex_concurrently),
-        on_shared("concurrency::autosummarize_with_many_inserters", autosummarize_with_many_inserters),
-        on_shared("concurrency::summarize_with_an_insert_in_progress", summarize_with_an_insert_in_progress),
-        on_shared("concurrency::open_cursor", open_cursor),
-        on_shared("concurrency::interrupted_maintenance", interrupted_maintenance),
-        on_shared("concurrency::serializable", serializable),
-    ]
-}
 
 /// How many different keys the rows have.
 const KEYS: u32 = 3000;
@@ -103,6 +91,7 @@ fn settled(session: &mut Session) {
     }
 }
 
+on_shared!(writers_readers_and_maintenance);
 fn writers_readers_and_maintenance(database: &Database) {
     for (round, options) in
         ["pages_per_range = 1, delta_limit = 64", "pages_per_range = 4, autosummarize = off"]
@@ -130,6 +119,7 @@ fn writers_readers_and_maintenance(database: &Database) {
     }
 }
 
+on_shared!(create_and_reindex_concurrently);
 fn create_and_reindex_concurrently(database: &Database) {
     let mut session = database.session();
     table(&mut session, "pages_per_range = 2");
@@ -166,6 +156,7 @@ fn create_and_reindex_concurrently(database: &Database) {
     settled(&mut session);
 }
 
+on_shared!(autosummarize_with_many_inserters);
 fn autosummarize_with_many_inserters(database: &Database) {
     let mut session = database.session();
     table(&mut session, "pages_per_range = 2, autosummarize = on");
@@ -201,6 +192,7 @@ fn autosummarize_with_many_inserters(database: &Database) {
     );
 }
 
+on_shared!(summarize_with_an_insert_in_progress);
 /// PostgreSQL's own isolation test of BRIN (summarization-and-inprogress-insertion), both permutations.
 fn summarize_with_an_insert_in_progress(database: &Database) {
     for summarize in ["SELECT skip_summarize('t_skip')", "VACUUM t"] {
@@ -234,6 +226,7 @@ fn summarize_with_an_insert_in_progress(database: &Database) {
     }
 }
 
+on_shared!(open_cursor);
 /// A cursor, by a Skip Index Scan or a bitmap, goes on with what it knows while everything it read is replaced.
 fn open_cursor(database: &Database) {
     let mut session = database.session();
@@ -258,6 +251,7 @@ fn open_cursor(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(interrupted_maintenance);
 /// Maintenance cancelled anywhere leaves an index that is sound, and that the next maintenance completes.
 fn interrupted_maintenance(database: &Database) {
     let mut session = database.session();
@@ -287,6 +281,7 @@ fn interrupted_maintenance(database: &Database) {
     settled(&mut session);
 }
 
+on_shared!(serializable);
 /// Two transactions that each insert what the other found missing cannot both commit, even though the index made
 /// both read nothing of the table.
 fn serializable(database: &Database) {

@@ -2,27 +2,12 @@
 //!
 //! Three times a row version that only an old snapshot sees is left out of a filter made meanwhile (BRIN: 0 rows
 //! instead of 1); once the empty image of an unlogged index does not reach the log (contrib/bloom: crash on INSERT).
-use crate::shared::{self, Database, alone, on_shared};
+use crate::registry::{alone, on_shared};
+use crate::shared::{self, Database};
 use crate::standby::{catch_up, replicated};
-use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::{self, Server};
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        alone("core_bugs::standby_with_an_older_snapshot", standby_with_an_older_snapshot),
-        alone("core_bugs::unlogged_index_after_a_crash", unlogged_index_after_a_crash),
-        on_shared("core_bugs::hot_update_then_summarize", hot_update_then_summarize),
-        on_shared("core_bugs::hot_update_then_vacuum", hot_update_then_vacuum),
-        on_shared("core_bugs::hot_update_then_reindex", hot_update_then_reindex),
-        on_shared("core_bugs::hot_update_then_create_index", hot_update_then_create_index),
-        on_shared("core_bugs::delete_then_reindex", delete_then_reindex),
-        on_shared("core_bugs::toasted_values_vacuumed_away", toasted_values_vacuumed_away),
-        on_shared("core_bugs::hot_update_of_a_predicate", hot_update_of_a_predicate),
-        on_shared("core_bugs::multi_column_defaults_fill_up", multi_column_defaults_fill_up),
-    ]
-}
 
 /// A table of 100 rows whose pages have room for updates; ids and values are 1 to 100.
 const TABLE: &str =
@@ -71,6 +56,7 @@ fn summarized(session: &mut Session) {
     assert!(open <= 1.0, "all but the last range are summarized");
 }
 
+on_shared!(hot_update_then_summarize);
 fn hot_update_then_summarize(database: &Database) {
     let mut session = database.session();
     for sql in [TABLE, INDEX, ROWS] {
@@ -83,6 +69,7 @@ fn hot_update_then_summarize(database: &Database) {
     both_are_seen(&mut old, &mut session);
 }
 
+on_shared!(hot_update_then_vacuum);
 fn hot_update_then_vacuum(database: &Database) {
     let mut session = database.session();
     for sql in [TABLE, INDEX, ROWS] {
@@ -95,6 +82,7 @@ fn hot_update_then_vacuum(database: &Database) {
     both_are_seen(&mut old, &mut session);
 }
 
+on_shared!(hot_update_then_reindex);
 fn hot_update_then_reindex(database: &Database) {
     for reindex in ["REINDEX INDEX t_skip", "REINDEX TABLE t"] {
         let mut session = database.session();
@@ -109,6 +97,7 @@ fn hot_update_then_reindex(database: &Database) {
     }
 }
 
+on_shared!(hot_update_then_create_index);
 /// Here the index may be kept from the old snapshot, as PostgreSQL does with any index; the answer is what counts.
 fn hot_update_then_create_index(database: &Database) {
     let mut session = database.session();
@@ -120,6 +109,7 @@ fn hot_update_then_create_index(database: &Database) {
     both_are_seen(&mut old, &mut session);
 }
 
+on_shared!(delete_then_reindex);
 fn delete_then_reindex(database: &Database) {
     let mut session = database.session();
     for sql in [TABLE, ROWS, INDEX] {
@@ -136,6 +126,7 @@ fn delete_then_reindex(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+alone!(standby_with_an_older_snapshot);
 /// The primary holds a row for dead that a standby's snapshot still sees: no conflict cancels that snapshot, since
 /// nothing has been removed, so a filter made now must still have the value.
 fn standby_with_an_older_snapshot() {
@@ -168,6 +159,7 @@ fn standby_with_an_older_snapshot() {
     primary.finish();
 }
 
+alone!(unlogged_index_after_a_crash);
 /// The init fork must be in the log itself: no checkpoint has written it when the server dies.
 fn unlogged_index_after_a_crash() {
     let server = Server::start(&["checkpoint_timeout=1h"]);
@@ -201,6 +193,7 @@ fn unlogged_index_after_a_crash() {
     server.finish();
 }
 
+on_shared!(toasted_values_vacuumed_away);
 /// A dead version whose toasted value VACUUM may have removed already must not be read (BRIN: "missing chunk").
 fn toasted_values_vacuumed_away(database: &Database) {
     let mut session = database.session();
@@ -228,6 +221,7 @@ fn toasted_values_vacuumed_away(database: &Database) {
     }
 }
 
+on_shared!(hot_update_of_a_predicate);
 /// A HOT update that changes only the predicate's column makes a row come into, or leave, a partial index.
 fn hot_update_of_a_predicate(database: &Database) {
     let mut session = database.session();
@@ -246,6 +240,7 @@ fn hot_update_of_a_predicate(database: &Database) {
     }
 }
 
+on_shared!(multi_column_defaults_fill_up);
 /// BRIN fails in INSERT when two filters outgrow a page; 64 pages of unique values at 1 % are refused outright.
 fn multi_column_defaults_fill_up(database: &Database) {
     let mut session = database.session();

@@ -1,8 +1,8 @@
 //! Servers killed at random moments under load: after recovery all that was committed is found by the index, and the
 //! index is sound.
-use crate::shared::{self, alone, together};
+use crate::registry::alone;
+use crate::shared::{self, together};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Question, difference, same, sound};
 use pg_skip_tests::seed;
 use pg_skip_tests::server::Server;
@@ -11,20 +11,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        alone("crash::killed_under_load", killed_under_load),
-        alone("crash::killed_under_load_without_full_pages", killed_without_full_pages),
-        alone("crash::minimal_wal", minimal_wal),
-        alone("crash::one_backend_killed", one_backend_killed),
-    ]
-}
-
+alone!(killed_under_load);
 fn killed_under_load() {
     under_load(&["full_page_writes=on", "checkpoint_timeout=30s", "max_wal_size=64MB"], &[true, false, true]);
 }
 
-fn killed_without_full_pages() {
+alone!(killed_under_load_without_full_pages);
+fn killed_under_load_without_full_pages() {
     under_load(&["full_page_writes=off", "wal_level=replica", "max_wal_size=64MB"], &[false, false]);
 }
 
@@ -129,6 +122,7 @@ fn recovered(server: &Server, committed: &[u64], when: &str) {
     println!("{when}: {} keys", committed.len());
 }
 
+alone!(minimal_wal);
 /// With `wal_level = minimal` what is made in a transaction is not logged but synced: table, rows and index together,
 /// in every order, also after TRUNCATE.
 fn minimal_wal() {
@@ -190,6 +184,7 @@ fn minimal_wal() {
     }
 }
 
+alone!(one_backend_killed);
 /// One backend killed makes all others go and memory be rebuilt, without the operating system's help.
 fn one_backend_killed() {
     let server = Server::start(&[]);

@@ -3,9 +3,9 @@
 //!
 //! Every block of an index, whatever its kind, is damaged in every way: each case has a copy of the index of its own,
 //! so that one restart serves them all. The server has data checksums off: what is found, the extension finds.
-use crate::shared::{self, alone};
+use crate::registry::alone;
+use crate::shared;
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
 use pg_skip_tests::{cases, seed};
@@ -14,14 +14,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const PAGE: usize = 8192;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        alone("damage::no_crash_and_no_row_lost", || damaged(&DAMAGES)),
-        alone("damage::pages_of_another_index", || damaged(&[Damage::Zero, Damage::Foreign])),
-        alone("damage::what_the_server_cannot_read", what_the_server_cannot_read),
-    ]
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Damage {
@@ -54,6 +46,8 @@ struct Case {
     file: PathBuf,
 }
 
+alone!(no_crash_and_no_row_lost = damaged(&DAMAGES));
+alone!(pages_of_another_index = damaged(&[Damage::Zero, Damage::Foreign]));
 fn damaged(kinds: &[Damage]) {
     let server = Server::start(&["full_page_writes=off"]);
     shared::prepare(&server);
@@ -260,6 +254,7 @@ fn unfit(error: &postgres::Error, case: &Case) -> Option<String> {
     (!good || !named).then(|| format!("an unfit error: {db:?}"))
 }
 
+alone!(what_the_server_cannot_read);
 /// Pages that the server itself finds invalid, by their header or its own checksums, and a file that is too short, or
 /// empty: the error is the extension's, with its hint, and planning does without the index.
 fn what_the_server_cannot_read() {

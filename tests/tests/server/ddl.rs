@@ -1,27 +1,10 @@
 //! Everything else that happens to a table and its indexes: kinds of tables and of indexes, rewrites, definitions,
 //! dump and restore, and the extension itself.
-use crate::shared::{Database, on_shared, server};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{Database, server};
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::must;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("ddl::temporary_tables", temporary_tables),
-        on_shared("ddl::logged_and_unlogged", logged_and_unlogged),
-        on_shared("ddl::partitioned_tables", partitioned_tables),
-        on_shared("ddl::expressions_and_predicates", expressions_and_predicates),
-        on_shared("ddl::rewrites", rewrites),
-        on_shared("ddl::columns_come_and_go", columns_come_and_go),
-        on_shared("ddl::materialized_views", materialized_views),
-        on_shared("ddl::definitions_survive_a_dump", definitions_survive_a_dump),
-        on_shared("ddl::progress_phases", progress_phases),
-        on_shared("ddl::the_extension", the_extension),
-        on_shared("ddl::maintenance_work_mem_is_enough", maintenance_work_mem_is_enough),
-        on_shared("ddl::tables_cut_short_grow_again", tables_cut_short_grow_again),
-    ]
-}
 
 /// Asks for keys that are there, and one that is not, by the index, and verifies it.
 #[track_caller]
@@ -35,6 +18,7 @@ fn works(session: &mut Session, table: &str, index: &str, column: &str) {
 
 const ROWS: &str = "SELECT i, i % 1001 FROM generate_series(1, 5000) i";
 
+on_shared!(temporary_tables);
 fn temporary_tables(database: &Database) {
     let mut session = database.session();
     for end in ["PRESERVE ROWS", "DELETE ROWS", "DROP"] {
@@ -64,6 +48,7 @@ fn temporary_tables(database: &Database) {
     }
 }
 
+on_shared!(logged_and_unlogged);
 fn logged_and_unlogged(database: &Database) {
     let mut session = database.session();
     session.run("CREATE UNLOGGED TABLE t (id int, k int)");
@@ -84,6 +69,7 @@ fn logged_and_unlogged(database: &Database) {
     }
 }
 
+on_shared!(partitioned_tables);
 fn partitioned_tables(database: &Database) {
     let mut session = database.session();
     session.run(
@@ -126,6 +112,7 @@ fn partitioned_tables(database: &Database) {
     session.run("DROP TABLE t");
 }
 
+on_shared!(expressions_and_predicates);
 fn expressions_and_predicates(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE t (id int, k int, v text, j jsonb)");
@@ -172,6 +159,7 @@ fn expressions_and_predicates(database: &Database) {
     ask(&mut session);
 }
 
+on_shared!(rewrites);
 fn rewrites(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE t (id int, k int, v text)");
@@ -208,6 +196,7 @@ fn rewrites(database: &Database) {
     works(&mut session, "t", "t_skip", "k");
 }
 
+on_shared!(columns_come_and_go);
 fn columns_come_and_go(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE t (a text, id int, b int, k int, c int)");
@@ -229,6 +218,7 @@ fn columns_come_and_go(database: &Database) {
     sound(&mut session, "t_new");
 }
 
+on_shared!(materialized_views);
 fn materialized_views(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE t (id int, k int)");
@@ -245,6 +235,7 @@ fn materialized_views(database: &Database) {
     works(&mut session, "m", "m_skip", "k");
 }
 
+on_shared!(definitions_survive_a_dump);
 fn definitions_survive_a_dump(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE t (id int, k int, v text)");
@@ -289,6 +280,7 @@ fn definitions_survive_a_dump(database: &Database) {
     sound(&mut restored, "t_skip");
 }
 
+on_shared!(progress_phases);
 fn progress_phases(database: &Database) {
     let mut session = database.session();
     let phases = session.column(
@@ -323,6 +315,7 @@ fn progress_phases(database: &Database) {
     assert!(seen.iter().map(done).max() > Some(0), "blocks done: {seen:?}");
 }
 
+on_shared!(the_extension);
 fn the_extension(database: &Database) {
     let mut session = database.session();
     // Every object is explained where psql shows it; operator families stand behind their
@@ -348,6 +341,7 @@ fn the_extension(database: &Database) {
     works(&mut session, "t", "t_skip", "k");
 }
 
+on_shared!(maintenance_work_mem_is_enough);
 /// The least memory for a build of the widest ranges at the lowest rate.
 fn maintenance_work_mem_is_enough(database: &Database) {
     let mut session = database.session();
@@ -365,6 +359,7 @@ fn maintenance_work_mem_is_enough(database: &Database) {
     }
 }
 
+on_shared!(tables_cut_short_grow_again);
 /// VACUUM cuts a table short after it has called the index. When the table grows again its ranges are new ones: neither do
 /// all rows come through the delta, nor are filters of the old rows left to fill up.
 fn tables_cut_short_grow_again(database: &Database) {

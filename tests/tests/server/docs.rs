@@ -3,15 +3,12 @@
 //! A block is left out by writing `sql ignore` at its head. psql runs the blocks, with all other lines blank, so that
 //! it names the documentation's own lines when it fails. A result that the documentation shows as a table must be among
 //! those that psql prints, to the letter.
-use crate::shared::{Database, on_shared, server};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{Database, server};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub fn trials() -> Vec<Trial> {
-    vec![on_shared("docs::examples_run", examples_run)]
-}
-
+on_shared!(examples_run);
 fn examples_run(database: &Database) {
     let (mut problems, mut tables_shown) = (Vec::new(), 0);
     for (number, file) in files().into_iter().enumerate() {

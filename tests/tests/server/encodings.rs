@@ -1,18 +1,8 @@
 //! Databases whose encoding is not UTF-8: names and texts come out as they went in, and errors say what they mean.
-use crate::shared::{Database, on_shared, server};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{Database, server};
 use pg_skip_tests::both_ways::Way;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("encodings::latin1", |database| everything(database, "LATIN1", "größe", "42.é")),
-        on_shared("encodings::euc_jp", |database| everything(database, "EUC_JP", "大きさ", "値")),
-        on_shared("encodings::sql_ascii", |database| everything(database, "SQL_ASCII", "größe", "42.é")),
-        on_shared("encodings::bytes_without_meaning", bytes_without_meaning),
-        on_shared("encodings::errors_of_others", errors_of_others),
-    ]
-}
 
 /// A database of another encoding beside a test's own.
 fn other(database: &Database, encoding: &str) -> Session {
@@ -24,6 +14,9 @@ fn other(database: &Database, encoding: &str) -> Session {
     session
 }
 
+on_shared!(latin1 = everything("LATIN1", "größe", "42.é"));
+on_shared!(euc_jp = everything("EUC_JP", "大きさ", "値"));
+on_shared!(sql_ascii = everything("SQL_ASCII", "größe", "42.é"));
 fn everything(database: &Database, encoding: &str, name: &str, value: &str) {
     let mut session = other(database, encoding);
     session.run(&format!(
@@ -81,6 +74,7 @@ fn filters(session: &mut Session, name: &str, value: &str) {
     }
 }
 
+on_shared!(bytes_without_meaning);
 /// In SQL_ASCII a name is bytes: what is not UTF-8 goes through as well.
 fn bytes_without_meaning(database: &Database) {
     let mut session = other(database, "SQL_ASCII");
@@ -113,6 +107,7 @@ fn bytes_without_meaning(database: &Database) {
     assert!(said.contains("74e9ff"), "the table's name in the message: {said}");
 }
 
+on_shared!(errors_of_others);
 /// An error that somebody else raises, with bytes of the database's encoding.
 fn errors_of_others(database: &Database) {
     let mut session = other(database, "LATIN1");

@@ -1,25 +1,10 @@
 //! Bad input: each mistake is a clear error with its SQLSTATE, and with a detail or a hint where this extension is
 //! the one to speak; none leaves anything broken behind.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("errors::options_out_of_bounds", options_out_of_bounds),
-        on_shared("errors::options_at_their_bounds", options_at_their_bounds),
-        on_shared("errors::unsupported_kinds_of_index", unsupported_kinds_of_index),
-        on_shared("errors::types_without_a_hash_operator_class", types_without_hash),
-        on_shared("errors::tables_that_are_no_heap", tables_that_are_no_heap),
-        on_shared("errors::functions_on_something_else", functions_on_something_else),
-        on_shared("errors::functions_by_someone_else", functions_by_someone_else),
-        on_shared("errors::matching_ranges_arguments", matching_ranges_arguments),
-        on_shared("errors::bad_operator_classes_are_invalid", bad_operator_classes),
-        on_shared("errors::failing_expressions", failing_expressions),
-    ]
-}
 
 /// Fails with one of these codes, and says something beyond the message if `more`.
 #[track_caller]
@@ -41,6 +26,7 @@ fn table(session: &mut Session) {
     );
 }
 
+on_shared!(options_out_of_bounds);
 fn options_out_of_bounds(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -81,6 +67,7 @@ fn options_out_of_bounds(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(options_at_their_bounds);
 fn options_at_their_bounds(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -114,6 +101,7 @@ fn options_at_their_bounds(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(unsupported_kinds_of_index);
 fn unsupported_kinds_of_index(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -134,7 +122,8 @@ fn unsupported_kinds_of_index(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
-fn types_without_hash(database: &Database) {
+on_shared!(types_without_a_hash_operator_class);
+fn types_without_a_hash_operator_class(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     for expression in ["p", "(p::text::json)", "(b::tsvector)", "(a::bit(8))", "(a::money)"] {
@@ -156,6 +145,7 @@ fn types_without_hash(database: &Database) {
     session.run("INSERT INTO e VALUES (NULL, NULL, NULL, '{1}')");
 }
 
+on_shared!(tables_that_are_no_heap);
 /// Another name for the heap's handler is the only other table access method that a plain server can have.
 fn tables_that_are_no_heap(database: &Database) {
     let mut session = database.session();
@@ -184,6 +174,7 @@ const FUNCTIONS: [&str; 5] = [
     "SELECT * FROM skip_index_verify('X')",
 ];
 
+on_shared!(functions_on_something_else);
 fn functions_on_something_else(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -235,6 +226,7 @@ fn functions_on_something_else(database: &Database) {
     sound(&mut other, "x_skip");
 }
 
+on_shared!(functions_by_someone_else);
 fn functions_by_someone_else(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -260,6 +252,7 @@ fn functions_by_someone_else(database: &Database) {
     session.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
+on_shared!(matching_ranges_arguments);
 fn matching_ranges_arguments(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -283,8 +276,9 @@ fn matching_ranges_arguments(database: &Database) {
     assert!(ranges.len() < 2, "no range but the last can have NULLs: {ranges:?}");
 }
 
+on_shared!(bad_operator_classes_are_invalid);
 /// `amvalidate` says what is wrong with an operator class instead of approving everything.
-fn bad_operator_classes(database: &Database) {
+fn bad_operator_classes_are_invalid(database: &Database) {
     let mut session = database.session();
     session.run(
         "CREATE OPERATOR CLASS no_function FOR TYPE int4 USING skip AS OPERATOR 1 =(int4, int4);
@@ -319,6 +313,7 @@ fn bad_operator_classes(database: &Database) {
     }
 }
 
+on_shared!(failing_expressions);
 /// An expression that fails for some row fails CREATE INDEX and INSERT with its own error, and breaks nothing.
 fn failing_expressions(database: &Database) {
     let mut session = database.session();

@@ -1,21 +1,10 @@
 //! Errors that others raise while pg_skip is loaded, or below a Skip Index Scan, or in what an index calls, keep all their fields: they are
 //! compared with the same errors of a session without the library, or of a plan without the index.
-use crate::shared::{Database, alone, on_shared, prepare};
-use libtest_mimic::Trial;
+use crate::registry::{alone, on_shared};
+use crate::shared::{Database, prepare};
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::{Session, fields};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("errors_of_others::while_planning", while_planning),
-        on_shared("errors_of_others::below_a_skip_scan", below_a_skip_scan),
-        on_shared("errors_of_others::in_index_expressions", in_index_expressions),
-        on_shared("errors_of_others::in_hash_functions", in_hash_functions),
-        on_shared("errors_of_others::seen_by_handlers", seen_by_handlers),
-        alone("errors_of_others::without_backtraces", without_backtraces),
-    ]
-}
 
 /// A function that raises an error with everything that an error can have, in two frames.
 const FUNCTIONS: &str = "
@@ -59,6 +48,7 @@ fn same_error([with, without]: &mut [Session; 2], sql: &str) -> String {
     without
 }
 
+on_shared!(while_planning);
 fn while_planning(database: &Database) {
     let mut setup = database.session();
     setup.run(FUNCTIONS);
@@ -90,6 +80,7 @@ fn while_planning(database: &Database) {
     );
 }
 
+on_shared!(below_a_skip_scan);
 fn below_a_skip_scan(database: &Database) {
     let mut setup = database.session();
     table(&mut setup);
@@ -124,6 +115,7 @@ fn below_a_skip_scan(database: &Database) {
     );
 }
 
+on_shared!(in_index_expressions);
 /// The error of an index's expression, under a skip index and under a btree.
 fn in_index_expressions(database: &Database) {
     let mut session = database.session();
@@ -143,6 +135,7 @@ fn in_index_expressions(database: &Database) {
     assert!(build[0].contains("COLUMN NAME: a column"), "{}", build[0]);
 }
 
+on_shared!(in_hash_functions);
 /// The error of a hash function that a user wrote, called by an index and by itself.
 fn in_hash_functions(database: &Database) {
     let mut session = database.session();
@@ -170,6 +163,7 @@ fn in_hash_functions(database: &Database) {
     }
 }
 
+on_shared!(seen_by_handlers);
 fn seen_by_handlers(database: &Database) {
     let mut setup = database.session();
     table(&mut setup);
@@ -207,6 +201,7 @@ fn seen_by_handlers(database: &Database) {
     assert!(seen.contains("|is_small|"), "the constraint's name is missing: {seen}");
 }
 
+alone!(without_backtraces);
 /// With RUST_BACKTRACE in the server's environment no error gets a backtrace.
 fn without_backtraces() {
     let server = Server::start_with(&[], &[("RUST_BACKTRACE", "1")]);

@@ -6,8 +6,8 @@
 //!
 //! A change of the format that this test notices needs a new format version, a new file beside the old ones, and a way
 //! for the old ones to be read or refused. `PG_SKIP_WRITE_FORMAT=file` writes a file.
-use crate::shared::{self, alone};
-use libtest_mimic::Trial;
+use crate::registry::alone;
+use crate::shared;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
@@ -17,13 +17,8 @@ use std::path::Path;
 /// Directory of the golden files.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data");
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        alone("format::index_of_version_1", || index_of_an_earlier_build("format_1.idx", 1)),
-        alone("format::index_of_version_2", || index_of_an_earlier_build("format_2.idx", 2)),
-    ]
-}
-
+alone!(index_of_version_1 = index_of_an_earlier_build("format_1.idx", 1));
+alone!(index_of_version_2 = index_of_an_earlier_build("format_2.idx", 2));
 /// `version` is that of the file's segment pages.
 fn index_of_an_earlier_build(name: &str, version: u16) {
     let server = Server::start(&["full_page_writes=off"]);

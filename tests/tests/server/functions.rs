@@ -1,21 +1,12 @@
 //! Functions and settings that take an index: the indexes of partitions, shards' names, options that wait for a build, and
 //! what a session says before the library is loaded.
-use crate::shared::{Database, on_shared, server};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{Database, server};
 use pg_skip_tests::server::install;
 use pg_skip_tests::session::Session;
 use std::sync::{Arc, Mutex};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("functions::of_partitioned_indexes", of_partitioned_indexes),
-        on_shared("functions::names_of_partitions_and_shards", names_of_partitions_and_shards),
-        on_shared("functions::options_that_wait_for_reindex", options_that_wait_for_reindex),
-        on_shared("functions::bounds_as_one_writes_them", bounds_as_one_writes_them),
-        on_shared("functions::settings_in_a_fresh_session", settings_in_a_fresh_session),
-    ]
-}
-
+on_shared!(of_partitioned_indexes);
 fn of_partitioned_indexes(database: &Database) {
     let mut session = database.session();
     session.run(
@@ -61,6 +52,7 @@ fn of_partitioned_indexes(database: &Database) {
     // A problem is of the partition that has it: see the tests of damage.
 }
 
+on_shared!(names_of_partitions_and_shards);
 fn names_of_partitions_and_shards(database: &Database) {
     let mut session = database.session();
     session.run(
@@ -107,6 +99,7 @@ fn said(session: &mut Session, heard: &Arc<Mutex<Vec<String>>>, sql: &str) -> Ve
     std::mem::take(&mut *heard.lock().unwrap())
 }
 
+on_shared!(options_that_wait_for_reindex);
 fn options_that_wait_for_reindex(database: &Database) {
     let (mut session, heard) = server().connect_hearing(&database.name);
     session.run(
@@ -160,6 +153,7 @@ fn options_that_wait_for_reindex(database: &Database) {
     assert_eq!(said(&mut session, &heard, others), nothing);
 }
 
+on_shared!(bounds_as_one_writes_them);
 fn bounds_as_one_writes_them(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE t (k int); CREATE INDEX t_skip ON t USING skip (k)");
@@ -179,6 +173,7 @@ fn bounds_as_one_writes_them(database: &Database) {
         .run("CREATE INDEX ON t USING skip (k int4_skip_ops, k int4_skip_ops (false_positive_rate = 1e-9))");
 }
 
+on_shared!(settings_in_a_fresh_session);
 /// What the documentation says of settings in a session that has not used a skip index yet.
 fn settings_in_a_fresh_session(database: &Database) {
     database.session().run("CREATE TABLE t (k int); CREATE INDEX t_skip ON t USING skip (k)");

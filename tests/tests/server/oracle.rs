@@ -3,9 +3,9 @@
 //! Now and then a second session takes a snapshot, sleeps through part of the history, and asks then: rows that are
 //! long gone for others must still be found for it.
 use crate::history::{Column, Table};
-use crate::shared::{self, Database, blame, on_shared};
+use crate::registry::on_shared;
+use crate::shared::{self, Database, blame};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Form, Question, difference};
 use pg_skip_tests::session::Session;
 use pg_skip_tests::values::{Value, constant};
@@ -13,23 +13,14 @@ use pg_skip_tests::{cases, seed, server};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const BATCHES: [&str; 6] = [
-    "oracle::batch_0",
-    "oracle::batch_1",
-    "oracle::batch_2",
-    "oracle::batch_3",
-    "oracle::batch_4",
-    "oracle::batch_5",
-];
-
-pub fn trials() -> Vec<Trial> {
-    BATCHES.iter().map(|name| on_shared(name, batch)).collect()
-}
-
+on_shared!(batch_0 = batch(0));
+on_shared!(batch_1 = batch(1));
+on_shared!(batch_2 = batch(2));
+on_shared!(batch_3 = batch(3));
+on_shared!(batch_4 = batch(4));
+on_shared!(batch_5 = batch(5));
 /// A batch of tables, one after another; the seed of each says all about it.
-fn batch(database: &Database) {
-    let number: u64 =
-        database.name.rsplit('_').next().and_then(|end| end.parse().ok()).expect("a batch's number");
+fn batch(database: &Database, number: u64) {
     let first = seed().wrapping_add(number << 32);
     let mut session = database.session();
     shared::prepare_types(&mut session);

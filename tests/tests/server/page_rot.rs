@@ -3,17 +3,14 @@
 //! Execution verifies what it reads of a page, whatever planning found. Here the page has left the cache since the query was
 //! planned, and comes back damaged, into the very buffer that it was in. Only where the server can be told to evict a page
 //! (from 17 on, with pg_buffercache).
-use crate::shared::{self, alone};
-use libtest_mimic::Trial;
+use crate::registry::alone;
+use crate::shared;
+use libtest_mimic::Completion;
 use pg_skip_tests::server::{Server, install};
 use pg_skip_tests::session::Session;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-
-pub fn trials() -> Vec<Trial> {
-    vec![alone("page_rot::between_planning_and_execution", between_planning_and_execution)]
-}
 
 const PAGE: u64 = 8192;
 
@@ -22,13 +19,14 @@ const DAMAGED: [u64; 4] = [1000, 3000, 5000, 7000];
 
 const QUERY: &str = "SELECT count(*) FROM t WHERE k = md5('1234')::uuid";
 
-fn between_planning_and_execution() {
+alone!(between_planning_and_execution);
+fn between_planning_and_execution() -> Completion {
     let server = Server::start(&["shared_buffers=2MB"]);
     shared::prepare(&server);
     let mut session = server.connect("skip_template");
     let extensions = "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_buffercache'";
     if install().version < 17 || session.one(extensions) != "1" {
-        return println!("this server cannot be told to evict a page");
+        return Completion::ignored_with("this server cannot be told to evict a page");
     }
     session.run(
         "CREATE EXTENSION pg_buffercache;
@@ -63,6 +61,7 @@ fn between_planning_and_execution() {
     assert!(refused > 4, "{refused} of {blocks} pages were missed");
     drop((session, helper));
     server.finish();
+    Completion::Completed
 }
 
 /// Flips bits of a page on disk, and evicts it.

@@ -1,18 +1,9 @@
 //! What the planner makes of the index's bitmap scans: they are chosen where they help and left where they do not, estimates are near
 //! the truth, and the ranges that survive are those of the rows and hardly any more.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("plans::index_or_not", index_or_not),
-        on_shared("plans::together_with_a_btree", together_with_a_btree),
-        on_shared("plans::surviving_ranges", surviving_ranges),
-        on_shared("plans::appended_table_is_merged", appended_table_is_merged),
-    ]
-}
 
 /// A key that no row of `big` has.
 pub const ABSENT: &str = "'00000000-0000-0000-0000-00000000dead'";
@@ -36,6 +27,7 @@ fn estimate(plan: &str) -> (f64, f64) {
     (number("..", ' '), number("rows=", ' '))
 }
 
+on_shared!(index_or_not);
 fn index_or_not(database: &Database) {
     let mut session = database.session();
     big(&mut session);
@@ -79,6 +71,7 @@ fn index_or_not(database: &Database) {
     assert!(buffers <= 64, "the consult takes {buffers} buffers:\n{plan}");
 }
 
+on_shared!(together_with_a_btree);
 fn together_with_a_btree(database: &Database) {
     let mut session = database.session();
     big(&mut session);
@@ -101,6 +94,7 @@ fn together_with_a_btree(database: &Database) {
     }
 }
 
+on_shared!(surviving_ranges);
 /// The ranges that `skip_matching_ranges` gives are the rows' and few others: as few as the index expects.
 fn surviving_ranges(database: &Database) {
     let mut session = database.session();
@@ -138,6 +132,7 @@ fn surviving_ranges(database: &Database) {
     }
 }
 
+on_shared!(appended_table_is_merged);
 /// A table grown by appends is looked up about as fast as one indexed afterwards, and its index is about as big.
 fn appended_table_is_merged(database: &Database) {
     let mut session = database.session();

@@ -1,17 +1,10 @@
 //! Who may call what: every function and view of the extension that tells of a table, or changes something, against every kind
 //! of role.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::server::install;
 use pg_skip_tests::session::Session;
 use std::collections::BTreeSet;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("privileges::every_function_against_every_role", every_function_against_every_role),
-        on_shared("privileges::partitioned_indexes", partitioned_indexes),
-    ]
-}
 
 /// What a role is to the table, and to the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -183,6 +176,7 @@ fn may(role: Role, allowed: &[Role]) -> bool {
     allowed.contains(&role) && (role != Maintainer || install().version >= 17)
 }
 
+on_shared!(every_function_against_every_role);
 fn every_function_against_every_role(database: &Database) {
     let mut session = database.session();
     let roles = Roles { name: database.name.clone() };
@@ -239,6 +233,7 @@ fn nothing_is_left_out(session: &mut Session) {
     assert_eq!(there, known);
 }
 
+on_shared!(partitioned_indexes);
 /// Of a partitioned index, the rights to the partitioned table count: they reach all rows.
 fn partitioned_indexes(database: &Database) {
     let mut session = database.session();

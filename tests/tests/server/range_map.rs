@@ -1,25 +1,10 @@
 //! skip_range_map: the picture of a table, against a layout that is known, and against what SQL says of it.
-use crate::shared::{self, Database, on_shared};
+use crate::registry::on_shared;
+use crate::shared::{self, Database};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
 use pg_skip_tests::values::{TYPES, Type, Value};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("range_map::a_known_layout", a_known_layout),
-        on_shared("range_map::cells_cover_ranges", cells_cover_ranges),
-        on_shared("range_map::empty_and_small_tables", empty_and_small_tables),
-        on_shared("range_map::expressions_and_predicates", expressions_and_predicates),
-        on_shared("range_map::every_type", every_type),
-        on_shared("range_map::names_and_search_paths", names_and_search_paths),
-        on_shared("range_map::the_snapshot_counts", the_snapshot_counts),
-        on_shared("range_map::untyped_literals", untyped_literals),
-        on_shared("range_map::wrong_arguments", wrong_arguments),
-        on_shared("range_map::rights", rights),
-    ]
-}
 
 /// So low that a false positive in a test is out of the question.
 const OPTIONS: &str = "pages_per_range = 1, false_positive_rate = 1e-9, autosummarize = off";
@@ -46,6 +31,7 @@ fn map(session: &mut Session, arguments: &str) -> String {
     session.one(&format!("SELECT skip_range_map('t_skip', {arguments})"))
 }
 
+on_shared!(a_known_layout);
 fn a_known_layout(database: &Database) {
     let mut session = database.session();
     one_row_a_block(&mut session, "1, 7, 2, NULL, 7, 3, 7");
@@ -78,6 +64,7 @@ fn a_known_layout(database: &Database) {
     assert_eq!(map(&mut session, "'k', 99").matches(|c| c != '.').count(), 0);
 }
 
+on_shared!(cells_cover_ranges);
 fn cells_cover_ranges(database: &Database) {
     let mut session = database.session();
     one_row_a_block(&mut session, "1, 7, 2, 2, 7, 3, 9, 9, 9, 9");
@@ -104,6 +91,7 @@ fn cells_cover_ranges(database: &Database) {
     assert_eq!(wide, "#".repeat(ranges.div_ceil(7)));
 }
 
+on_shared!(empty_and_small_tables);
 fn empty_and_small_tables(database: &Database) {
     let mut session = database.session();
     one_row_a_block(&mut session, "");
@@ -120,6 +108,7 @@ fn empty_and_small_tables(database: &Database) {
     assert_eq!(session.one("SELECT skip_range_map('t2_k_idx', 'k', 1)"), "#");
 }
 
+on_shared!(expressions_and_predicates);
 fn expressions_and_predicates(database: &Database) {
     let mut session = database.session();
     one_row_a_block(&mut session, "1, 2, 3, 4, 5, 11");
@@ -138,6 +127,7 @@ fn expressions_and_predicates(database: &Database) {
     assert_eq!(map(&mut session, "'k', 2"), ".#....");
 }
 
+on_shared!(every_type);
 /// What SQL says of each range must be what the map shows.
 fn every_type(database: &Database) {
     let mut session = database.session();
@@ -186,6 +176,7 @@ fn agrees(session: &mut Session, kind: &Type, value: &Value) {
     }
 }
 
+on_shared!(names_and_search_paths);
 /// No name needs a search_path, and no operator or function that lies in one leads the map astray.
 fn names_and_search_paths(database: &Database) {
     let mut session = database.session();
@@ -215,6 +206,7 @@ fn names_and_search_paths(database: &Database) {
     session.run("SET search_path = public");
 }
 
+on_shared!(the_snapshot_counts);
 fn the_snapshot_counts(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
     one_row_a_block(&mut session, "1, 2, 3");
@@ -235,6 +227,7 @@ fn the_snapshot_counts(database: &Database) {
     session.run("ROLLBACK");
 }
 
+on_shared!(wrong_arguments);
 fn wrong_arguments(database: &Database) {
     let mut session = database.session();
     one_row_a_block(&mut session, "1, 2, 3");
@@ -256,6 +249,7 @@ fn wrong_arguments(database: &Database) {
     refused("'t', 'k', 1", "42809");
 }
 
+on_shared!(untyped_literals);
 /// A literal, whose type nothing says, stands for a value of the column's type, as in a condition.
 fn untyped_literals(database: &Database) {
     let mut session = database.session();
@@ -310,6 +304,7 @@ fn untyped_literals(database: &Database) {
     }
 }
 
+on_shared!(rights);
 /// The same rights as for `skip_matching_ranges`; the owner's code runs as the owner.
 fn rights(database: &Database) {
     let mut session = database.session();

@@ -1,6 +1,7 @@
 //! A real history of file changes: keys that are there are found with the same rows, keys that are not give none.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
+use libtest_mimic::Completion;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::session::Session;
 use std::fs::File;
@@ -11,12 +12,6 @@ use std::process::{Command, Stdio};
 const INDEX: &str =
     "CREATE INDEX changes_skip ON changes USING skip (blob_id, commit_id, path) WITH (pages_per_range = 4)";
 
-pub fn trials() -> Vec<Trial> {
-    let whole = on_shared("real_data::whole", whole);
-    // The whole data set is not part of the sources.
-    vec![on_shared("real_data::sample", sample), whole.with_ignored_flag(data().is_none())]
-}
-
 /// The whole data set: where `PG_SKIP_DATA` says, or beside the sources.
 fn data() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/git_changes.tsv.xz");
@@ -24,6 +19,7 @@ fn data() -> Option<PathBuf> {
     named.or(Some(beside)).filter(|path| path.exists())
 }
 
+on_shared!(sample);
 fn sample(database: &Database) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/git_changes_sample.tsv");
     let mut session = database.session();
@@ -40,8 +36,12 @@ fn sample(database: &Database) {
     ask(&mut session, 20);
 }
 
-fn whole(database: &Database) {
-    let file = data().expect("the data set");
+on_shared!(whole);
+/// The whole data set is not part of the sources.
+fn whole(database: &Database) -> Completion {
+    let Some(file) = data() else {
+        return Completion::ignored_with("no data set, which PG_SKIP_DATA would name");
+    };
     let mut session = database.session();
     table(&mut session);
     session.run(INDEX);
@@ -56,6 +56,7 @@ fn whole(database: &Database) {
     let plan =
         session.plan("SELECT * FROM changes WHERE blob_id = '0123456789012345678901234567890123456789'");
     assert!(plan.contains("changes_skip"), "{plan}");
+    Completion::Completed
 }
 
 fn table(session: &mut Session) {

@@ -1,22 +1,11 @@
 //! Bugs that were found once: each test fails without its fix.
-use crate::shared::{self, Database, alone, on_shared};
+use crate::registry::{alone, on_shared};
+use crate::shared::{self, Database};
 use crate::standby::catch_up;
-use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::Server;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        alone("regressions::standby_without_full_page_writes", standby_without_full_page_writes),
-        on_shared("regressions::names_under_loose_collations", names_under_loose_collations),
-        on_shared("regressions::null_arguments", null_arguments),
-        on_shared("regressions::rows_in_arrays", rows_in_arrays),
-        on_shared("regressions::an_insert_does_not_mend_all", an_insert_does_not_mend_all),
-        on_shared("regressions::foreign_inserts_out_of_line", foreign_inserts_out_of_line),
-        on_shared("regressions::row_security", row_security),
-    ]
-}
-
+alone!(standby_without_full_page_writes);
 /// The build changed its first two pages in WAL before it had logged them: a standby had no page to change, and died.
 fn standby_without_full_page_writes() {
     let settings = ["wal_level=replica", "max_wal_senders=4", "wal_keep_size=4GB", "full_page_writes=off"];
@@ -41,6 +30,7 @@ fn standby_without_full_page_writes() {
     primary.finish();
 }
 
+on_shared!(names_under_loose_collations);
 /// `name`'s hash function ignores the collation that its equality heeds.
 fn names_under_loose_collations(database: &Database) {
     let mut session = database.session();
@@ -60,6 +50,7 @@ fn names_under_loose_collations(database: &Database) {
     assert_eq!(session.one("SELECT count(*) FROM t WHERE x = 'ABC77'"), "1");
 }
 
+on_shared!(rows_in_arrays);
 /// Rows have another hash when a column is added to their type, which an array of them allows: the index lost them.
 fn rows_in_arrays(database: &Database) {
     let mut session = database.session();
@@ -79,6 +70,7 @@ fn rows_in_arrays(database: &Database) {
     }
 }
 
+on_shared!(null_arguments);
 /// A NULL column name ended the server.
 fn null_arguments(database: &Database) {
     let mut session = database.session();
@@ -91,6 +83,7 @@ fn null_arguments(database: &Database) {
     }
 }
 
+on_shared!(an_insert_does_not_mend_all);
 /// Summarizing that was cut off left one gap, and the next insert filled all of it.
 fn an_insert_does_not_mend_all(database: &Database) {
     let mut session = database.session();
@@ -117,6 +110,7 @@ fn an_insert_does_not_mend_all(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(foreign_inserts_out_of_line);
 /// Values out of line of a transaction that may yet fail cannot be relied on: the range stays open until that is known.
 fn foreign_inserts_out_of_line(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
@@ -138,6 +132,7 @@ fn foreign_inserts_out_of_line(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(row_security);
 /// Which ranges a value may be in tells of rows that row security hides.
 fn row_security(database: &Database) {
     let mut session = database.session();

@@ -1,5 +1,5 @@
 //! The server that most tests share, and the watch over all of them.
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 use pg_skip_tests::server::{Server, stop_all};
 use pg_skip_tests::session::Session;
 use pg_skip_tests::values;
@@ -37,15 +37,15 @@ pub fn prepare(server: &Server) {
 
 /// A database of a test's own on the shared server, with the extension.
 pub struct Database {
-    /// The test's name, as an identifier.
+    /// An identifier of the test's own, short enough to make others of it.
     pub name: String,
 }
 
 impl Database {
-    /// Makes the database; `name` must be the test's.
+    /// Makes the database.
     #[track_caller]
     pub fn new(name: &str) -> Self {
-        let name = name.replace(':', "_");
+        let name = name.to_owned();
         server().connect("postgres").run(&format!("CREATE DATABASE {name} TEMPLATE skip_template"));
         Self { name }
     }
@@ -57,16 +57,18 @@ impl Database {
     }
 }
 
-/// A test on the shared server: fails, with the end of the server's log, if that tells of a crash meanwhile.
-pub fn on_shared(name: &'static str, test: fn(&Database)) -> Trial {
+/// A test on the shared server: fails, with the end of the server's log, if that tells of a crash meanwhile. `database`
+/// begins with what tells it from others.
+pub fn on_shared(name: String, database: String, test: fn(&Database) -> Completion) -> Trial {
     timed(name, move || {
+        let database: String = database.chars().take(40).collect();
         let server = server();
         let from = server.log_length();
-        let outcome = catch_unwind(AssertUnwindSafe(|| test(&Database::new(name))));
+        let outcome = catch_unwind(AssertUnwindSafe(|| test(&Database::new(&database))));
         let trouble = server.trouble(from);
         match outcome {
-            Ok(()) if trouble.is_empty() => Ok(()),
-            Ok(()) => Err(format!("{}\n{}", trouble.join("\n"), server.log_end()).into()),
+            Ok(completion) if trouble.is_empty() => Ok(completion),
+            Ok(_) => Err(format!("{}\n{}", trouble.join("\n"), server.log_end()).into()),
             Err(panic) => {
                 let crashed = if trouble.is_empty() { String::new() } else { server.log_end() };
                 Err(format!("{}\n{}\n{crashed}", message(&*panic), trouble.join("\n")).into())
@@ -76,7 +78,7 @@ pub fn on_shared(name: &'static str, test: fn(&Database)) -> Trial {
 }
 
 /// A test that starts its own servers, or needs none.
-pub fn alone(name: &'static str, test: fn()) -> Trial {
+pub fn alone(name: String, test: fn() -> Completion) -> Trial {
     timed(name, move || catch_unwind(AssertUnwindSafe(test)).map_err(|panic| message(&*panic).into()))
 }
 
@@ -95,11 +97,11 @@ pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
-fn timed(name: &'static str, test: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
-    Trial::test(name, move || {
-        locked(&RUNNING).insert(name.into(), Instant::now());
+fn timed(name: String, test: impl FnOnce() -> Result<Completion, Failed> + Send + 'static) -> Trial {
+    Trial::ignorable_test(name.clone(), move || {
+        locked(&RUNNING).insert(name.clone(), Instant::now());
         let outcome = test();
-        locked(&RUNNING).remove(name);
+        locked(&RUNNING).remove(&name);
         outcome
     })
 }

@@ -1,8 +1,8 @@
 //! A streaming standby: every page it replays is compared with the primary's, and queries there agree with a plain
 //! scan while the primary inserts, folds its delta and merges segments; promoted, it goes on as a primary.
-use crate::shared::{self, alone, together};
+use crate::registry::alone;
+use crate::shared::{self, together};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{self, Case, Way, by_skip_scan};
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::explain::executed;
@@ -10,13 +10,6 @@ use pg_skip_tests::seed;
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        alone("standby::queries_during_replay_and_promotion", queries_during_replay_and_promotion),
-        alone("standby::verifying_what_never_stands_still", verifying_what_never_stands_still),
-    ]
-}
 
 /// A primary with the database `skip_template`, and a standby that checks every replayed page of generic WAL
 /// against what the primary wrote; both with these settings.
@@ -47,6 +40,7 @@ pub fn catch_up(primary: &mut Session, standby: &mut Session) {
     }
 }
 
+alone!(queries_during_replay_and_promotion);
 fn queries_during_replay_and_promotion() {
     // Nothing cancels a query here: replay waits for it instead.
     let (primary, standby) = replicated(&["max_standby_streaming_delay=-1", "full_page_writes=on"]);
@@ -177,6 +171,7 @@ fn all_found(session: &mut Session) {
     sound(session, "t_skip");
 }
 
+alone!(verifying_what_never_stands_still);
 /// The index's expression waits, on the standby, until replay has recycled pages: so no look at the index is undisturbed, and
 /// skip_index_verify must say so, not that the index is sound.
 fn verifying_what_never_stands_still() {

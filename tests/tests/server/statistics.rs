@@ -1,25 +1,9 @@
 //! pg_skip_stats: what Skip Index Scans count, for whom, and until when.
-use crate::shared::{Database, alone, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::{alone, on_shared};
+use crate::shared::Database;
 use pg_skip_tests::server::{Server, install};
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        // Each with a server of its own: a reset is for all databases.
-        alone("statistics::what_is_counted", what_is_counted),
-        alone("statistics::sessions_add_up", sessions_add_up),
-        alone("statistics::of_a_session_without_preload", of_a_session),
-        alone("statistics::reset", reset),
-        alone("statistics::dropped_indexes", dropped_indexes),
-        alone("statistics::parallel_scans", parallel_scans),
-        alone("statistics::measured_rate", measured_rate),
-        alone("statistics::standbys_count_for_themselves", standbys),
-        on_shared("statistics::one_row_an_index", one_row_an_index),
-        on_shared("statistics::index_scans_rise", index_scans_rise),
-    ]
-}
 
 /// A server that counts for all sessions; with more settings.
 fn server(more: &[&str]) -> Server {
@@ -82,6 +66,7 @@ fn adds(session: &mut Session, sql: &str) -> [u64; 5] {
     std::array::from_fn(|i| after[i] - before[i])
 }
 
+alone!(what_is_counted);
 fn what_is_counted() {
     let server = server(&[]);
     let mut session = skipping(&server);
@@ -115,6 +100,7 @@ fn what_is_counted() {
     server.finish();
 }
 
+alone!(sessions_add_up);
 fn sessions_add_up() {
     let server = server(&[]);
     let (mut one, mut other) = (skipping(&server), skipping(&server));
@@ -143,8 +129,9 @@ fn sessions_add_up() {
     server.finish();
 }
 
+alone!(of_a_session_without_preload);
 /// Where there is no memory to share.
-fn of_a_session() {
+fn of_a_session_without_preload() {
     let server = Server::start(&[]);
     server.connect("postgres").run("CREATE EXTENSION pg_skip");
     let (mut one, mut other) = (skipping(&server), skipping(&server));
@@ -165,6 +152,7 @@ fn of_a_session() {
     server.finish();
 }
 
+alone!(reset);
 fn reset() {
     let server = server(&[]);
     let (mut session, mut other) = (skipping(&server), skipping(&server));
@@ -193,6 +181,7 @@ fn reset() {
     server.finish();
 }
 
+alone!(dropped_indexes);
 fn dropped_indexes() {
     let server = server(&[]);
     let mut session = skipping(&server);
@@ -215,6 +204,7 @@ fn dropped_indexes() {
     server.finish();
 }
 
+alone!(parallel_scans);
 fn parallel_scans() {
     let server = server(&["max_parallel_workers_per_gather=3", "min_parallel_table_scan_size=0"]);
     let mut session = skipping(&server);
@@ -236,6 +226,7 @@ fn parallel_scans() {
     server.finish();
 }
 
+alone!(measured_rate);
 /// Over many keys that are nowhere, the measured rate is the one that the filters' fill lets expect.
 fn measured_rate() {
     let server = server(&[]);
@@ -259,7 +250,8 @@ fn measured_rate() {
     server.finish();
 }
 
-fn standbys() {
+alone!(standbys_count_for_themselves);
+fn standbys_count_for_themselves() {
     let server = server(&[]);
     let mut session = skipping(&server);
     known_layout(&mut session);
@@ -279,6 +271,7 @@ fn standbys() {
     server.finish();
 }
 
+on_shared!(one_row_an_index);
 /// One row for each index with storage, whether it was scanned or not.
 fn one_row_an_index(database: &Database) {
     let mut session = database.session();
@@ -317,6 +310,7 @@ fn one_row_an_index(database: &Database) {
     );
 }
 
+on_shared!(index_scans_rise);
 /// PostgreSQL's own count of index scans: one for each Skip Index Scan, and each rescan that asked again.
 fn index_scans_rise(database: &Database) {
     let mut session = database.session();

@@ -1,22 +1,13 @@
 //! Every type with its edge values, one by one: found when the index was built over them, when they were inserted
 //! afterwards, and when those inserts have been folded in; by every form of question, and as keys of a nested loop.
-use crate::shared::{self, Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{self, Database};
 use pg_skip_tests::compare::{Form, Question, same, sound};
 use pg_skip_tests::session::Session;
 use pg_skip_tests::values::{TYPES, Type, Value, constant};
 use pg_skip_tests::{seed, server};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("types::every_value_is_found", every_value_is_found),
-        on_shared("types::cross_type_constants_use_the_index", cross_type_constants),
-        on_shared("types::foreign_collations_are_not_served", foreign_collations),
-        on_shared("types::operator_classes_are_valid", operator_classes_are_valid),
-        on_shared("types::nulls_only_and_nothing", nulls_only_and_nothing),
-    ]
-}
-
+on_shared!(every_value_is_found);
 fn every_value_is_found(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
@@ -134,8 +125,9 @@ fn nested_loop(session: &mut Session, kind: &Type, values: &[Value]) {
     session.run("RESET enable_bitmapscan; RESET pg_skip.enable_scan");
 }
 
+on_shared!(cross_type_constants_use_the_index);
 /// `WHERE bigint_column = 5` has an int4 constant: it must be served like any other.
-fn cross_type_constants(database: &Database) {
+fn cross_type_constants_use_the_index(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
     for kind in TYPES.iter().filter(|kind| !kind.cross.is_empty()) {
@@ -178,8 +170,9 @@ fn cross_type_constants(database: &Database) {
     }
 }
 
+on_shared!(foreign_collations_are_not_served);
 /// A collation other than the index's makes the clause unusable, not wrong.
-fn foreign_collations(database: &Database) {
+fn foreign_collations_are_not_served(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
     session.run(
@@ -206,6 +199,7 @@ fn foreign_collations(database: &Database) {
     sound(&mut session, "t_other");
 }
 
+on_shared!(operator_classes_are_valid);
 fn operator_classes_are_valid(database: &Database) {
     let mut session = database.session();
     let classes = session.rows(
@@ -227,6 +221,7 @@ fn operator_classes_are_valid(database: &Database) {
     }
 }
 
+on_shared!(nulls_only_and_nothing);
 /// All NULL, empty, and all gone are three different things.
 fn nulls_only_and_nothing(database: &Database) {
     let mut session = database.session();

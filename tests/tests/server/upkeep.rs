@@ -1,25 +1,11 @@
 //! Building and upkeep where something is in the way: rows that come and go while an index is built concurrently, expressions that
 //! fail, inserts that were rolled back, tables with a few pages.
-use crate::shared::{Database, alone, on_shared};
+use crate::registry::{alone, on_shared};
+use crate::shared::Database;
 use crate::standby::{catch_up, replicated};
-use libtest_mimic::Trial;
 use pg_skip_tests::compare::{Question, difference, same, sound};
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        alone("upkeep::come_and_gone_while_built_concurrently", come_and_gone_while_built_concurrently),
-        on_shared("upkeep::gone_rows_open_their_range", gone_rows_open_their_range),
-        on_shared("upkeep::expressions_are_tried_when_built", expressions_are_tried_when_built),
-        on_shared("upkeep::expression_fails_later", expression_fails_later),
-        on_shared("upkeep::hash_function_fails_later", hash_function_fails_later),
-        on_shared("upkeep::expression_fails_in_parallel_vacuum", expression_fails_in_parallel_vacuum),
-        on_shared("upkeep::cancelled_in_an_expression", cancelled_in_an_expression),
-        on_shared("upkeep::rolled_back_rows_leave_no_open_range", rolled_back_rows_leave_no_open_range),
-        on_shared("upkeep::small_tables_are_summarized_early", small_tables_are_summarized_early),
-    ]
-}
 
 /// A hash function that waits where it meets -1: so the build can be held while it is at the table's end.
 const WAITING: &str = "CREATE FUNCTION waiting_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE plpgsql AS $$
@@ -49,6 +35,7 @@ fn build_while_row_comes_and_goes(connect: &dyn Fn() -> Session, command: &str, 
     });
 }
 
+alone!(come_and_gone_while_built_concurrently);
 /// A row comes after the build has read its block, a standby's transaction sees it, it is deleted before the index is valid: the
 /// transaction on the standby finds it in the index.
 fn come_and_gone_while_built_concurrently() {
@@ -104,6 +91,7 @@ fn come_and_gone_while_built_concurrently() {
     primary.finish();
 }
 
+on_shared!(gone_rows_open_their_range);
 /// A row that is dead when the index is looked through is not evaluated any more: its range stays open until VACUUM comes.
 fn gone_rows_open_their_range(database: &Database) {
     let mut session = database.session();
@@ -139,6 +127,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+on_shared!(expressions_are_tried_when_built);
 /// As with any index: who makes it learns of rows that cannot be in it, not who inserts other rows later.
 fn expressions_are_tried_when_built(database: &Database) {
     let mut session = database.session();
@@ -178,6 +167,7 @@ const BREAKING: &str = "CREATE TABLE broken ();
             RETURN $1;
         END $$";
 
+on_shared!(expression_fails_later);
 fn expression_fails_later(database: &Database) {
     let (mut session, heard) = crate::shared::server().connect_hearing(&database.name);
     session.run(BREAKING);
@@ -233,6 +223,7 @@ fn who_may_not_read_is_not_told(database: &Database) {
     session.run("RESET ROLE; DROP OWNED BY writer; DROP ROLE writer");
 }
 
+on_shared!(hash_function_fails_later);
 fn hash_function_fails_later(database: &Database) {
     let (mut session, heard) = crate::shared::server().connect_hearing(&database.name);
     session.run(BREAKING);
@@ -255,6 +246,7 @@ fn hash_function_fails_later(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(expression_fails_in_parallel_vacuum);
 /// In parallel VACUUM a subtransaction cannot be had everywhere; VACUUM must not fail for all that.
 fn expression_fails_in_parallel_vacuum(database: &Database) {
     let mut session = database.session();
@@ -282,6 +274,7 @@ fn expression_fails_in_parallel_vacuum(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(cancelled_in_an_expression);
 /// A cancelled VACUUM is cancelled, and not a row that failed.
 fn cancelled_in_an_expression(database: &Database) {
     let mut session = database.session();
@@ -303,6 +296,7 @@ fn cancelled_in_an_expression(database: &Database) {
     same(&mut session, "t", &Question::using("t_skip", "slowly(k) = 8"));
 }
 
+on_shared!(rolled_back_rows_leave_no_open_range);
 /// Rows of a transaction that failed keep no range open: nobody ever sees them.
 fn rolled_back_rows_leave_no_open_range(database: &Database) {
     let mut session = database.session();
@@ -328,6 +322,7 @@ fn rolled_back_rows_leave_no_open_range(database: &Database) {
     }
 }
 
+on_shared!(small_tables_are_summarized_early);
 /// A table of a few ranges is not left without filters until it is large.
 fn small_tables_are_summarized_early(database: &Database) {
     let mut session = database.session();

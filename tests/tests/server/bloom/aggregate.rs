@@ -1,22 +1,9 @@
 //! `bloom_agg` and `bloom_union_agg` in every place an aggregate can be in, and always the same bytes.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::session::Session;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::agg_nulls_and_nothing", nulls_and_nothing),
-        on_shared("bloom::agg_everywhere", everywhere),
-        on_shared("bloom::agg_windows", windows),
-        on_shared("bloom::agg_parallel", parallel),
-        on_shared("bloom::agg_spilling", spilling),
-        on_shared("bloom::agg_small_groups", small_groups),
-        on_shared("bloom::agg_parameters", parameters),
-        on_shared("bloom::agg_union", union),
-        on_shared("bloom::agg_parts_are_not_for_users", parts),
-    ]
-}
-
+on_shared!(nulls_and_nothing);
 fn nulls_and_nothing(database: &Database) {
     let mut session = database.session();
     for expression in
@@ -38,6 +25,7 @@ const ROWS: &str = "CREATE TABLE t (g int, k int, v text);
     INSERT INTO t SELECT i % 7, i % 900, 'v' || i % 300 FROM generate_series(1, 20000) i;
     INSERT INTO t VALUES (NULL, 5, NULL); ANALYZE t";
 
+on_shared!(everywhere);
 /// FILTER, DISTINCT, ORDER BY, GROUPING SETS, hashed and sorted groups.
 fn everywhere(database: &Database) {
     let mut session = database.session();
@@ -76,6 +64,7 @@ fn everywhere(database: &Database) {
     assert_eq!(session.one("SELECT count(*) FROM t, (SELECT bloom_agg(v) b FROM t) f WHERE NOT b @> v"), "0");
 }
 
+on_shared!(windows);
 /// Every frame's filter is that of an aggregate over the frame's rows, also when frames shrink.
 fn windows(database: &Database) {
     let mut session = database.session();
@@ -110,6 +99,7 @@ pub fn make_parallel(session: &mut Session) {
     );
 }
 
+on_shared!(parallel);
 /// Exact hashes, and an expected number: the same bytes with workers and without.
 fn parallel(database: &Database) {
     let mut session = database.session();
@@ -145,6 +135,7 @@ fn parallel(database: &Database) {
     }
 }
 
+on_shared!(spilling);
 /// Groups that do not fit into work_mem go to disk and come back the same.
 fn spilling(database: &Database) {
     let mut session = database.session();
@@ -163,6 +154,7 @@ fn spilling(database: &Database) {
     assert_eq!(session.one(&digest), whole);
 }
 
+on_shared!(small_groups);
 /// A group's memory counts, and a value is little more than its filter.
 fn small_groups(database: &Database) {
     let mut session = database.session();
@@ -180,6 +172,7 @@ fn small_groups(database: &Database) {
     assert_eq!(session.one(&format!("SELECT {beyond} FROM f")), "3");
 }
 
+on_shared!(parameters);
 fn parameters(database: &Database) {
     let mut session = database.session();
     for (arguments, code, what) in [
@@ -226,6 +219,7 @@ fn parameters(database: &Database) {
     assert_eq!(session.one(agreed), session.one("SELECT bloom_agg(i, 0.01, 3) FROM generate_series(1, 3) i"));
 }
 
+on_shared!(union);
 fn union(database: &Database) {
     let mut session = database.session();
     session.run(
@@ -249,8 +243,9 @@ fn union(database: &Database) {
     assert!(error.detail().is_some_and(|detail| detail.contains("bits")), "{error:?}");
 }
 
+on_shared!(parts_are_not_for_users);
 /// The parts of an aggregate called by hand are errors, not crashes.
-fn parts(database: &Database) {
+fn parts_are_not_for_users(database: &Database) {
     let mut session = database.session();
     for call in [
         "bloom_agg_step(NULL, 5)",

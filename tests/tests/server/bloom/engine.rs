@@ -1,7 +1,7 @@
 //! Aggregates as a distributed engine computes them (`tests/engine`): step functions looked up anew for each row, without an
 //! expression; states as bytea from one database to another.
-use crate::shared::{self, Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{self, Database};
 use pg_skip_tests::seed;
 use pg_skip_tests::server::{install, must};
 use pg_skip_tests::session::Session;
@@ -9,17 +9,6 @@ use pg_skip_tests::values::TYPES;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::engine_states_own_what_they_refer_to", owning),
-        on_shared("bloom::engine_steps_know_their_types", types),
-        on_shared("bloom::engine_every_number_of_arguments", arguments),
-        on_shared("bloom::engine_types_by_name", by_name),
-        on_shared("bloom::engine_parts_are_checked", checked),
-        on_shared("bloom::agg_resolves_for_every_type", resolving),
-    ]
-}
 
 /// The engine's library, built for the server under test.
 static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -44,8 +33,9 @@ fn combined(aggregate: &str, states: &str) -> String {
     format!("SELECT engine_combine('{aggregate}'::regprocedure, state) FROM ({states}) AS s (state)")
 }
 
+on_shared!(states_own_what_they_refer_to);
 /// States, options and bytes of parts are used after the memory is gone that functions were looked up in.
-fn owning(database: &Database) {
+fn states_own_what_they_refer_to(database: &Database) {
     let mut session = database.session();
     prepare(&mut session);
     session.run(
@@ -102,8 +92,9 @@ const NAMED: [(&str, &str); 21] = [
     ("interval", "i * interval '7 s'"),
 ];
 
+on_shared!(steps_know_their_types);
 /// Without an expression, a step function has only its own declaration to go by; the filter is the same.
-fn types(database: &Database) {
+fn steps_know_their_types(database: &Database) {
     let mut session = database.session();
     prepare(&mut session);
     session.run(ANY);
@@ -126,7 +117,8 @@ fn types(database: &Database) {
     assert_eq!(error.code().code(), "42P18", "{error}");
 }
 
-fn arguments(database: &Database) {
+on_shared!(every_number_of_arguments);
+fn every_number_of_arguments(database: &Database) {
     let mut session = database.session();
     prepare(&mut session);
     session.run("CREATE TABLE t AS SELECT i % 3 AS part, i AS k, i::text AS v FROM generate_series(1, 20000) i; ANALYZE t");
@@ -163,8 +155,9 @@ fn arguments(database: &Database) {
     assert!(error.message().contains("the same for all rows"), "{error}");
 }
 
+on_shared!(types_by_name);
 /// Types and collations are in a state by name: of an enum, each database has another OID.
-fn by_name(database: &Database) {
+fn types_by_name(database: &Database) {
     let make = "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy', 'numb');
         CREATE FUNCTION mood_step(internal, mood) RETURNS internal
             LANGUAGE c AS '$libdir/pg_skip', 'bloom_agg_step_wrapper';
@@ -208,8 +201,9 @@ fn by_name(database: &Database) {
     }
 }
 
+on_shared!(parts_are_checked);
 /// Bytes from outside are a state or an error; nobody is given this process's memory for them.
-fn checked(database: &Database) {
+fn parts_are_checked(database: &Database) {
     let mut session = database.session();
     prepare(&mut session);
     let good = session
@@ -258,8 +252,9 @@ const NOCASE: &str = "CREATE TYPE nocase;
     CREATE OPERATOR CLASS nocase_ops DEFAULT FOR TYPE nocase USING btree AS
         OPERATOR 1 <, OPERATOR 3 =, FUNCTION 1 nocase_cmp(nocase, nocase)";
 
+on_shared!(resolves_for_every_type);
 /// Every call that was good with one polymorphic aggregate is good beside those by name, and the filter is the same.
-fn resolving(database: &Database) {
+fn resolves_for_every_type(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
     session.run(ANY);

@@ -1,18 +1,7 @@
 //! Filters of other systems, byte for byte, over SQL: the golden vectors of the pure crate.
 use super::aggregate::make_parallel;
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::exchange_leveldb", leveldb),
-        on_shared("bloom::exchange_leveldb_many_keys", leveldb_many_keys),
-        on_shared("bloom::exchange_clickhouse", clickhouse),
-        on_shared("bloom::exchange_rocksdb", rocksdb),
-        on_shared("bloom::exchange_key_bytes", key_bytes),
-        on_shared("bloom::exchange_refused", refused),
-    ]
-}
+use crate::registry::on_shared;
+use crate::shared::Database;
 
 macro_rules! vectors {
     ($name:literal) => {
@@ -28,6 +17,7 @@ fn filters(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
 const NUMBERS: &str = "decode(lpad(to_hex(get_byte(int4send(i), 3)), 2, '0') || lpad(to_hex(get_byte(int4send(i), 2)), 2, '0')
     || lpad(to_hex(get_byte(int4send(i), 1)), 2, '0') || lpad(to_hex(get_byte(int4send(i), 0)), 2, '0'), 'hex')";
 
+on_shared!(leveldb);
 fn leveldb(database: &Database) {
     let mut session = database.session();
     let mut checked = 0;
@@ -59,6 +49,7 @@ fn leveldb(database: &Database) {
     assert!(checked >= 48, "{checked}");
 }
 
+on_shared!(leveldb_many_keys);
 /// LevelDB sizes a filter by its keys, though some of so many share its hash of 32 bits.
 fn leveldb_many_keys(database: &Database) {
     const KEYS: usize = 300_000;
@@ -74,6 +65,7 @@ fn leveldb_many_keys(database: &Database) {
     assert!(session.rows(query) == serial);
 }
 
+on_shared!(clickhouse);
 fn clickhouse(database: &Database) {
     let mut session = database.session();
     let mut checked = 0;
@@ -98,6 +90,7 @@ fn clickhouse(database: &Database) {
     assert_eq!(checked, 5);
 }
 
+on_shared!(rocksdb);
 /// The vectors are of hashes; here the bytes come in and go out again, and what RocksDB's reader refuses is refused.
 fn rocksdb(database: &Database) {
     let mut session = database.session();
@@ -113,6 +106,7 @@ fn rocksdb(database: &Database) {
     assert_eq!(checked, 7);
 }
 
+on_shared!(key_bytes);
 /// What an application has to hash to find a key.
 fn key_bytes(database: &Database) {
     let mut session = database.session();
@@ -142,6 +136,7 @@ fn key_bytes(database: &Database) {
     }
 }
 
+on_shared!(refused);
 fn refused(database: &Database) {
     let mut session = database.session();
     for (bytes, policy) in [

@@ -1,16 +1,8 @@
 //! More keys than fit into work_mem: none is lost, and the rate is what was promised.
 use super::aggregate::make_parallel;
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::growth_keeps_keys_and_promises", promises),
-        on_shared("bloom::growth_with_bad_guesses", bad_guesses),
-        on_shared("bloom::growth_rates_are_what_theory_says", rates),
-    ]
-}
 
 const KEYS: u32 = 400_000;
 
@@ -37,7 +29,8 @@ fn check(session: &mut Session, name: &str, rate: f64) {
     assert!(found <= most, "{name}: {found} of {ASKED}, promised {rate}");
 }
 
-fn promises(database: &Database) {
+on_shared!(keeps_keys_and_promises);
+fn keeps_keys_and_promises(database: &Database) {
     let mut session = database.session();
     keys(&mut session);
     make_parallel(&mut session);
@@ -67,8 +60,9 @@ fn promises(database: &Database) {
     }
 }
 
+on_shared!(with_bad_guesses);
 /// A function hides from the planner how many rows come: far more, or far fewer than it thinks.
-fn bad_guesses(database: &Database) {
+fn with_bad_guesses(database: &Database) {
     let mut session = database.session();
     keys(&mut session);
     make_parallel(&mut session);
@@ -117,8 +111,9 @@ fn bad_guesses(database: &Database) {
     }
 }
 
+on_shared!(rates_are_what_theory_says);
 /// Measured over SQL, from ten keys on: within 5 % of what is expected of the policies that promise one.
-fn rates(database: &Database) {
+fn rates_are_what_theory_says(database: &Database) {
     let mut session = database.session();
     session.run("SET work_mem = '256MB'");
     for policy in ["skip", "rocksdb"] {

@@ -1,20 +1,9 @@
 //! A filter on its way: text, binary, bytea, COPY, dumps, replication; and bytes that are none.
-use crate::shared::{Database, alone, on_shared, server};
-use libtest_mimic::Trial;
+use crate::registry::{alone, on_shared};
+use crate::shared::{Database, server};
+use libtest_mimic::Completion;
 use pg_skip_tests::server::{Server, install};
 use std::time::{Duration, Instant};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::io_round_trips", round_trips),
-        on_shared("bloom::io_copies_and_dumps", copies_and_dumps),
-        alone("bloom::io_replication", replication),
-        on_shared("bloom::io_malformed", malformed),
-        on_shared("bloom::io_damaged_in_a_table", damaged),
-        on_shared("bloom::io_types_of_keys", key_types),
-        on_shared("bloom::io_soft_errors", soft),
-    ]
-}
 
 /// Filters of every policy, small and stored out of line, single and series.
 const FILTERS: &str = "CREATE TABLE f (name text PRIMARY KEY, b bloom);
@@ -26,6 +15,7 @@ const FILTERS: &str = "CREATE TABLE f (name text PRIMARY KEY, b bloom);
     INSERT INTO f SELECT 'series', bloom_agg(i) FROM few() i;
     RESET work_mem";
 
+on_shared!(round_trips);
 fn round_trips(database: &Database) {
     let mut session = database.session();
     session.run(FILTERS);
@@ -50,6 +40,7 @@ fn round_trips(database: &Database) {
     assert_eq!(session.one("SELECT count(*) FROM f JOIN f g ON f.b <> g.b"), "272");
 }
 
+on_shared!(copies_and_dumps);
 fn copies_and_dumps(database: &Database) {
     let mut session = database.session();
     session.run(FILTERS);
@@ -80,6 +71,7 @@ fn copies_and_dumps(database: &Database) {
     assert!(server().connect(&restored).rows(texts) == session.rows(texts));
 }
 
+alone!(replication);
 /// Logical replication to another database.
 fn replication() {
     let server = Server::start(&["wal_level=logical"]);
@@ -115,6 +107,7 @@ fn replication() {
     server.finish();
 }
 
+on_shared!(malformed);
 /// Every kind of wrong bytes is an error with a reason.
 fn malformed(database: &Database) {
     let mut session = database.session();
@@ -164,8 +157,9 @@ fn malformed(database: &Database) {
     assert_eq!(error.code().map(|code| code.code().to_owned()).as_deref(), Some("22P03"), "{error}");
 }
 
+on_shared!(types_of_keys);
 /// Well sealed, but of keys that no filter has; and every type that filters can have comes back.
-fn key_types(database: &Database) {
+fn types_of_keys(database: &Database) {
     let mut session = database.session();
     for types in ["SELECT oid FROM pg_type", "SELECT 'information_schema._cardinal_number'::regtype"] {
         let round_trips = format!(
@@ -217,12 +211,12 @@ fn key_types(database: &Database) {
     }
 }
 
+on_shared!(soft_errors);
 /// From 16 on, callers of input functions may want to go on after an error.
-fn soft(database: &Database) {
+fn soft_errors(database: &Database) -> Completion {
     let version = install().version;
     if version < 16 {
-        println!("this server raises all errors of input functions");
-        return;
+        return Completion::ignored_with("this server raises all errors of input functions");
     }
     let mut session = database.session();
     let good = session.one("SELECT bloom_agg(i) FROM generate_series(1, 9) i");
@@ -252,6 +246,7 @@ fn soft(database: &Database) {
         session.copy("COPY t FROM STDIN (ON_ERROR ignore)", &mut rows.as_bytes());
         assert_eq!(session.column("SELECT i FROM t WHERE b @> 9 ORDER BY i"), ["1", "3"]);
     }
+    Completion::Completed
 }
 
 /// As COPY wants it.
@@ -259,8 +254,9 @@ fn escape(text: &str) -> String {
     text.replace('\\', "\\\\")
 }
 
+on_shared!(damaged_in_a_table);
 /// A value that went bad in its table is an error when it is asked, never an answer; one of a later version may hold all.
-fn damaged(database: &Database) {
+fn damaged_in_a_table(database: &Database) {
     let mut session = database.session();
     // The cast without a function is a superuser's way around all checks.
     session.run(

@@ -1,24 +1,13 @@
 //! Values of every type as keys.
-use crate::shared::{self, Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{self, Database};
 use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
 use pg_skip_tests::values::{TYPES, Type, Value};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::keys_every_type", every_type),
-        on_shared("bloom::keys_of_other_types", other_types),
-        on_shared("bloom::keys_under_collations", collations),
-        on_shared("bloom::keys_of_enums", enums),
-        on_shared("bloom::keys_of_types_by_name", types_by_name),
-        on_shared("bloom::keys_refused", refused),
-        on_shared("bloom::keys_have_64_bits", have_64_bits),
-    ]
-}
-
 const POLICIES: [&str; 4] = ["skip", "leveldb", "clickhouse", "rocksdb"];
 
+on_shared!(every_type);
 /// Every value is found in a filter of all, by every form of question, under every policy, and after a journey as text.
 /// What SQL takes as equal is one key.
 fn every_type(database: &Database) {
@@ -74,8 +63,9 @@ fn crossing(session: &mut Session, kind: &Type, values: &[Value]) {
     }
 }
 
+on_shared!(of_other_types);
 /// A value of another type is an error that says so, never "no".
-fn other_types(database: &Database) {
+fn of_other_types(database: &Database) {
     let mut session = database.session();
     for (key, value, names) in [
         ("1", "'1'::text", ["bigint", "text"]),
@@ -176,7 +166,8 @@ fn other_types(database: &Database) {
     assert_eq!(session.one("SELECT bloom_agg(5) @> NULL"), "NULL");
 }
 
-fn collations(database: &Database) {
+on_shared!(under_collations);
+fn under_collations(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
     session.run("CREATE COLLATION other (provider = icu, locale = 'und-u-ks-level1', deterministic = false)");
@@ -200,8 +191,9 @@ fn collations(database: &Database) {
     );
 }
 
+on_shared!(of_enums);
 /// Labels, not the numbers behind them: a filter is understood where the same type was made in another order.
-fn enums(database: &Database) {
+fn of_enums(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TYPE color AS ENUM ('red', 'green', 'blue')");
     let filter = session.one("SELECT bloom_agg(c, 1e-6) FROM unnest(ARRAY['red', 'blue']::color[]) c");
@@ -251,8 +243,9 @@ fn enums(database: &Database) {
     }
 }
 
+on_shared!(of_types_by_name);
 /// Types of the user's own are known by their names, which are the same after a dump.
-fn types_by_name(database: &Database) {
+fn of_types_by_name(database: &Database) {
     let mut session = database.session();
     session.run(r#"CREATE SCHEMA "My schema"; CREATE TYPE "My schema"."Größe" AS RANGE (subtype = int)"#);
     let filter =
@@ -267,6 +260,7 @@ fn types_by_name(database: &Database) {
     assert!(session.one(&format!("SELECT key_type FROM bloom_info('{filter}')")).contains("Größe"));
 }
 
+on_shared!(refused);
 fn refused(database: &Database) {
     let mut session = database.session();
     for value in ["point '(1,2)'", "'{}'::json", "'a'::tsvector"] {
@@ -287,6 +281,7 @@ fn refused(database: &Database) {
     }
 }
 
+on_shared!(have_64_bits);
 /// Types that are hashed by their own functions: the extended ones. With 32 bits, two of 100,000 numbers were one key.
 fn have_64_bits(database: &Database) {
     let mut session = database.session();

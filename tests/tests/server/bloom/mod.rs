@@ -9,23 +9,3 @@ mod operators;
 mod parts;
 mod planner;
 mod stored;
-
-use libtest_mimic::Trial;
-
-pub fn trials() -> Vec<Trial> {
-    [
-        growth::trials,
-        aggregate::trials,
-        parts::trials,
-        engine::trials,
-        keys::trials,
-        io::trials,
-        operators::trials,
-        exchange::trials,
-        planner::trials,
-        stored::trials,
-    ]
-    .iter()
-    .flat_map(|topic| topic())
-    .collect()
-}

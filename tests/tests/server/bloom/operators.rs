@@ -1,22 +1,12 @@
 //! Operators and functions: what they give, and what they refuse.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::seed;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::operators_put_filters_together", together),
-        on_shared("bloom::operators_contains_any", contains_any),
-        on_shared("bloom::operators_cardinality", cardinality),
-        on_shared("bloom::operators_common_keys", common_keys),
-        on_shared("bloom::operators_nulls", nulls),
-        on_shared("bloom::operators_comments", comments),
-    ]
-}
 
 const POLICIES: [&str; 4] = ["skip", "leveldb", "clickhouse", "rocksdb"];
 
-fn together(database: &Database) {
+on_shared!(put_filters_together);
+fn put_filters_together(database: &Database) {
     let mut session = database.session();
     for policy in POLICIES {
         let agg = |from: u32, upto: u32| {
@@ -67,6 +57,7 @@ fn together(database: &Database) {
     }
 }
 
+on_shared!(contains_any);
 fn contains_any(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE f AS SELECT bloom_agg(i, 1e-9) AS b FROM generate_series(1, 100) i");
@@ -89,6 +80,7 @@ fn contains_any(database: &Database) {
     assert_eq!(session.error("SELECT bloom_contains_any(b, ARRAY['a']) FROM f").code().code(), "42804");
 }
 
+on_shared!(cardinality);
 /// The truth lies within the bounds, and the estimate near it.
 fn cardinality(database: &Database) {
     let mut session = database.session();
@@ -116,6 +108,7 @@ fn cardinality(database: &Database) {
     assert_eq!(session.one(&format!("SELECT bloom_false_positive_rate({full})")), "1");
 }
 
+on_shared!(common_keys);
 /// How many keys two filters have in common; the bits of `a & b` say something else.
 fn common_keys(database: &Database) {
     let mut session = database.session();
@@ -149,6 +142,7 @@ fn common_keys(database: &Database) {
     assert!(error.detail().is_some_and(|detail| detail.contains("bits")), "{error:?}");
 }
 
+on_shared!(nulls);
 fn nulls(database: &Database) {
     let mut session = database.session();
     for expression in [
@@ -172,6 +166,7 @@ fn nulls(database: &Database) {
     assert_eq!(session.error("SELECT bloom_empty('int', -1)").code().code(), "22023");
 }
 
+on_shared!(comments);
 /// Whatever the extension makes says what it is.
 fn comments(database: &Database) {
     let mut session = database.session();

@@ -1,23 +1,10 @@
 //! Parts of a filter on their way to where they are combined: by bytes from workers, by address within a process. Whoever
 //! takes part, the filter is that of all rows.
 use super::aggregate::make_parallel;
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::server::install;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::parts_of_whoever_takes_part", whoever_takes_part),
-        on_shared("bloom::parts_of_partitions", partitions),
-        on_shared("bloom::parts_of_many_partitions_keep_the_rate", many_partitions),
-        on_shared("bloom::parts_begin_anew", anew),
-        on_shared("bloom::parts_shared_by_aggregates", shared),
-        on_shared("bloom::parts_in_shared_memory", shared_memory),
-        on_shared("bloom::parts_in_shared_memory_when_queries_fail", failing),
-        on_shared("bloom::parts_combined_in_workers", within_workers),
-    ]
-}
 
 /// With exact hashes and an expected number, bytes must be the same; of the others, every row must be found.
 const FORMS: [&str; 4] = [
@@ -34,8 +21,9 @@ fn table(session: &mut Session) {
     );
 }
 
+on_shared!(of_whoever_takes_part);
 /// The leader alone, workers alone, and both; with exact hashes and, in little memory, filters.
-fn whoever_takes_part(database: &Database) {
+fn of_whoever_takes_part(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     let debug = if install().version < 16 { "force_parallel_mode" } else { "debug_parallel_query" };
@@ -74,8 +62,9 @@ fn partitioned(session: &mut Session) {
     );
 }
 
+on_shared!(of_partitions);
 /// A part for each partition, all within one process, and beside workers.
-fn partitions(database: &Database) {
+fn of_partitions(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     partitioned(&mut session);
@@ -96,8 +85,9 @@ fn partitions(database: &Database) {
     }
 }
 
+on_shared!(of_many_partitions_keep_the_rate);
 /// Far more parts than there are processes, of all sizes, each beyond its memory: their filters have one size, that of the whole.
-fn many_partitions(database: &Database) {
+fn of_many_partitions_keep_the_rate(database: &Database) {
     let mut session = database.session();
     session.run(
         "CREATE TABLE m (part int, k bigint) PARTITION BY LIST (part);
@@ -125,8 +115,9 @@ fn many_partitions(database: &Database) {
     }
 }
 
+on_shared!(begin_anew);
 /// Plans that are run again, with other rows each time, and parts that had none.
-fn anew(database: &Database) {
+fn begin_anew(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     partitioned(&mut session);
@@ -154,8 +145,9 @@ fn anew(database: &Database) {
     }
 }
 
+on_shared!(shared_by_aggregates);
 /// Aggregates that are alike but for their last step have one state between them.
-fn shared(database: &Database) {
+fn shared_by_aggregates(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     partitioned(&mut session);
@@ -179,8 +171,9 @@ fn shared(database: &Database) {
     }
 }
 
+on_shared!(in_shared_memory);
 /// Parts too long for the queue of tuples: of several aggregates, of plans that are run again, of cursors.
-fn shared_memory(database: &Database) {
+fn in_shared_memory(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     let forms = "bloom_agg(k)::text, bloom_agg(k, 0.0001, 600000)::text, bloom_agg(i)::text,
@@ -205,8 +198,9 @@ fn shared_memory(database: &Database) {
     }
 }
 
+on_shared!(in_shared_memory_when_queries_fail);
 /// Queries that fail before or after parts are combined, and subtransactions that go on.
-fn failing(database: &Database) {
+fn in_shared_memory_when_queries_fail(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     make_parallel(&mut session);
@@ -233,8 +227,9 @@ fn failing(database: &Database) {
     }
 }
 
+on_shared!(combined_in_workers);
 /// Whole aggregates within a worker, which makes their parts, too.
-fn within_workers(database: &Database) {
+fn combined_in_workers(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     partitioned(&mut session);

@@ -1,14 +1,7 @@
 //! How many rows the planner expects of `@>`.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::planner_estimates", estimates),
-        on_shared("bloom::planner_leaks_nothing", leaks_nothing),
-    ]
-}
 
 /// Rows that the planner expects of a condition on t.
 #[track_caller]
@@ -23,6 +16,7 @@ fn expected_of(session: &mut Session, table: &str, condition: &str) -> f64 {
     rows.and_then(|rows| rows.parse().ok()).unwrap_or_else(|| panic!("{plan}"))
 }
 
+on_shared!(estimates);
 fn estimates(database: &Database) {
     let mut session = database.session();
     session.run(
@@ -61,6 +55,7 @@ fn estimates(database: &Database) {
     session.run(&format!("PREPARE p (bloom) AS SELECT * FROM t WHERE $1 @> id; SET plan_cache_mode = force_generic_plan; EXPLAIN EXECUTE p ('{text}')"));
 }
 
+on_shared!(leaks_nothing);
 /// Without the right to read the column, its common values are not asked.
 fn leaks_nothing(database: &Database) {
     let mut session = database.session();

@@ -1,17 +1,8 @@
 //! Filters that are stored out of line: for a few keys some parts of them are fetched, for many the filter, once; answers
 //! are the same.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("bloom::stored_filters_answer_alike", alike),
-        on_shared("bloom::stored_filters_are_fetched_in_parts", in_parts),
-        on_shared("bloom::stored_filters_are_fetched_once", once),
-        on_shared("bloom::stored_filters_that_change", changing),
-    ]
-}
 
 /// Filters of every policy and of several lengths, single and series, of keys up to n. Compressed where the name says so.
 const FILTERS: &str = "
@@ -27,7 +18,8 @@ const FILTERS: &str = "
     ALTER TABLE f ALTER b SET STORAGE external;
     CREATE TABLE k AS SELECT i FROM generate_series(1, 250000, 499) i";
 
-fn alike(database: &Database) {
+on_shared!(filters_answer_alike);
+fn filters_answer_alike(database: &Database) {
     let mut session = database.session();
     session.run(FILTERS);
     assert_eq!(session.one("SELECT count(*) FROM f WHERE pg_column_size(b) > 50000"), "6");
@@ -77,8 +69,9 @@ fn buffers(session: &mut Session, query: &str) -> f64 {
     hits.and_then(|hits| hits.parse().ok()).unwrap_or_else(|| panic!("{plan}"))
 }
 
+on_shared!(filters_are_fetched_in_parts);
 /// Each of many filters, asked for one key.
-fn in_parts(database: &Database) {
+fn filters_are_fetched_in_parts(database: &Database) {
     let mut session = database.session();
     for policy in ["skip", "leveldb", "clickhouse", "rocksdb"] {
         session.run(&format!(
@@ -99,8 +92,9 @@ fn in_parts(database: &Database) {
     }
 }
 
+on_shared!(filters_are_fetched_once);
 /// A filter that is asked for each of many rows: not fetched for each of them, and hardly more than once.
-fn once(database: &Database) {
+fn filters_are_fetched_once(database: &Database) {
     let mut session = database.session();
     session.run(
         "CREATE TABLE f AS SELECT 1 AS n, bloom_agg(i) AS b FROM generate_series(1, 500000) i;
@@ -120,8 +114,9 @@ fn once(database: &Database) {
     }
 }
 
+on_shared!(filters_that_change);
 /// A place in a query that has met a filter before meets it changed; a cursor goes on with the filter that it began with.
-fn changing(database: &Database) {
+fn filters_that_change(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE f AS SELECT bloom_agg(i, 0.01, 100000) AS b FROM generate_series(1, 40000) i");
     session.run(

@@ -1,17 +1,10 @@
 //! Row level security and security barriers: a function that tells what it is given is given no row that the plan
 //! without Skip Index Scan would keep from it, and the rows are the same.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::explain::skip_scans;
 use pg_skip_tests::session::{Row, Session};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::row_level_security", row_level_security),
-        on_shared("skip_scan::security_barriers", security_barriers),
-    ]
-}
 
 /// A third of the rows belongs to the role; `spy` notes what it sees and finds it cheap to be asked first.
 fn table(session: &mut Session, role: &str) {
@@ -89,6 +82,7 @@ fn as_role(session: &mut Session, role: &str, way: &Way, statement: &str) -> (Ve
     (rows, plan)
 }
 
+on_shared!(row_level_security);
 fn row_level_security(database: &Database) {
     let (mut session, role) = (database.session(), &database.name);
     table(&mut session, role);
@@ -109,6 +103,7 @@ fn row_level_security(database: &Database) {
     drop_role(&mut session, role);
 }
 
+on_shared!(security_barriers);
 fn security_barriers(database: &Database) {
     let (mut session, role) = (database.session(), &database.name);
     table(&mut session, role);

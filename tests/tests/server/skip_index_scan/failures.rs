@@ -1,25 +1,18 @@
 //! What goes wrong in a Skip Index Scan goes wrong as in any scan: errors of the query's own expressions, cancelled and
 //! terminated statements. Nothing is left behind; the server would warn of pins and locks that are.
 use super::blocked::outcome;
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::session::{Row, Session};
 use std::time::{Duration, Instant};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::errors_in_keys", errors_in_keys),
-        on_shared("skip_scan::cancelled", cancelled),
-        on_shared("skip_scan::terminated", terminated),
-    ]
-}
 
 const TABLE: &str = "
     CREATE TABLE t (id int, k int, v text, filler text DEFAULT repeat('x', 300));
     INSERT INTO t SELECT i, i % 90, i FROM generate_series(1, 6000) i;
     CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1)";
 
+on_shared!(errors_in_keys);
 fn errors_in_keys(database: &Database) {
     let mut session = database.session();
     session.run(TABLE);
@@ -75,6 +68,7 @@ fn slow(session: &mut Session) {
     );
 }
 
+on_shared!(cancelled);
 fn cancelled(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
     slow(&mut session);
@@ -113,6 +107,7 @@ fn cancelled(database: &Database) {
     }
 }
 
+on_shared!(terminated);
 /// The server goes on when a session is ended in the middle of a scan.
 fn terminated(database: &Database) {
     let mut other = database.session();

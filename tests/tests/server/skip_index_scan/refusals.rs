@@ -1,14 +1,7 @@
 //! A forced index that a query cannot use: the error says which condition it is, and why.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::why_a_forced_index_is_not_used", why_a_forced_index_is_not_used),
-        on_shared("skip_scan::deep_conditions", deep_conditions),
-    ]
-}
 
 fn table(session: &mut Session) {
     session.run(
@@ -21,6 +14,7 @@ fn table(session: &mut Session) {
     );
 }
 
+on_shared!(why_a_forced_index_is_not_used);
 fn why_a_forced_index_is_not_used(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -85,6 +79,7 @@ fn why_a_forced_index_is_not_used(database: &Database) {
     assert_eq!(session.one("SELECT count(*) FROM t WHERE at = '2000-01-01' AND k > 11"), "0");
 }
 
+on_shared!(deep_conditions);
 /// ANDs in ORs in ANDs: used where they are not too deep, right in any case, and never a crash.
 fn deep_conditions(database: &Database) {
     let mut session = database.session();

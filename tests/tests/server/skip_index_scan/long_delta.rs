@@ -1,15 +1,8 @@
 //! A long delta: many tests of it find what they should, and a query that reads it can be cancelled. Entries are
 //! looked up among the tests by `skip_core::EntryTests`.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::many_tests_of_a_long_delta", many_tests_of_a_long_delta),
-        on_shared("skip_scan::cancelled_in_a_long_delta", cancelled_in_a_long_delta),
-    ]
-}
 
 const COLUMNS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -32,6 +25,7 @@ fn table(session: &mut Session, rows: u32) {
     assert!(entries > f64::from(rows) * 3.5, "{entries} entries in the delta");
 }
 
+on_shared!(many_tests_of_a_long_delta);
 fn many_tests_of_a_long_delta(database: &Database) {
     let mut session = database.session();
     table(&mut session, 20_000);
@@ -51,6 +45,7 @@ fn many_tests_of_a_long_delta(database: &Database) {
     assert_eq!(with_delta, both(&mut session), "before the delta was folded, and after");
 }
 
+on_shared!(cancelled_in_a_long_delta);
 fn cancelled_in_a_long_delta(database: &Database) {
     let mut session = database.session();
     table(&mut session, 40_000);

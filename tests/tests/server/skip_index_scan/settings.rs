@@ -1,20 +1,9 @@
 //! The extension's settings: each does what it says, wherever it is set from.
-use crate::shared::{Database, on_shared, server};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::{Database, server};
 use pg_skip_tests::both_ways::{Way, reads_all, skips};
 use pg_skip_tests::explain::skip_scan;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::enable_scan", enable_scan),
-        on_shared("skip_scan::plan_probe_pages", plan_probe_pages),
-        on_shared("skip_scan::force_indexes", force_indexes),
-        on_shared("skip_scan::ignore_indexes", ignore_indexes),
-        on_shared("skip_scan::settings_of_a_database", settings_of_a_database),
-        on_shared("skip_scan::warnings_of_names", warnings_of_names),
-    ]
-}
 
 /// Large enough for the planner to choose a Skip Index Scan for `u`, and a sequential scan for `everywhere`.
 const TABLE: &str = "
@@ -35,6 +24,7 @@ fn table(database: &Database) -> Session {
     session
 }
 
+on_shared!(enable_scan);
 fn enable_scan(database: &Database) {
     let mut session = table(database);
     assert_eq!(session.one("SHOW pg_skip.enable_scan"), "on");
@@ -79,6 +69,7 @@ fn touched(session: &mut Session) -> f64 {
     )
 }
 
+on_shared!(plan_probe_pages);
 fn plan_probe_pages(database: &Database) {
     let mut session = table(database);
     assert_eq!(skip_scan(&mut session, "", FIND).text("Ranges Expected Exactly"), "true");
@@ -116,6 +107,7 @@ fn plan_probe_pages(database: &Database) {
     assert_eq!(session.one(&many), "499");
 }
 
+on_shared!(force_indexes);
 fn force_indexes(database: &Database) {
     let mut session = table(database);
     let everywhere = "SELECT count(*) FROM t WHERE everywhere = 3";
@@ -195,6 +187,7 @@ fn force_indexes(database: &Database) {
     assert_eq!(error.message(), "index \"t_stretch\" is not used");
 }
 
+on_shared!(ignore_indexes);
 fn ignore_indexes(database: &Database) {
     let mut session = table(database);
     session.run("SET enable_seqscan = off; SET enable_bitmapscan = on");
@@ -238,6 +231,7 @@ fn ignore_indexes(database: &Database) {
     assert_eq!(session.one(find), "-1");
 }
 
+on_shared!(warnings_of_names);
 /// Names of no index are warned of when they are set, and nothing else is.
 fn warnings_of_names(database: &Database) {
     let _ = table(database);
@@ -256,6 +250,7 @@ fn warnings_of_names(database: &Database) {
     assert_eq!(said(&mut session, FIND), none);
 }
 
+on_shared!(settings_of_a_database);
 /// Settings that are there before the library is, for a session, a database, or by ALTER ROLE … IN DATABASE.
 fn settings_of_a_database(database: &Database) {
     let mut session = table(database);

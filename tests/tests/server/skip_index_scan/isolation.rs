@@ -2,17 +2,10 @@
 //! and does what a sequential scan does. After PostgreSQL's isolation tests eval-plan-qual, partition-key-update,
 //! skip-locked and nowait.
 use super::blocked::{Outcome, blocked, outcome};
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::updates_of_rows_waited_for", updates_of_rows_waited_for),
-        on_shared("skip_scan::skip_locked_and_nowait", skip_locked_and_nowait),
-    ]
-}
 
 /// `k` is `id % 50`, so that each key has six rows far from each other.
 const TABLES: &str = "
@@ -102,6 +95,7 @@ impl Sessions {
     }
 }
 
+on_shared!(updates_of_rows_waited_for);
 fn updates_of_rows_waited_for(database: &Database) {
     let mut sessions =
         Sessions { one: database.session(), two: database.session(), watcher: database.session() };
@@ -126,6 +120,7 @@ fn updates_of_rows_waited_for(database: &Database) {
     }
 }
 
+on_shared!(skip_locked_and_nowait);
 /// Locked rows are passed over, or are an error; queues of jobs that are Skip Index Scans hand out each job once.
 fn skip_locked_and_nowait(database: &Database) {
     let (mut one, mut two) = (database.session(), database.session());

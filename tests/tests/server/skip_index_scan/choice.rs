@@ -1,15 +1,12 @@
 //! What the planner chooses by itself: the Skip Index Scan where it reads little, something else where that is better.
 use crate::plans::{ABSENT, big};
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{reads_all, skips};
 use pg_skip_tests::explain::{executed, skip_scan};
 use pg_skip_tests::session::Session;
 
-pub fn trials() -> Vec<Trial> {
-    vec![on_shared("skip_scan::chosen_or_not", chosen_or_not)]
-}
-
+on_shared!(chosen_or_not);
 fn chosen_or_not(database: &Database) {
     let mut session = database.session();
     big(&mut session);

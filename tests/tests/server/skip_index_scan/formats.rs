@@ -1,16 +1,9 @@
 //! EXPLAIN in each of its formats: the properties are there, under their names, and the whole can be parsed.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::Way;
 use pg_skip_tests::explain::skip_scan;
 use pg_skip_tests::session::{Session, lines};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::explain_as_text", explain_as_text),
-        on_shared("skip_scan::explain_for_programs", explain_for_programs),
-    ]
-}
 
 fn table(session: &mut Session) {
     session.run(
@@ -42,6 +35,7 @@ fn line<'a>(plan: &'a str, start: &str) -> &'a str {
     }
 }
 
+on_shared!(explain_as_text);
 fn explain_as_text(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -122,6 +116,7 @@ const COUNTED: [&str; 7] = [
     "Index Pages Read",
 ];
 
+on_shared!(explain_for_programs);
 fn explain_for_programs(database: &Database) {
     let mut session = database.session();
     table(&mut session);

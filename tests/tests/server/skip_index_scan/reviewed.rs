@@ -1,20 +1,9 @@
 //! Faults that a review found in Skip Index Scans, each with the case that showed it.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::explain::{executed, skip_scan};
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::the_probe_budget_is_of_one_planning", the_probe_budget_is_of_one_planning),
-        on_shared("skip_scan::useless_conditions_are_left_out", useless_conditions_are_left_out),
-        on_shared("skip_scan::workers_count_what_they_scan", workers_count_what_they_scan),
-        on_shared("skip_scan::forced_indexes_elsewhere", forced_indexes_elsewhere),
-        on_shared("skip_scan::keys_that_are_scans", keys_that_are_scans),
-        on_shared("skip_scan::null_keys_read_nothing", null_keys_read_nothing),
-    ]
-}
 
 fn table(database: &Database) -> Session {
     let mut session = database.session();
@@ -28,6 +17,7 @@ fn table(database: &Database) -> Session {
     session
 }
 
+on_shared!(the_probe_budget_is_of_one_planning);
 /// Hundreds of plannings in one statement each have the whole budget.
 fn the_probe_budget_is_of_one_planning(database: &Database) {
     let mut session = table(database);
@@ -47,6 +37,7 @@ fn the_probe_budget_is_of_one_planning(database: &Database) {
     assert_eq!(session.one("SELECT averages()"), "0");
 }
 
+on_shared!(useless_conditions_are_left_out);
 /// A condition that rules nothing out is checked on rows, not looked up, while another rules out nearly all.
 fn useless_conditions_are_left_out(database: &Database) {
     let mut session = table(database);
@@ -65,6 +56,7 @@ fn useless_conditions_are_left_out(database: &Database) {
     assert!(node.text("Skip Indexes").contains("t_b"));
 }
 
+on_shared!(workers_count_what_they_scan);
 /// A Skip Index Scan that each worker runs for itself, as the inner side of a nested loop, counts in the shared statistics.
 fn workers_count_what_they_scan(database: &Database) {
     let mut session = table(database);
@@ -84,6 +76,7 @@ fn workers_count_what_they_scan(database: &Database) {
     }
 }
 
+on_shared!(forced_indexes_elsewhere);
 /// Foreign keys are the server's business; the partitions of a forced index are forced.
 fn forced_indexes_elsewhere(database: &Database) {
     let mut session = database.session();
@@ -112,6 +105,7 @@ fn forced_indexes_elsewhere(database: &Database) {
     assert!(!skips(&plan), "{plan}");
 }
 
+on_shared!(keys_that_are_scans);
 /// The pages that a key's own Skip Index Scan reads are not counted for the scan that it is a key of.
 fn keys_that_are_scans(database: &Database) {
     let mut session = table(database);
@@ -124,6 +118,7 @@ fn keys_that_are_scans(database: &Database) {
     assert_eq!(counted, [pages, pages]);
 }
 
+on_shared!(null_keys_read_nothing);
 /// Nothing equals NULL: not even ranges without a filter are read for it.
 fn null_keys_read_nothing(database: &Database) {
     let mut session = table(database);

@@ -1,18 +1,15 @@
 //! Beside another extension with a planner hook, before it and after it in the chain: both do their work.
-use crate::shared::alone;
-use libtest_mimic::Trial;
+use crate::registry::alone;
+use libtest_mimic::Completion;
 use pg_skip_tests::server::Server;
 
-pub fn trials() -> Vec<Trial> {
-    vec![alone("skip_scan::hooks_are_chained", chained)]
-}
-
+alone!(hooks_are_chained);
 /// pg_stat_statements counts plans in its planner hook. Not every server that is tested has it.
-fn chained() {
+fn hooks_are_chained() -> Completion {
     let libraries = "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_stat_statements'";
     let plain = Server::start(&[]);
     if plain.connect("postgres").one(libraries) != "1" {
-        return println!("this server has no pg_stat_statements");
+        return Completion::ignored_with("this server has no pg_stat_statements");
     }
     plain.finish();
     // pg_skip is loaded on first use in the last: then it comes last, too.
@@ -36,4 +33,5 @@ fn chained() {
         drop(session);
         server.finish();
     }
+    Completion::Completed
 }

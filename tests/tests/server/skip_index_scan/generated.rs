@@ -1,32 +1,27 @@
 //! Runs the random queries and changes: tables with a history, asked both ways after every few steps of it.
 use super::tables::Tables;
 use super::{changes, queries};
-use crate::shared::{Database, blame, on_shared};
+use crate::registry::on_shared;
+use crate::shared::{Database, blame};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Case, Way, compare};
 use pg_skip_tests::session::Session;
 use pg_skip_tests::{cases, seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::changes_0", |database| changed(database, 0)),
-        on_shared("skip_scan::changes_1", |database| changed(database, 1)),
-        on_shared("skip_scan::queries_0", |database| queried(database, 0)),
-        on_shared("skip_scan::queries_1", |database| queried(database, 1)),
-        on_shared("skip_scan::queries_2", |database| queried(database, 2)),
-        on_shared("skip_scan::queries_3", |database| queried(database, 3)),
-    ]
-}
-
+on_shared!(queries_0 = queried(0));
+on_shared!(queries_1 = queried(1));
+on_shared!(queries_2 = queried(2));
+on_shared!(queries_3 = queried(3));
 fn queried(database: &Database, number: u64) {
-    batch(database, "skip_scan::queries_0", number, 13, queries::random);
+    batch(database, "skip_index_scan::generated::queries_0", number, 13, queries::random);
 }
 
+on_shared!(changes_0 = changed(0));
+on_shared!(changes_1 = changed(1));
 fn changed(database: &Database, number: u64) {
     // Each leaves rows behind that were never committed, and takes its time.
-    batch(database, "skip_scan::changes_0", number, 7, changes::random);
+    batch(database, "skip_index_scan::generated::changes_0", number, 7, changes::random);
 }
 
 /// Makes something to compare.

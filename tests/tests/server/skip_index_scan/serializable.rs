@@ -1,18 +1,10 @@
 //! SERIALIZABLE: what a Skip Index Scan has ruled out it has read all the same. Two transactions of which each inserts what the
 //! other did not find cannot both commit, however little of the table was touched.
 use super::blocked::{code, outcome};
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::write_skew", write_skew),
-        on_shared("skip_scan::no_skew_no_failure", no_skew_no_failure),
-        on_shared("skip_scan::read_only_anomaly", read_only_anomaly),
-    ]
-}
 
 const TABLES: &str = "
     CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, n int, filler text DEFAULT repeat('x', 300));
@@ -52,6 +44,7 @@ fn finished(sessions: [(&mut Session, String); 2]) -> Vec<String> {
     codes
 }
 
+on_shared!(write_skew);
 /// Both see that their key is not there; then each inserts the other's.
 fn write_skew(database: &Database) {
     let (mut one, mut two) = (database.session(), database.session());
@@ -110,6 +103,7 @@ fn write_skew(database: &Database) {
     assert_eq!(finished([(&mut one, update(50012, 7)), (&mut two, update(50011, 8))]), ["40001"]);
 }
 
+on_shared!(no_skew_no_failure);
 /// Where nothing is read that the other writes, both commit. The lock is the whole table's, as a sequential scan's:
 /// any insert into it conflicts.
 fn no_skew_no_failure(database: &Database) {
@@ -142,6 +136,7 @@ fn no_skew_no_failure(database: &Database) {
     assert!(codes.is_empty(), "{codes:?}");
 }
 
+on_shared!(read_only_anomaly);
 /// PostgreSQL's read-only-anomaly-2: the reader that closes the cycle sees nothing but pruned ranges of one row.
 fn read_only_anomaly(database: &Database) {
     let (mut one, mut two, mut three) = (database.session(), database.session(), database.session());

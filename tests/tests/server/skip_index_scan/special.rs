@@ -1,23 +1,15 @@
 //! Scans and tables of special kinds: samples, triggers, generated columns, parents alone, tables without rows or
 //! without filters.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{Case, Way, same, skips};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::samples", samples),
-        on_shared("skip_scan::triggers", triggers),
-        on_shared("skip_scan::columns_of_all_kinds", columns_of_all_kinds),
-        on_shared("skip_scan::empty_and_unsummarized", empty_and_unsummarized),
-    ]
-}
 
 const TABLE: &str = "
     CREATE TABLE t (id int, k int, v text, filler text DEFAULT repeat('x', 300));
     INSERT INTO t SELECT i, i / 5, i FROM generate_series(1, 2000) i;
     CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 2)";
 
+on_shared!(samples);
 fn samples(database: &Database) {
     let mut session = database.session();
     session.run(TABLE);
@@ -30,6 +22,7 @@ fn samples(database: &Database) {
     }
 }
 
+on_shared!(triggers);
 fn triggers(database: &Database) {
     let mut session = database.session();
     session.run(TABLE);
@@ -71,6 +64,7 @@ fn triggers(database: &Database) {
     }
 }
 
+on_shared!(columns_of_all_kinds);
 fn columns_of_all_kinds(database: &Database) {
     let mut session = database.session();
     session.run(
@@ -121,6 +115,7 @@ fn columns_of_all_kinds(database: &Database) {
     }
 }
 
+on_shared!(empty_and_unsummarized);
 fn empty_and_unsummarized(database: &Database) {
     let mut session = database.session();
     session.run(

@@ -2,25 +2,15 @@
 use super::conditions::{Column, Condition, Conditions};
 use super::generated::Tally;
 use super::tables::{TABLES, Tables};
-use crate::shared::{Database, blame, on_shared};
+use crate::registry::on_shared;
+use crate::shared::{Database, blame};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Case, Way, by_skip_scan, reads_all, skips};
 use pg_skip_tests::compare::substituted;
 use pg_skip_tests::explain::skip_scan;
 use pg_skip_tests::session::{Row, Session, lines};
 use pg_skip_tests::{cases, seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::prepared_statements", prepared_statements),
-        on_shared("skip_scan::prepared_in_functions", prepared_in_functions),
-        on_shared("skip_scan::prepared::generic_plans_are_taken", generic_plans_are_taken),
-        on_shared("skip_scan::prepared::planning_asks_nothing", planning_for_parameters_asks_nothing),
-        on_shared("skip_scan::prepared::known_lengths_of_arrays", known_lengths_of_arrays),
-    ]
-}
 
 /// A statement whose constants are parameters.
 struct Prepared {
@@ -62,6 +52,7 @@ impl Prepared {
     }
 }
 
+on_shared!(prepared_statements);
 fn prepared_statements(database: &Database) {
     // The plain scans have a session of their own, so that neither way's plans are thrown away by a change of settings.
     let (mut session, mut plain) = (database.session(), database.session());
@@ -78,7 +69,7 @@ fn prepared_statements(database: &Database) {
             }
         }));
         if let Err(panic) = outcome {
-            blame(&*panic, seed, "skip_scan::prepared_statements", &tables.log);
+            blame(&*panic, seed, "skip_index_scan::prepared::prepared_statements", &tables.log);
         }
     }
     tally.judge();
@@ -119,6 +110,7 @@ fn executed(session: &mut Session, plain: &mut Session, tables: &mut Tables, tal
     }
 }
 
+on_shared!(prepared_in_functions);
 /// The plans that PL/pgSQL keeps: the same statement meets new rows, an index dropped and made again, and other values.
 fn prepared_in_functions(database: &Database) {
     let mut session = database.session();
@@ -179,6 +171,7 @@ const LARGE: &str = "
     CREATE INDEX t_skip ON t USING skip (u, common) WITH (pages_per_range = 4);
     ANALYZE t";
 
+on_shared!(generic_plans_are_taken);
 /// The server's plan cache goes over to the generic plan after five executions, and then asks an index once each.
 fn generic_plans_are_taken(database: &Database) {
     let mut session = database.session();
@@ -219,8 +212,9 @@ fn generic_plans_are_taken(database: &Database) {
     assert!(skips(&session.plan("EXECUTE asked (7)")));
 }
 
+on_shared!(planning_asks_nothing);
 /// The index is not asked while a statement is planned for parameters that make no difference.
-fn planning_for_parameters_asks_nothing(database: &Database) {
+fn planning_asks_nothing(database: &Database) {
     let mut session = database.session();
     session.run(LARGE);
     session.run(
@@ -238,6 +232,7 @@ fn planning_for_parameters_asks_nothing(database: &Database) {
     assert!(parameter + 8 < constant, "{parameter} buffers for a parameter, {constant} for a constant");
 }
 
+on_shared!(known_lengths_of_arrays);
 /// What is known of an array's length counts.
 fn known_lengths_of_arrays(database: &Database) {
     let mut session = database.session();

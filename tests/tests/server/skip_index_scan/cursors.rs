@@ -2,21 +2,13 @@
 //! against the same moves over the list of its rows.
 use super::queries::Asker;
 use super::tables::Tables;
-use crate::shared::{Database, blame, on_shared};
+use crate::registry::on_shared;
+use crate::shared::{Database, blame};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Way, by_skip_scan, skips};
 use pg_skip_tests::session::{Row, Session};
 use pg_skip_tests::{cases, seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::cursors", cursors),
-        on_shared("skip_scan::cursors_and_savepoints", cursors_and_savepoints),
-        on_shared("skip_scan::current_of", current_of),
-    ]
-}
 
 /// Where a cursor over some rows is: 0 before the first, then on each, at last one past them.
 struct Position<'a> {
@@ -62,6 +54,7 @@ impl Position<'_> {
     }
 }
 
+on_shared!(cursors);
 fn cursors(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
     let mut used = 0;
@@ -77,7 +70,7 @@ fn cursors(database: &Database) {
             }
         }));
         if let Err(panic) = outcome {
-            blame(&*panic, seed, "skip_scan::cursors", &tables.log);
+            blame(&*panic, seed, "skip_index_scan::cursors::cursors", &tables.log);
         }
     }
     println!("{used} of {} cursors were Skip Index Scans", rounds * 60);
@@ -144,6 +137,7 @@ fn table(session: &mut Session) {
     );
 }
 
+on_shared!(cursors_and_savepoints);
 /// Scans that are open while savepoints are rolled back, and scans that go with their savepoint.
 fn cursors_and_savepoints(database: &Database) {
     let mut session = database.session();
@@ -177,6 +171,7 @@ fn cursors_and_savepoints(database: &Database) {
     session.run("DROP TABLE t");
 }
 
+on_shared!(current_of);
 /// `WHERE CURRENT OF` a cursor that is a Skip Index Scan, or that is not while the table has a Skip Index Scan's index.
 fn current_of(database: &Database) {
     let mut session = database.session();

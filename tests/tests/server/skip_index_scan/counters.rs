@@ -1,21 +1,9 @@
 //! What EXPLAIN counts is what there is to count: every number of a Skip Index Scan against the same number by other means.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{Case, Way, same, skips};
 use pg_skip_tests::explain::{Node, executed, skip_scan, skip_scans};
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::counts_of_one_key", counts_of_one_key),
-        on_shared("skip_scan::counts_of_conditions", counts_of_conditions),
-        on_shared("skip_scan::counts_of_rescans", counts_of_rescans),
-        on_shared("skip_scan::counts_of_workers", counts_of_workers),
-        on_shared("skip_scan::counts_of_workers_rescanned", counts_of_workers_rescanned),
-        on_shared("skip_scan::counts_with_a_limit", counts_with_a_limit),
-        on_shared("skip_scan::counts_with_a_limit_in_parallel", counts_with_a_limit_in_parallel),
-    ]
-}
 
 /// High rates, so that there are ranges read in vain; a tail without filters; updates in the delta; dead rows.
 const TABLE: &str = "
@@ -87,6 +75,7 @@ fn buffers(node: &Node) -> u64 {
     node.number("Shared Hit Blocks") + node.number("Shared Read Blocks")
 }
 
+on_shared!(counts_of_one_key);
 fn counts_of_one_key(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -158,6 +147,7 @@ fn filtered_holding(index: &str, column: &str, condition: &str) -> String {
     )
 }
 
+on_shared!(counts_of_conditions);
 /// What is expected is what is then scanned, and what the ranges of the single conditions combine to.
 fn counts_of_conditions(database: &Database) {
     let mut session = database.session();
@@ -237,6 +227,7 @@ const SUMS: [&str; 5] = [
     "Rows Removed by Index Recheck",
 ];
 
+on_shared!(counts_of_rescans);
 fn counts_of_rescans(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -268,6 +259,7 @@ fn counts_of_rescans(database: &Database) {
     }
 }
 
+on_shared!(counts_of_workers);
 fn counts_of_workers(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -302,6 +294,7 @@ fn counts_of_workers(database: &Database) {
     }
 }
 
+on_shared!(counts_of_workers_rescanned);
 /// Workers that are sent through the table again and again: the outer side must stay with the leader, so that what is
 /// gathered is the inner side alone.
 fn counts_of_workers_rescanned(database: &Database) {
@@ -328,6 +321,7 @@ fn counts_of_workers_rescanned(database: &Database) {
     }
 }
 
+on_shared!(counts_with_a_limit);
 fn counts_with_a_limit(database: &Database) {
     let mut session = database.session();
     table(&mut session);
@@ -353,6 +347,7 @@ fn counts_with_a_limit(database: &Database) {
     assert_eq!(node.number(removed), whole.number(removed), "{node:?}");
 }
 
+on_shared!(counts_with_a_limit_in_parallel);
 /// A limit stops workers wherever they are, and starts them again for the next row of the other side.
 fn counts_with_a_limit_in_parallel(database: &Database) {
     let mut session = database.session();

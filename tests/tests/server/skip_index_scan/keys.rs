@@ -1,22 +1,9 @@
 //! Keys of served conditions: whatever gives them is evaluated once, and lists of them are looked up by hash, row by row.
-use crate::shared::{Database, on_shared};
-use libtest_mimic::Trial;
+use crate::registry::on_shared;
+use crate::shared::Database;
 use pg_skip_tests::both_ways::{Case, Way, by_skip_scan, same, skips};
 use pg_skip_tests::session::{Session, lines};
 use std::time::{Duration, Instant};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::keys::lists_that_are_no_constants_are_hashed", lists_are_hashed),
-        on_shared("skip_scan::keys::are_evaluated_once", keys_are_evaluated_once),
-        on_shared("skip_scan::keys::lists_of_all_types", lists_of_all_types),
-        on_shared("skip_scan::keys::lists_of_other_types_than_the_column", lists_of_other_types),
-        on_shared("skip_scan::keys::lists_that_change", lists_that_change),
-        on_shared("skip_scan::keys::lists_within_conditions", lists_within_conditions),
-        on_shared("skip_scan::keys::lists_meet_concurrent_updates", lists_meet_concurrent_updates),
-        on_shared("skip_scan::keys::rows_of_all_shapes", rows_of_all_shapes),
-    ]
-}
 
 /// Forty thousand rows and an index on k that can rule nothing out: every row is checked.
 const WIDE: &str = "
@@ -25,7 +12,8 @@ const WIDE: &str = "
     CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 4);
     ANALYZE t";
 
-fn lists_are_hashed(database: &Database) {
+on_shared!(lists_that_are_no_constants_are_hashed);
+fn lists_that_are_no_constants_are_hashed(database: &Database) {
     let mut session = database.session();
     session.run(WIDE);
     session.run(
@@ -96,7 +84,8 @@ fn comparisons_are_few(session: &mut Session) {
     }
 }
 
-fn keys_are_evaluated_once(database: &Database) {
+on_shared!(are_evaluated_once);
+fn are_evaluated_once(database: &Database) {
     let mut session = database.session();
     session.run(WIDE);
     session.run(
@@ -180,6 +169,7 @@ const TYPES: [(&str, &str); 24] = [
     ("macaddr", "('08:00:2b:01:02:' || lpad((i % 50)::text, 2, '0'))::macaddr"),
 ];
 
+on_shared!(lists_of_all_types);
 fn lists_of_all_types(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TYPE keys_mood AS ENUM ('sad', 'ok', 'glad')");
@@ -222,7 +212,8 @@ fn lists_of_all_types(database: &Database) {
     }
 }
 
-fn lists_of_other_types(database: &Database) {
+on_shared!(lists_of_other_types_than_the_column);
+fn lists_of_other_types_than_the_column(database: &Database) {
     let mut session = database.session();
     session.run(
         "CREATE TABLE t (id int, i2 smallint, i4 int, i8 bigint, f4 real, f8 float8, s text, n name, d date);
@@ -256,6 +247,7 @@ fn lists_of_other_types(database: &Database) {
     assert!(skipped >= 20, "{skipped} of them by a Skip Index Scan");
 }
 
+on_shared!(lists_that_change);
 /// Rescans with other lists, in one process and in parallel ones; NULL and empty lists among them.
 fn lists_that_change(database: &Database) {
     let mut session = database.session();
@@ -297,6 +289,7 @@ fn lists_that_change(database: &Database) {
     assert!(bytes < 100_000.0, "{bytes} bytes of keys");
 }
 
+on_shared!(lists_within_conditions);
 /// Lists under AND, OR and NOT, with unknown values on every side.
 fn lists_within_conditions(database: &Database) {
     let mut session = database.session();
@@ -318,6 +311,7 @@ fn lists_within_conditions(database: &Database) {
     }
 }
 
+on_shared!(lists_meet_concurrent_updates);
 /// EvalPlanQual: the new version of a row is checked with the keys of the statement.
 fn lists_meet_concurrent_updates(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
@@ -369,6 +363,7 @@ fn lists_meet_concurrent_updates(database: &Database) {
     }
 }
 
+on_shared!(rows_of_all_shapes);
 /// Comparisons of bytes: rows with NULLs before the column, with columns dropped before it, and written before it was added.
 fn rows_of_all_shapes(database: &Database) {
     let mut session = database.session();

@@ -1,21 +1,15 @@
 //! Old snapshots and busy tables: inside one snapshot a Skip Index Scan and a sequential scan find the same, whatever others
 //! do to the rows and to the index.
 use crate::concurrency::{maintain, table, write};
-use crate::shared::{Database, on_shared, together};
+use crate::registry::on_shared;
+use crate::shared::{Database, together};
 use fastrand::Rng;
-use libtest_mimic::Trial;
 use pg_skip_tests::both_ways::{Case, Way, same_within};
 use pg_skip_tests::compare::sound;
 use pg_skip_tests::seed;
 use std::time::{Duration, Instant};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        on_shared("skip_scan::old_snapshots", old_snapshots),
-        on_shared("skip_scan::side_by_side", side_by_side),
-    ]
-}
-
+on_shared!(old_snapshots);
 /// A snapshot after each change, all asked when all is over.
 fn old_snapshots(database: &Database) {
     let mut session = database.session();
@@ -101,6 +95,7 @@ fn read(database: &Database, seed: u64, until: Instant) {
     assert!(used * 10 > asked * 9, "only {used} of {asked} were Skip Index Scans");
 }
 
+on_shared!(side_by_side);
 fn side_by_side(database: &Database) {
     let mut session = database.session();
     table(&mut session, "pages_per_range = 2, delta_limit = 64, autosummarize = on");

@@ -1,12 +1,8 @@
 //! A Skip Index Scan of a large table leaves the cache to others, as a sequential scan does: it reads through a ring of buffers.
-use crate::shared::alone;
-use libtest_mimic::Trial;
+use crate::registry::alone;
+use libtest_mimic::Completion;
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
-
-pub fn trials() -> Vec<Trial> {
-    vec![alone("skip_scan::large_tables_leave_the_cache_alone", ring)]
-}
 
 /// Pages of 8 rows; four of five ranges have one of the values that are asked for.
 fn table(session: &mut Session, name: &str, pages: u32) {
@@ -17,12 +13,13 @@ fn table(session: &mut Session, name: &str, pages: u32) {
     ));
 }
 
-fn ring() {
+alone!(large_tables_leave_the_cache_alone);
+fn large_tables_leave_the_cache_alone() -> Completion {
     // 1,024 buffers: a table is large from 256 on.
     let server = Server::start(&["shared_buffers=8MB"]);
     let mut session = server.connect("postgres");
     if session.one("SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_buffercache'") != "1" {
-        return println!("this server does not tell what is in its buffers");
+        return Completion::ignored_with("this server has no pg_buffercache");
     }
     session.run("CREATE EXTENSION pg_skip; CREATE EXTENSION pg_buffercache");
     table(&mut session, "small", 200);
@@ -48,4 +45,5 @@ fn ring() {
     }
     drop(session);
     server.finish();
+    Completion::Completed
 }
