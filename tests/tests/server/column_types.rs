@@ -105,25 +105,6 @@ fn blanks_in_filters(database: &Database) {
     }
 }
 
-on_shared!(verifying_asks_with_other_blanks);
-/// A hash function that counts blanks, as PostgreSQL 15's does: the index loses rows, and verifying it says so.
-fn verifying_asks_with_other_blanks(database: &Database) {
-    let mut session = database.session();
-    session.run(
-        "CREATE FUNCTION hash_with_blanks(bpchar, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql
-            AS $$ SELECT hashtextextended(convert_from(bpcharsend($1), 'UTF8') COLLATE \"C\", $2) $$;
-         CREATE OPERATOR CLASS wrong_ops FOR TYPE bpchar USING skip AS
-            OPERATOR 1 =, FUNCTION 1 hash_with_blanks(bpchar, bigint);
-         CREATE TABLE t (id int, c char(10));
-         INSERT INTO t SELECT i, i FROM generate_series(1, 3000) i;
-         CREATE INDEX t_wrong ON t USING skip (c wrong_ops) WITH (pages_per_range = 1);
-         CREATE INDEX t_right ON t USING skip (c) WITH (pages_per_range = 1)",
-    );
-    sound(&mut session, "t_right");
-    let problems = session.column("SELECT problem FROM skip_index_verify('t_wrong')");
-    assert!(problems.iter().any(|problem| problem.contains("column 1")), "{problems:?}");
-}
-
 on_shared!(domains_over_ranges);
 fn domains_over_ranges(database: &Database) {
     let mut session = database.session();
@@ -246,4 +227,44 @@ fn block_of(text: &str, extension: &str) -> String {
     let start = format!("```sql ignore\n-- {extension}\n");
     let from = text.find(&start).unwrap_or_else(|| panic!("no block for {extension}")) + start.len();
     text[from..].split("```").next().unwrap_or_default().to_owned()
+}
+
+on_shared!(names_under_loose_collations);
+/// `name`'s hash function ignores the collation that its equality heeds.
+fn names_under_loose_collations(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)");
+    session.run(
+        "CREATE TABLE t (id int, n name COLLATE ci, m name[] COLLATE ci, x text COLLATE ci, y text[] COLLATE ci);
+         INSERT INTO t SELECT i, 'abc' || i, ARRAY['abc' || i]::name[], 'abc' || i, ARRAY['abc' || i]
+         FROM generate_series(1, 5000) i",
+    );
+    for column in ["n", "m"] {
+        let error = session.error(&format!("CREATE INDEX ON t USING skip ({column})"));
+        assert_eq!(error.code().code(), "0A000", "{error:?}");
+    }
+    session.run("CREATE INDEX t_skip ON t USING skip (x, y) WITH (pages_per_range = 1)");
+    same(&mut session, "t", &Question::using("t_skip", "x = 'ABC77'"));
+    same(&mut session, "t", &Question::using("t_skip", "y = ARRAY['aBc77']"));
+    assert_eq!(session.one("SELECT count(*) FROM t WHERE x = 'ABC77'"), "1");
+}
+
+on_shared!(rows_in_arrays);
+/// Rows have another hash when a column is added to their type, which an array of them allows: the index lost them.
+fn rows_in_arrays(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TYPE one AS (a int); CREATE TYPE ones AS RANGE (subtype = one);
+         CREATE TABLE t (id int, v one[], r ones, n int[]);
+         INSERT INTO t SELECT i, ARRAY[ROW(i)::one], ones(ROW(i)::one, ROW(i + 1)::one), ARRAY[i] FROM generate_series(1, 9) i",
+    );
+    for column in ["v", "r", "(ARRAY[v[1]])"] {
+        let error = session.error(&format!("CREATE INDEX ON t USING skip ({column})"));
+        assert_eq!(error.code().code(), "0A000", "{column}: {error}");
+        assert!(error.detail().is_some() && error.hint().is_some());
+    }
+    session.run("CREATE INDEX t_skip ON t USING skip (n, (v[1].a))");
+    for condition in ["n = ARRAY[3]", "v[1].a = 3"] {
+        same(&mut session, "t", &Question::using("t_skip", condition));
+    }
 }

@@ -83,7 +83,7 @@ pub fn maintain(database: &Database, statements: &[&str], until: Instant) {
     }
 }
 
-fn settled(session: &mut Session) {
+pub fn settled(session: &mut Session) {
     sound(session, "t_skip");
     for key in (0..KEYS).step_by(97) {
         same(session, "t", &Question::using("t_skip", format!("k = {key}")));
@@ -192,40 +192,6 @@ fn autosummarize_with_many_inserters(database: &Database) {
     );
 }
 
-on_shared!(summarize_with_an_insert_in_progress);
-/// PostgreSQL's own isolation test of BRIN (summarization-and-inprogress-insertion), both permutations.
-fn summarize_with_an_insert_in_progress(database: &Database) {
-    for summarize in ["SELECT skip_summarize('t_skip')", "VACUUM t"] {
-        let mut session = database.session();
-        session.run("DROP TABLE IF EXISTS t");
-        session.run(
-            "CREATE TABLE t (id int, k int, filler text DEFAULT repeat('x', 900)) WITH (fillfactor = 90)",
-        );
-        session
-            .run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1, autosummarize = off)");
-        session.run("INSERT INTO t (id, k) SELECT i, i FROM generate_series(1, 60) i");
-        session.run("DELETE FROM t WHERE id BETWEEN 20 AND 25");
-        session.run("VACUUM (INDEX_CLEANUP off) t"); // room in the middle of the table; nothing summarized, as it may
-        let (mut writer, mut reader) = (database.session(), database.session());
-        writer.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-        writer.run("INSERT INTO t (id, k) SELECT i, i FROM generate_series(1000, 1003) i");
-        reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-        session.run(summarize);
-        same(&mut writer, "t", &Question::any("k = 1000"));
-        writer.run("INSERT INTO t (id, k) SELECT i, i FROM generate_series(1004, 1008) i");
-        writer.run("COMMIT");
-        for key in [1, 22, 40, 1000, 1003, 1004, 1008] {
-            same(&mut reader, "t", &Question::any(format!("k = {key}")));
-            same(&mut session, "t", &Question::using("t_skip", format!("k = {key}")));
-        }
-        reader.run("COMMIT");
-        same(&mut reader, "t", &Question::using("t_skip", "k = 1000"));
-        let found = session.number("SELECT count(*) FROM t WHERE k IN (1000, 1008)");
-        assert_eq!(found, 2.0);
-        sound(&mut session, "t_skip");
-    }
-}
-
 on_shared!(open_cursor);
 /// A cursor, by a Skip Index Scan or a bitmap, goes on with what it knows while everything it read is replaced.
 fn open_cursor(database: &Database) {
@@ -249,36 +215,6 @@ fn open_cursor(database: &Database) {
     }
     reader.run("COMMIT");
     sound(&mut session, "t_skip");
-}
-
-on_shared!(interrupted_maintenance);
-/// Maintenance cancelled anywhere leaves an index that is sound, and that the next maintenance completes.
-fn interrupted_maintenance(database: &Database) {
-    let mut session = database.session();
-    table(&mut session, "pages_per_range = 1, autosummarize = off");
-    let mut interrupted = 0;
-    for round in 0..25 {
-        session.run("INSERT INTO t (k, v) SELECT i, i FROM generate_series(1, 2000) i");
-        session.run(&format!("UPDATE t SET k = k + 1 WHERE id % 41 = {round}"));
-        session.run(&format!("SET statement_timeout = '{}ms'", 1 + round % 9));
-        let sql = if round % 3 == 0 { "VACUUM t" } else { "SELECT skip_summarize('t_skip')" };
-        if let Err(error) = session.try_rows(sql) {
-            let code = error.as_db_error().map(|error| error.code().code().to_owned());
-            assert_eq!(code.as_deref(), Some("57014"), "{error:?}");
-            interrupted += 1;
-        }
-        // The time may be up only now.
-        while session.try_rows("RESET statement_timeout").is_err() {}
-        for key in [1, 777, 2000, 2001, 5000] {
-            same(&mut session, "t", &Question::using("t_skip", format!("k = {key}")));
-        }
-        sound(&mut session, "t_skip");
-    }
-    println!("{interrupted} of 25 maintenance runs were interrupted");
-    session.run("SELECT skip_summarize('t_skip')");
-    let open = session.number("SELECT max(ranges - summarized) FROM skip_index_info('t_skip')");
-    assert!(open <= 1.0, "{open} ranges have no filter after a complete run");
-    settled(&mut session);
 }
 
 on_shared!(serializable);

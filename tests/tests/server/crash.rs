@@ -208,3 +208,38 @@ fn one_backend_killed() {
     drop(session);
     server.finish();
 }
+
+alone!(unlogged_index_after_a_crash);
+/// The init fork must be in the log itself: no checkpoint has written it when the server dies.
+fn unlogged_index_after_a_crash() {
+    let server = Server::start(&["checkpoint_timeout=1h"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    session.run("CHECKPOINT");
+    session.run("CREATE UNLOGGED TABLE t (id int, a int, filler text DEFAULT repeat('x', 500))");
+    session.run("CREATE INDEX t_skip ON t USING skip (a) WITH (pages_per_range = 1)");
+    let rows = "INSERT INTO t (id, a) SELECT i, i FROM generate_series(1, 100) i";
+    session.run(rows);
+    session.run("CREATE UNLOGGED TABLE u (id int, a int)");
+    session.run("INSERT INTO u SELECT i, i FROM generate_series(1, 10000) i");
+    session.run("CREATE INDEX u_skip ON u USING skip (a) WITH (pages_per_range = 1)");
+    drop(session);
+    server.stop_immediately();
+    server.restart();
+    let mut session = server.connect("skip_template");
+    assert_eq!(session.one("SELECT count(*) FROM t"), "0", "an unlogged table is empty after a crash");
+    same(&mut session, "t", &Question::using("t_skip", "a = 1"));
+    session.run(rows);
+    session.run("INSERT INTO u SELECT i, i FROM generate_series(1, 10000) i");
+    for step in ["SELECT 1", "SELECT skip_summarize('t_skip')", "VACUUM", "REINDEX TABLE t"] {
+        session.run(step);
+        for value in [1, 50, 100, 101] {
+            same(&mut session, "t", &Question::using("t_skip", format!("a = {value}")));
+            same(&mut session, "u", &Question::using("u_skip", format!("a = {value}")));
+        }
+    }
+    sound(&mut session, "t_skip");
+    sound(&mut session, "u_skip");
+    drop(session);
+    server.finish();
+}

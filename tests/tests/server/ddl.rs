@@ -8,7 +8,7 @@ use pg_skip_tests::session::Session;
 
 /// Asks for keys that are there, and one that is not, by the index, and verifies it.
 #[track_caller]
-fn works(session: &mut Session, table: &str, index: &str, column: &str) {
+pub fn works(session: &mut Session, table: &str, index: &str, column: &str) {
     for key in [1, 7, 500, 999, 1000, 424_242] {
         same(session, table, &Question::using(index, format!("{column} = {key}")));
     }
@@ -280,41 +280,6 @@ fn definitions_survive_a_dump(database: &Database) {
     sound(&mut restored, "t_skip");
 }
 
-on_shared!(progress_phases);
-fn progress_phases(database: &Database) {
-    let mut session = database.session();
-    let phases = session.column(
-        "SELECT pg_indexam_progress_phasename(a.oid, n) FROM pg_am a, generate_series(1, 20) n
-         WHERE amname = 'skip' AND pg_indexam_progress_phasename(a.oid, n) IS NOT NULL",
-    );
-    assert!(phases.len() >= 2, "only {phases:?}");
-    // While an index is built, its progress can be seen: slowly, by an expression that takes its time.
-    session.run(
-        "CREATE FUNCTION slow(k int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
-            'BEGIN IF k % 200 = 0 THEN PERFORM pg_sleep(0.02); END IF; RETURN k; END';
-         CREATE TABLE t (k int, filler text DEFAULT repeat('x', 500))",
-    );
-    session.run("INSERT INTO t SELECT generate_series(1, 10000)");
-    let mut watcher = database.session();
-    let seen = std::thread::scope(|scope| {
-        let build = scope.spawn(|| {
-            session.run("CREATE INDEX t_skip ON t USING skip (slow(k)) WITH (pages_per_range = 1)")
-        });
-        let mut seen = Vec::new();
-        while !build.is_finished() {
-            seen.extend(
-                watcher.rows("SELECT phase, blocks_total, blocks_done FROM pg_stat_progress_create_index"),
-            );
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        seen
-    });
-    let own = |phase: &str| phases.iter().any(|name| phase == format!("building index: {name}"));
-    assert!(seen.iter().any(|row| row[0].as_deref().is_some_and(own)), "phases {phases:?}, seen {seen:?}");
-    let done = |row: &Vec<Option<String>>| row[2].as_ref().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    assert!(seen.iter().map(done).max() > Some(0), "blocks done: {seen:?}");
-}
-
 on_shared!(the_extension);
 fn the_extension(database: &Database) {
     let mut session = database.session();
@@ -339,46 +304,4 @@ fn the_extension(database: &Database) {
     session.run("VACUUM t"); // with a search_path that does not have the schema
     session.run("SET search_path = elsewhere, public");
     works(&mut session, "t", "t_skip", "k");
-}
-
-on_shared!(maintenance_work_mem_is_enough);
-/// The least memory for a build of the widest ranges at the lowest rate.
-fn maintenance_work_mem_is_enough(database: &Database) {
-    let mut session = database.session();
-    session.run("CREATE TABLE t (id int, k int, u uuid)");
-    session.run("INSERT INTO t SELECT i, i % 1001, md5(i::text)::uuid FROM generate_series(1, 100000) i");
-    session.run("SET maintenance_work_mem = '1MB'");
-    for options in [
-        "pages_per_range = 131072, false_positive_rate = 1e-9",
-        "pages_per_range = 1, false_positive_rate = 1e-9",
-    ] {
-        session.run(&format!("CREATE INDEX t_skip ON t USING skip (k, u) WITH ({options})"));
-        works(&mut session, "t", "t_skip", "k");
-        same(&mut session, "t", &Question::using("t_skip", "u = md5('777')::uuid"));
-        session.run("DROP INDEX t_skip");
-    }
-}
-
-on_shared!(tables_cut_short_grow_again);
-/// VACUUM cuts a table short after it has called the index. When the table grows again its ranges are new ones: neither do
-/// all rows come through the delta, nor are filters of the old rows left to fill up.
-fn tables_cut_short_grow_again(database: &Database) {
-    let mut session = database.session();
-    session.run("CREATE TABLE t (id int, a int, filler text DEFAULT repeat('x', 100))");
-    session.run("CREATE INDEX t_skip ON t USING skip (a) WITH (pages_per_range = 2)");
-    let grow = "INSERT INTO t SELECT i, i % 20011 FROM generate_series(1, 40000) i";
-    for keep in [0, 500, 30_000] {
-        session.run(grow);
-        session.run("SELECT skip_summarize('t_skip')");
-        session.run(&format!("DELETE FROM t WHERE ctid >= '({},0)'", keep / 60));
-        session.run("VACUUM t");
-        works(&mut session, "t", "t_skip", "a");
-        session.run(grow);
-        works(&mut session, "t", "t_skip", "a");
-        let entries = session.number("SELECT delta_entries FROM skip_index_info('t_skip')");
-        assert!(entries < 15_000.0, "{entries} delta entries after growing again from {keep} rows");
-        session.run("VACUUM t");
-        works(&mut session, "t", "t_skip", "a");
-        session.run("TRUNCATE t");
-    }
 }

@@ -221,3 +221,16 @@ fn settings_in_a_fresh_session(database: &Database) {
     assert_eq!(database.session().one("SHOW pg_skip.plan_probe_pages"), "2048");
     session.run(&format!("ALTER DATABASE {name} RESET ALL"));
 }
+
+on_shared!(null_arguments);
+/// A NULL column name ended the server.
+fn null_arguments(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (id int, a int); CREATE INDEX t_skip ON t USING skip (a)");
+    for arguments in ["'t_skip', NULL, 1", "NULL, 'a', 1", "NULL, NULL, NULL::int"] {
+        assert!(session.rows(&format!("SELECT skip_matching_ranges({arguments})")).is_empty(), "{arguments}");
+    }
+    for function in ["skip_summarize", "skip_index_info", "skip_index_segments", "skip_index_verify"] {
+        session.rows(&format!("SELECT {function}(NULL)"));
+    }
+}

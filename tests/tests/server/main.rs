@@ -6,12 +6,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bloom;
+mod build;
 mod column_types;
 mod concurrency;
-mod core_bugs;
 mod crash;
 mod damage;
 mod ddl;
+mod delta;
 mod docs;
 mod encodings;
 mod errors;
@@ -19,6 +20,9 @@ mod errors_of_others;
 mod format;
 mod functions;
 mod history;
+mod insert;
+mod merge;
+mod old_snapshots;
 mod oracle;
 mod page_rot;
 mod plans;
@@ -26,13 +30,14 @@ mod privileges;
 mod range_map;
 mod real_data;
 mod registry;
-mod regressions;
 mod shared;
 mod skip_index_scan;
 mod standby;
 mod statistics;
+mod summarize;
 mod types;
-mod upkeep;
+mod vacuum;
+mod verify;
 
 use libtest_mimic::Arguments;
 use pg_skip_tests::server;

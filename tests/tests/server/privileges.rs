@@ -262,3 +262,26 @@ fn partitioned_indexes(database: &Database) {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     roles.drop(&mut session);
 }
+
+on_shared!(row_security);
+/// Which ranges a value may be in tells of rows that row security hides.
+fn row_security(database: &Database) {
+    let mut session = database.session();
+    let role = &database.name;
+    session.run(&format!(
+        "CREATE TABLE t (id int, a int); INSERT INTO t SELECT i, i FROM generate_series(1, 5000) i;
+         CREATE INDEX t_skip ON t USING skip (a) WITH (pages_per_range = 1);
+         CREATE ROLE {role}; GRANT SELECT ON t TO {role}"
+    ));
+    let ask = "SELECT skip_matching_ranges('t_skip', 'a', 77)";
+    let as_role = |session: &mut Session| {
+        session.run(&format!("SET ROLE {role}"));
+        let answer = session.try_rows(ask);
+        session.run("RESET ROLE");
+        answer.map_err(|error| error.code().map(|code| code.code().to_owned()).unwrap_or_default())
+    };
+    assert!(as_role(&mut session).is_ok_and(|rows| !rows.is_empty()), "without row security");
+    session.run("ALTER TABLE t ENABLE ROW LEVEL SECURITY");
+    assert_eq!(as_role(&mut session).err().as_deref(), Some("42501"), "with row security");
+    session.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}

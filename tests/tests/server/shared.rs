@@ -162,3 +162,13 @@ pub fn blame(panic: &(dyn std::any::Any + Send), seed: u64, first: &str, log: &[
 pub fn prepare_types(session: &mut Session) {
     session.run(values::PREPARE);
 }
+
+/// Waits for what must come true within a minute.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}: not so after a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,6 +1,8 @@
 //! pg_skip_stats: what Skip Index Scans count, for whom, and until when.
 use crate::registry::{alone, on_shared};
 use crate::shared::Database;
+use crate::skip_index_scan::table_of_uuids;
+use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::server::{Server, install};
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
@@ -326,4 +328,26 @@ fn index_scans_rise(database: &Database) {
         assert!(Instant::now() < end, "idx_scan is {}, not 5", session.one(idx_scan));
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+alone!(workers_count_what_they_scan);
+/// A Skip Index Scan that each worker runs for itself, as the inner side of a nested loop, counts in the shared statistics.
+fn workers_count_what_they_scan() {
+    let server = server(&[]);
+    let mut session = server.connect("postgres");
+    table_of_uuids(&mut session);
+    session.run("CREATE TABLE o AS SELECT md5(i::text)::uuid AS u FROM generate_series(1, 400) i");
+    session.run("ALTER TABLE o SET (parallel_workers = 2); ANALYZE o");
+    Way::skip_scan().parallel().nested_loop().set(&mut session);
+    session.run("SET enable_memoize = off; SET enable_seqscan = on; SET parallel_leader_participation = off");
+    let query = "SELECT count(*) FROM o JOIN t ON t.u = o.u";
+    let plan = session.plan(query);
+    assert!(skips(&plan) && plan.contains("Gather"), "{plan}");
+    session.run("SELECT pg_skip_stats_reset()");
+    assert_eq!(session.one(query), "400");
+    let counted = "SELECT scans, true_positives, scope FROM pg_skip_stats WHERE indexname = 't_u'";
+    let row = session.rows(counted).concat();
+    assert_eq!(row, ["400", "400", "server"].map(|text| Some(text.to_owned())), "{plan}");
+    drop(session);
+    server.finish();
 }

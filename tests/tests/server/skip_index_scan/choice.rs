@@ -1,8 +1,9 @@
 //! What the planner chooses by itself: the Skip Index Scan where it reads little, something else where that is better.
+use super::{TABLE, table_of_uuids};
 use crate::plans::{ABSENT, big};
 use crate::registry::on_shared;
 use crate::shared::Database;
-use pg_skip_tests::both_ways::{reads_all, skips};
+use pg_skip_tests::both_ways::{Case, Way, reads_all, same, skips};
 use pg_skip_tests::explain::{executed, skip_scan};
 use pg_skip_tests::session::Session;
 
@@ -135,4 +136,37 @@ fn beside_btrees(session: &mut Session) {
     let found = plan(session, "stretch = 77");
     assert!(skips(&found), "{found}");
     session.run("DROP INDEX big_id, big_u");
+}
+
+on_shared!(samples);
+fn samples(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    for sample in ["BERNOULLI (60) REPEATABLE (7)", "SYSTEM (60) REPEATABLE (7)", "BERNOULLI (100)"] {
+        for condition in ["k = 77", "k IN (1, 77, 200)", "k = 7 OR v = '1999'"] {
+            let sql = format!("SELECT id FROM t TABLESAMPLE {sample} WHERE {condition}");
+            let used = same(&mut session, &Way::skip_scan(), &Case::any(&sql));
+            assert!(!used, "a sample is no Skip Index Scan: {sql}");
+        }
+    }
+}
+
+on_shared!(useless_conditions_are_left_out);
+/// A condition that rules nothing out is checked on rows, not looked up, while another rules out nearly all.
+fn useless_conditions_are_left_out(database: &Database) {
+    let mut session = database.session();
+    table_of_uuids(&mut session);
+    let key = "u = md5('77')::uuid";
+    for useless in ["b", "stretch IS NOT NULL", "b IN (true, false)", "NOT b"] {
+        let node = skip_scan(&mut session, "", &format!("SELECT id FROM t WHERE {key} AND {useless}"));
+        assert!(!node.text("Skip Indexes").contains("t_b"), "{useless} is looked up");
+        assert!(node.has("Filter"), "{useless} is not checked");
+    }
+    let node = skip_scan(&mut session, "", &format!("SELECT id FROM t WHERE {key} AND stretch = 0"));
+    assert!(node.text("Skip Indexes").contains("t_b"), "stretch = 0 rules out nearly all, with fewer pages");
+    assert_eq!(session.one(&format!("SELECT id FROM t WHERE NOT b AND {key}")), "77");
+    // A forced index is asked all the same.
+    session.run("SET pg_skip.force_indexes = 't_u, t_b'");
+    let node = skip_scan(&mut session, "", &format!("SELECT id FROM t WHERE {key} AND b"));
+    assert!(node.text("Skip Indexes").contains("t_b"));
 }

@@ -1,4 +1,5 @@
 //! What EXPLAIN counts is what there is to count: every number of a Skip Index Scan against the same number by other means.
+use super::table_of_uuids;
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::both_ways::{Case, Way, same, skips};
@@ -388,4 +389,18 @@ fn counts_with_a_limit_in_parallel(database: &Database) {
         let expected = [rows as u64, 1, 0, 7, rows as u64, 2].map(|count| count.to_string());
         assert_eq!(counts, expected, "leader {leader}");
     }
+}
+
+on_shared!(keys_that_are_scans);
+/// The pages that a key's own Skip Index Scan reads are not counted for the scan that it is a key of.
+fn keys_that_are_scans(database: &Database) {
+    let mut session = database.session();
+    table_of_uuids(&mut session);
+    Way::skip_scan().set(&mut session);
+    let alone = executed(&mut session, "SELECT id FROM t WHERE u = md5('77')::uuid");
+    let pages = alone.number("Index Pages Read");
+    let both = "SELECT id FROM t WHERE u = (SELECT u FROM t WHERE u = md5('77')::uuid)";
+    let nodes = skip_scans(&mut session, "ANALYZE,", both);
+    let counted: Vec<u64> = nodes.iter().map(|node| node.number("Index Pages Read")).collect();
+    assert_eq!(counted, [pages, pages]);
 }

@@ -1,7 +1,9 @@
 //! Keys of served conditions: whatever gives them is evaluated once, and lists of them are looked up by hash, row by row.
+use super::table_of_uuids;
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::both_ways::{Case, Way, by_skip_scan, same, skips};
+use pg_skip_tests::explain::executed;
 use pg_skip_tests::session::{Session, lines};
 use std::time::{Duration, Instant};
 
@@ -408,4 +410,26 @@ fn rows_of_all_shapes(database: &Database) {
         );
         assert!(same(&mut session, &Way::skip_scan().nested_loop(), &Case::any(joined)), "{kind}");
     }
+}
+
+on_shared!(null_keys_read_nothing);
+/// Nothing equals NULL: not even ranges without a filter are read for it.
+fn null_keys_read_nothing(database: &Database) {
+    let mut session = database.session();
+    table_of_uuids(&mut session);
+    session.run("ALTER INDEX t_u SET (autosummarize = off)");
+    session.run("INSERT INTO t SELECT i, md5(i::text)::uuid FROM generate_series(30001, 40000) i");
+    Way::skip_scan().set(&mut session);
+    session.run("SET plan_cache_mode = force_generic_plan");
+    for (of, key) in [("uuid", "u = $1"), ("uuid[]", "u = ANY ($1)")] {
+        session.run(&format!("PREPARE find({of}) AS SELECT id FROM t WHERE {key}"));
+        let node = executed(&mut session, "EXECUTE find(NULL)");
+        assert_eq!((node.number("Ranges Scanned"), node.number("Ranges Unsummarized")), (0, 0), "{key}");
+        assert!(node.number("Ranges Total") > 30, "{key}");
+        session.run("DEALLOCATE find");
+    }
+    session.run("PREPARE same(uuid) AS SELECT count(*) FROM t WHERE u IS NOT DISTINCT FROM $1");
+    assert_eq!(session.one("EXECUTE same(NULL)"), "0");
+    session.run("UPDATE t SET u = NULL WHERE id IN (5, 35000)");
+    assert_eq!(session.one("EXECUTE same(NULL)"), "2");
 }

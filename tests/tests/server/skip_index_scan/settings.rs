@@ -1,4 +1,5 @@
 //! The extension's settings: each does what it says, wherever it is set from.
+use super::table_of_uuids;
 use crate::registry::on_shared;
 use crate::shared::{Database, server};
 use pg_skip_tests::both_ways::{Way, reads_all, skips};
@@ -292,4 +293,54 @@ fn settings_of_a_database(database: &Database) {
     );
     assert!(!skips(&session.column("SELECT plain_plan()").join("\n")));
     assert!(skips(&session.plan(FIND)));
+}
+
+on_shared!(the_probe_budget_is_of_one_planning);
+/// Hundreds of plannings in one statement each have the whole budget.
+fn the_probe_budget_is_of_one_planning(database: &Database) {
+    let mut session = database.session();
+    table_of_uuids(&mut session);
+    session.run("SET pg_skip.plan_probe_pages = 100");
+    session.run(
+        "CREATE FUNCTION averages() RETURNS bigint LANGUAGE plpgsql AS $$
+         DECLARE line text; found bigint := 0;
+         BEGIN
+             FOR i IN 1..100 LOOP
+                 FOR line IN EXECUTE format('EXPLAIN SELECT * FROM t WHERE u = %L', md5(i::text)) LOOP
+                     found := found + (line LIKE '%Ranges Expected%(average)%')::int;
+                 END LOOP;
+             END LOOP;
+             RETURN found;
+         END $$",
+    );
+    assert_eq!(session.one("SELECT averages()"), "0");
+}
+
+on_shared!(forced_indexes_elsewhere);
+/// Foreign keys are the server's business; the partitions of a forced index are forced.
+fn forced_indexes_elsewhere(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE pk (id int PRIMARY KEY, k int);
+         INSERT INTO pk SELECT i, i FROM generate_series(1, 100) i;
+         CREATE INDEX pk_skip ON pk USING skip (k);
+         CREATE TABLE fk (id int REFERENCES pk);
+         CREATE TABLE p (id int, k int) PARTITION BY RANGE (id);
+         CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100);
+         CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (100) TO (200);
+         INSERT INTO p SELECT i, i FROM generate_series(0, 199) i;
+         CREATE INDEX p_skip ON p USING skip (k)",
+    );
+    session.run("SET pg_skip.force_indexes = 'pk_skip, p_skip'");
+    session.run("INSERT INTO fk VALUES (5)");
+    session.run("DELETE FROM pk WHERE k = 7");
+    assert_eq!(session.error("SELECT * FROM pk WHERE id = 5").code().code(), "55000");
+    let plan = session.plan("SELECT * FROM p WHERE k = 150");
+    assert_eq!(plan.matches("(Skip Index Scan)").count(), 2, "{plan}");
+    assert_eq!(session.one("SELECT id FROM p WHERE k = 150"), "150");
+    assert_eq!(session.error("SELECT * FROM p WHERE id = 5").code().code(), "55000");
+    session.run("SET pg_skip.force_indexes = ''; SET pg_skip.ignore_indexes = 'p_skip'");
+    Way::skip_scan().set(&mut session);
+    let plan = session.plan("SELECT * FROM p WHERE k = 150");
+    assert!(!skips(&plan), "{plan}");
 }

@@ -1,0 +1,203 @@
+//! Building an index: rows that come and go while it is built concurrently, expressions that fail, memory, and progress.
+use crate::ddl::works;
+use crate::registry::{alone, on_shared};
+use crate::shared::{Database, wait_until};
+use crate::standby::{catch_up, replicated};
+use pg_skip_tests::compare::{Question, difference, same, sound};
+use pg_skip_tests::session::Session;
+
+/// A hash function that waits where it meets -1: so the build can be held while it is at the table's end.
+const WAITING: &str = "CREATE FUNCTION waiting_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE plpgsql AS $$
+        BEGIN
+            IF $1 = -1 THEN PERFORM pg_advisory_lock_shared(7); PERFORM pg_advisory_unlock_shared(7); END IF;
+            RETURN hashint4extended($1, $2);
+        END $$;
+     CREATE OPERATOR CLASS waiting_ops FOR TYPE int USING skip AS OPERATOR 1 =, FUNCTION 1 waiting_hash(int, bigint)";
+
+/// A table of one page with room, so that new rows go there, after the build has read it, and nothing is pruned on the way.
+const ROOM: &str = "CREATE TABLE t (id int, k int); INSERT INTO t VALUES (1, 1), (2, 2), (3, -1)";
+
+/// Runs `command`, which builds an index with the waiting hash function, and while that waits: inserts a row, calls `meanwhile`,
+/// and deletes the row again.
+fn build_while_row_comes_and_goes(connect: &dyn Fn() -> Session, command: &str, meanwhile: impl FnOnce()) {
+    let (mut holder, mut builder, mut writer) = (connect(), connect(), connect());
+    holder.run("SELECT pg_advisory_lock(7)");
+    std::thread::scope(|scope| {
+        let building = scope.spawn(move || builder.run(command));
+        let waits = "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+        wait_until("the build waits", || holder.one(waits) == "t");
+        writer.run("INSERT INTO t VALUES (1000, 4242)");
+        meanwhile();
+        writer.run("DELETE FROM t WHERE id = 1000");
+        holder.run("SELECT pg_advisory_unlock(7)");
+        building.join().expect("the build");
+    });
+}
+
+alone!(come_and_gone_while_built_concurrently);
+/// A row comes after the build has read its block, a standby's transaction sees it, it is deleted before the index is valid: the
+/// transaction on the standby finds it in the index.
+fn come_and_gone_while_built_concurrently() {
+    // With feedback nothing is pruned that the standby sees: neither the row, nor the catalog's rows that tell of the index. For the
+    // primary's snapshots the row is gone all the same.
+    let settings =
+        ["max_standby_streaming_delay=-1", "hot_standby_feedback=on", "wal_receiver_status_interval=1s"];
+    let (primary, standby) = replicated(&settings);
+    let connect = || primary.connect("skip_template");
+    let mut session = connect();
+    session.run(WAITING);
+    session.run(ROOM);
+    let feedback = "SELECT count(backend_xmin) FROM pg_stat_replication";
+    wait_until("the standby gives feedback", || session.one(feedback) == "1");
+    for (column, command) in [
+        ("k", "CREATE INDEX CONCURRENTLY t_skip ON t USING skip (k waiting_ops) WITH (pages_per_range = 1)"),
+        ("k", "REINDEX INDEX CONCURRENTLY t_skip"),
+        (
+            "(k + 0)",
+            "CREATE INDEX CONCURRENTLY t_skip ON t USING skip ((k + 0) waiting_ops) WITH (pages_per_range = 1)",
+        ),
+    ] {
+        if command.starts_with("CREATE") {
+            session.run("DROP INDEX IF EXISTS t_skip");
+        }
+        let mut reader = standby.connect("skip_template");
+        catch_up(&mut session, &mut reader);
+        let index = "SELECT coalesce(to_regclass('t_skip')::oid, 0)";
+        let before = session.one(index);
+        build_while_row_comes_and_goes(&connect, command, || {
+            catch_up(&mut connect(), &mut reader);
+            reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+            assert_eq!(reader.one("SELECT count(*) FROM t WHERE id = 1000"), "1");
+        });
+        session.run("SELECT txid_current()");
+        reader.run("SET enable_seqscan = off");
+        // The standby cannot replay that the old index is dropped while the reader is there, but it replays that there is another.
+        wait_until("the reader uses the new index", || {
+            // A lock taken anew makes the session heed what other sessions have changed.
+            reader.run("SELECT pg_relation_size('pg_am')");
+            let plan = reader.plan(&format!("SELECT id FROM t WHERE {column} = 4242"));
+            reader.one(index) != before && plan.contains("t_skip")
+        });
+        let question = Question::using("t_skip", format!("{column} = 4242"));
+        let problem = difference(&mut reader, "t", &question);
+        assert_eq!(problem, None, "{command}");
+        assert_eq!(reader.column("SELECT id FROM t WHERE (k = 4242) IS TRUE"), ["1000"], "{command}");
+        reader.run("COMMIT");
+    }
+    sound(&mut session, "t_skip");
+    drop(session);
+    standby.finish();
+    primary.finish();
+}
+
+on_shared!(gone_rows_open_their_range);
+/// A row that is dead when the index is looked through is not evaluated any more: its range stays open until VACUUM comes.
+fn gone_rows_open_their_range(database: &Database) {
+    let mut session = database.session();
+    session.run(WAITING);
+    session.run(ROOM);
+    for (column, open) in [("k", "0"), ("(k + 0)", "1")] {
+        session.run("DROP INDEX IF EXISTS t_skip");
+        session.run("VACUUM t");
+        let command = format!(
+            "CREATE INDEX CONCURRENTLY t_skip ON t USING skip ({column} waiting_ops) WITH (pages_per_range = 1)"
+        );
+        build_while_row_comes_and_goes(&|| database.session(), &command, || ());
+        let opened = "SELECT sum(open_ranges) FROM skip_index_segments('t_skip')";
+        assert_eq!(session.one(opened), open, "{column}");
+        let matching = session.column(
+            "SELECT skip_matching_ranges('t_skip', (SELECT attname FROM pg_attribute
+            WHERE attrelid = 't_skip'::regclass), 4242)",
+        );
+        assert_eq!(matching, ["0"], "{column}: who still saw the row would find it");
+        session.run("VACUUM t");
+        assert_eq!(session.one(opened), "0", "{column}");
+        same(&mut session, "t", &Question::using("t_skip", format!("{column} = 50")));
+        sound(&mut session, "t_skip");
+    }
+}
+
+on_shared!(expressions_are_tried_when_built);
+/// As with any index: who makes it learns of rows that cannot be in it, not who inserts other rows later.
+fn expressions_are_tried_when_built(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int); INSERT INTO t VALUES (1, 1), (2, 0), (3, 3);
+         CREATE TABLE gone (id int, k int); INSERT INTO gone VALUES (1, 1), (2, 0)",
+    );
+    for make in [
+        "CREATE INDEX t_skip ON t USING skip ((1 / k))",
+        "CREATE INDEX t_skip ON t USING skip (id) WHERE 1 / k > 0",
+    ] {
+        assert_eq!(session.error(make).code().code(), "22012", "{make}");
+        let concurrently = make.replace("INDEX", "INDEX CONCURRENTLY");
+        assert_eq!(session.error(&concurrently).code().code(), "22012", "{concurrently}");
+        session.run("DROP INDEX IF EXISTS t_skip");
+    }
+    session.run(
+        "CREATE FUNCTION odd_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $2 / $1';
+         CREATE OPERATOR CLASS odd_ops FOR TYPE int USING skip AS OPERATOR 1 =, FUNCTION 1 odd_hash(int, bigint)",
+    );
+    assert_eq!(session.error("CREATE INDEX ON t USING skip (k odd_ops)").code().code(), "22012");
+    // A row that is gone is nobody's concern.
+    session.run("DELETE FROM gone WHERE k = 0");
+    // A session that another test has just begun may seem to see it for a moment.
+    let make = "CREATE INDEX gone_skip ON gone USING skip ((1 / k)) WITH (pages_per_range = 1)";
+    wait_until("the row is gone for all", || session.try_rows(make).is_ok());
+    session.run("INSERT INTO gone SELECT i, i FROM generate_series(1, 5000) i");
+    session.run("VACUUM gone");
+    same(&mut session, "gone", &Question::using("gone_skip", "1 / k = 1"));
+}
+
+on_shared!(progress_phases);
+fn progress_phases(database: &Database) {
+    let mut session = database.session();
+    let phases = session.column(
+        "SELECT pg_indexam_progress_phasename(a.oid, n) FROM pg_am a, generate_series(1, 20) n
+         WHERE amname = 'skip' AND pg_indexam_progress_phasename(a.oid, n) IS NOT NULL",
+    );
+    assert!(phases.len() >= 2, "only {phases:?}");
+    // While an index is built, its progress can be seen: slowly, by an expression that takes its time.
+    session.run(
+        "CREATE FUNCTION slow(k int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+            'BEGIN IF k % 200 = 0 THEN PERFORM pg_sleep(0.02); END IF; RETURN k; END';
+         CREATE TABLE t (k int, filler text DEFAULT repeat('x', 500))",
+    );
+    session.run("INSERT INTO t SELECT generate_series(1, 10000)");
+    let mut watcher = database.session();
+    let seen = std::thread::scope(|scope| {
+        let build = scope.spawn(|| {
+            session.run("CREATE INDEX t_skip ON t USING skip (slow(k)) WITH (pages_per_range = 1)")
+        });
+        let mut seen = Vec::new();
+        while !build.is_finished() {
+            seen.extend(
+                watcher.rows("SELECT phase, blocks_total, blocks_done FROM pg_stat_progress_create_index"),
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        seen
+    });
+    let own = |phase: &str| phases.iter().any(|name| phase == format!("building index: {name}"));
+    assert!(seen.iter().any(|row| row[0].as_deref().is_some_and(own)), "phases {phases:?}, seen {seen:?}");
+    let done = |row: &Vec<Option<String>>| row[2].as_ref().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    assert!(seen.iter().map(done).max() > Some(0), "blocks done: {seen:?}");
+}
+
+on_shared!(maintenance_work_mem_is_enough);
+/// The least memory for a build of the widest ranges at the lowest rate.
+fn maintenance_work_mem_is_enough(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (id int, k int, u uuid)");
+    session.run("INSERT INTO t SELECT i, i % 1001, md5(i::text)::uuid FROM generate_series(1, 100000) i");
+    session.run("SET maintenance_work_mem = '1MB'");
+    for options in [
+        "pages_per_range = 131072, false_positive_rate = 1e-9",
+        "pages_per_range = 1, false_positive_rate = 1e-9",
+    ] {
+        session.run(&format!("CREATE INDEX t_skip ON t USING skip (k, u) WITH ({options})"));
+        works(&mut session, "t", "t_skip", "k");
+        same(&mut session, "t", &Question::using("t_skip", "u = md5('777')::uuid"));
+        session.run("DROP INDEX t_skip");
+    }
+}
