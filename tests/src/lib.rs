@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod both_ways;
+pub mod cancel;
 pub mod compare;
 pub mod explain;
 pub mod server;

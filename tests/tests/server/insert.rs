@@ -1,6 +1,7 @@
 //! What inserting does to the index: filters fill up, ranges are summarized on the way, rolled back rows leave nothing.
+use crate::build::WAITING;
 use crate::registry::on_shared;
-use crate::shared::Database;
+use crate::shared::{Database, wait_until};
 use pg_skip_tests::compare::{Question, same, sound};
 
 on_shared!(multi_column_defaults_fill_up);
@@ -26,17 +27,27 @@ fn multi_column_defaults_fill_up(database: &Database) {
 on_shared!(an_insert_does_not_mend_all);
 /// Summarizing that was cut off left one gap, and the next insert filled all of it.
 fn an_insert_does_not_mend_all(database: &Database) {
-    let mut session = database.session();
+    let (mut session, mut holder) = (database.session(), database.session());
+    session.run(WAITING);
     session.run(
-        "CREATE TABLE t (id int, a text, filler text DEFAULT repeat('x', 7000));
+        "CREATE TABLE t (id int, a text, held int DEFAULT 0, filler text DEFAULT repeat('x', 7000));
          ALTER TABLE t ALTER filler SET STORAGE PLAIN;
-         CREATE INDEX t_skip ON t USING skip (a) WITH (pages_per_range = 1, autosummarize = off);
-         INSERT INTO t SELECT i, i FROM generate_series(1, 6000) i",
+         CREATE INDEX t_skip ON t USING skip (a, held waiting_ops) WITH (pages_per_range = 1, autosummarize = off);
+         INSERT INTO t SELECT i, i, CASE i WHEN 3000 THEN -1 ELSE 0 END FROM generate_series(1, 6000) i",
     );
-    let summarized = "SELECT summarized FROM skip_index_info('t_skip')";
-    session.run("SET statement_timeout = '3ms'");
-    let _ = session.try_rows("SELECT skip_summarize('t_skip')");
-    while session.try_rows("RESET statement_timeout").is_err() {}
+    let summarized = "SELECT summarized FROM skip_index_info('t_skip') WHERE column_name = 'a'";
+    // Held at a row in the middle, and cancelled there.
+    holder.run("SELECT pg_advisory_lock(7)");
+    std::thread::scope(|scope| {
+        let mut summarizing = database.session();
+        let running = scope.spawn(move || summarizing.error("SELECT skip_summarize('t_skip')"));
+        let cancel = "SELECT pg_cancel_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        wait_until("summarizing waits", || holder.column(cancel) == ["t"]);
+        assert_eq!(running.join().expect("an error").code().code(), "57014");
+    });
+    holder.run("SELECT pg_advisory_unlock(7)");
+    assert_eq!(session.number(summarized), 0.0, "all is left for later");
     session.run("ALTER INDEX t_skip SET (autosummarize = on)");
     for i in 0..20 {
         let before = session.number(summarized);

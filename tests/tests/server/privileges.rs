@@ -6,48 +6,51 @@ use pg_skip_tests::server::install;
 use pg_skip_tests::session::Session;
 use std::collections::BTreeSet;
 
-/// What a role is to the table, and to the server.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Role {
-    Superuser,
-    /// Of the table, not restrained by row security.
-    Owner,
-    /// With SELECT on the table.
-    Reader,
-    /// With SELECT on the indexed column only.
-    ColumnReader,
-    /// A member of pg_monitor, without any right to the table.
-    Monitor,
-    /// With MAINTAIN on the table, and nothing else.
-    Maintainer,
-    Nobody,
-    /// The owner, with FORCE ROW LEVEL SECURITY.
-    ForcedOwner,
-    /// With SELECT, where row security hides rows.
-    HiddenReader,
-    /// With SELECT and BYPASSRLS, where row security hides rows from others.
-    BypassReader,
-    /// A monitor, with SELECT, where row security hides rows.
-    HiddenMonitor,
-    /// The superuser, with FORCE ROW LEVEL SECURITY.
-    ForcedSuperuser,
-}
-use Role::*;
+/// Makes the roles of one list: what each is to the table and to the server, and what its name ends with. The superuser
+/// is the server's own.
+macro_rules! roles {
+    ($($(#[$what:meta])* $role:ident = $end:expr,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        enum Role {
+            $($(#[$what])* $role,)*
+        }
+        use Role::*;
 
-const ROLES: [Role; 12] = [
-    Superuser,
-    Owner,
-    Reader,
-    ColumnReader,
-    Monitor,
-    Maintainer,
-    Nobody,
-    ForcedOwner,
-    HiddenReader,
-    BypassReader,
-    HiddenMonitor,
-    ForcedSuperuser,
-];
+        const ROLES: &[Role] = &[$($role),*];
+
+        /// What the role's name ends with; two may be one role, before and after row security.
+        fn end(role: Role) -> Option<&'static str> {
+            match role {
+                $($role => $end,)*
+            }
+        }
+    };
+}
+
+roles! {
+    Superuser = None,
+    /// Of the table, not restrained by row security.
+    Owner = Some("owner"),
+    /// With SELECT on the table.
+    Reader = Some("reader"),
+    /// With SELECT on the indexed column only.
+    ColumnReader = Some("column_reader"),
+    /// A member of pg_monitor, without any right to the table.
+    Monitor = Some("monitor"),
+    /// With MAINTAIN on the table, and nothing else.
+    Maintainer = Some("maintainer"),
+    Nobody = Some("nobody"),
+    /// The owner, with FORCE ROW LEVEL SECURITY.
+    ForcedOwner = Some("owner"),
+    /// With SELECT, where row security hides rows.
+    HiddenReader = Some("reader"),
+    /// With SELECT and BYPASSRLS, where row security hides rows from others.
+    BypassReader = Some("bypass"),
+    /// A monitor, with SELECT, where row security hides rows.
+    HiddenMonitor = Some("monitor_reader"),
+    /// The superuser, with FORCE ROW LEVEL SECURITY.
+    ForcedSuperuser = None,
+}
 
 /// Those who may read all rows of the table.
 const READERS: &[Role] = &[Superuser, Owner, Reader, BypassReader, ForcedSuperuser];
@@ -95,7 +98,7 @@ const VIEWS: [(&str, &str, &[Role]); 3] = [
         "SELECT 1 FROM pg_skip_stats_counters() WHERE indexrelid = 't_skip'::regclass",
         LOOKERS,
     ),
-    ("pg_skip_stats_state()", "SELECT 1 FROM pg_skip_stats_state()", &ROLES),
+    ("pg_skip_stats_state()", "SELECT 1 FROM pg_skip_stats_state()", ROLES),
 ];
 
 struct Roles {
@@ -105,18 +108,7 @@ struct Roles {
 
 impl Roles {
     fn of(&self, role: Role) -> String {
-        let end = match role {
-            Superuser | ForcedSuperuser => return "postgres".into(),
-            Owner | ForcedOwner => "owner",
-            Reader | HiddenReader => "reader",
-            ColumnReader => "column_reader",
-            Monitor => "monitor",
-            Maintainer => "maintainer",
-            Nobody => "nobody",
-            BypassReader => "bypass",
-            HiddenMonitor => "monitor_reader",
-        };
-        format!("{}_{end}", self.name)
+        end(role).map_or("postgres".into(), |end| format!("{}_{end}", self.name))
     }
 
     fn all(&self) -> Vec<String> {
@@ -190,7 +182,7 @@ fn every_function_against_every_role(database: &Database) {
     session.run("SELECT count(*) FROM t WHERE k = 7; RESET pg_skip.force_indexes");
     roles.grant(&mut session);
     let mut problems = Vec::new();
-    for role in ROLES {
+    for &role in ROLES {
         for (function, call, allowed) in CALLS {
             roles.enter(&mut session, role);
             let outcome = session.try_rows(call);
@@ -247,7 +239,7 @@ fn partitioned_indexes(database: &Database) {
     );
     roles.grant(&mut session);
     let mut problems = Vec::new();
-    for role in ROLES {
+    for &role in ROLES {
         for (function, call, allowed) in CALLS {
             if function.starts_with("pg_skip") || function.contains("name") {
                 continue;
