@@ -1,37 +1,52 @@
 # What can be made here. The work is done by cargo and by the scripts in pgrx-config/ and benches/.
 #
-#   PG_CONFIG    the server to install into, or to use for demo and bench (default there: a private copy of Debian's)
-#   PG_CONFIGS   the servers to test on (default: a private copy of Debian's, and an assert-enabled build)
+#   PG_CONFIG    the server to install into, or to use for test, demo and bench (default there: a private copy of
+#                Debian's)
+#   PG_CONFIGS   the servers of lint and server-tests (default: that one, and an assert-enabled 18)
+#   PG_CONFIG_16, PG_CONFIG_17   those of check-all (default: built from source)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-bloom sweep install lint unit server-tests fuzz
+.PHONY: help demo test check check-all bench bench-bloom sweep install lint unit server-tests test-assert test-16-17 \
+	fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
 INSTALL := pgrx-config/install.sh
-BENCH_SERVER = pg_config="$(PG_CONFIG)"; pg_config=$${pg_config:-$$($(SETUP) server debian)}
+# Shell commands. ONE_SERVER and BOTH_SERVERS choose servers, TEST_SERVERS installs into those of $servers and tests
+# there.
+ONE_SERVER = pg_config="$(PG_CONFIG)"; pg_config=$${pg_config:-$$($(SETUP) server debian)}
 BOTH_SERVERS = servers="$(PG_CONFIGS)"; \
-	[ -n "$$servers" ] || { debian=$$($(SETUP) server debian); assert=$$($(SETUP) server assert); servers="$$debian $$assert"; }
+	[ -n "$$servers" ] || { $(ONE_SERVER); assert=$$($(SETUP) server assert); servers="$$pg_config $$assert"; }
+TEST_SERVERS = failed=; for pg_config in $$servers; do \
+		$(INSTALL) "$$pg_config"; \
+		echo "== server tests on $$("$$pg_config" --version)"; \
+		PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests -- $(FILTER) || failed=1; \
+	done; [ -z "$$failed" ]
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: ## Show skip beside btree and BRIN bloom on a throw-away server; DATA=file.tsv.xz for real data
-	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; DATA="$(DATA)" ROWS="$(ROWS)" benches/demo.sh "$$pg_config"
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; DATA="$(DATA)" ROWS="$(ROWS)" benches/demo.sh "$$pg_config"
 
-test: lint unit server-tests ## Everything: lints, unit tests, server tests
+test: unit ## Unit tests, and the server tests on one server: Debian's, or PG_CONFIG=… (some minutes)
+	@$(ONE_SERVER); servers=$$pg_config; $(TEST_SERVERS)
+
+check: lint test test-assert ## Before a commit: lint, test, and test-assert
+
+check-all: check test-16-17 ## Before a release: check, and test-16-17
 
 bench: ## Measure against btree and BRIN bloom on 20 million rows, write docs/benchmarks.md and the table of README.md (some twenty minutes)
-	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
 
 bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, write docs/bloom-benchmarks.md (some ten minutes)
 	@[ -n "$(PG_CONFIG)" ] || $(SETUP) hll
-	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; benches/bloom.sh "$$pg_config"
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bloom.sh "$$pg_config"
 
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
-	@$(BENCH_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"
 
 install: ## Install into the server of PG_CONFIG=…
 	@[ -n "$(PG_CONFIG)" ] || { echo 'name the server: make install PG_CONFIG=/path/to/pg_config' >&2; exit 2; }
@@ -50,12 +65,15 @@ lint: ## rustfmt, errors at the boundary, circles of imports, clippy for the old
 unit: ## Tests of the pure crate: no server
 	cargo test --no-fail-fast --package skip_core
 
-server-tests: ## Install into both servers and test there; FILTER=… for some of the tests
-	@$(BOTH_SERVERS); failed=; for pg_config in $$servers; do \
-		$(INSTALL) "$$pg_config"; \
-		echo "== server tests on $$("$$pg_config" --version)"; \
-		PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests -- $(FILTER) || failed=1; \
-	done; [ -z "$$failed" ]
+server-tests: ## The server tests on Debian's 15 and test-assert's 18, or on PG_CONFIGS='…'; FILTER=… for some
+	@$(BOTH_SERVERS); $(TEST_SERVERS)
+
+test-assert: ## The server tests on an assert-enabled 18 only: built once
+	@servers=$$($(SETUP) server assert); $(TEST_SERVERS)
+
+test-16-17: ## The server tests on assert-enabled 16 and 17 only: built once, or PG_CONFIG_16=… PG_CONFIG_17=…
+	@pg_16="$(PG_CONFIG_16)"; pg_16=$${pg_16:-$$($(SETUP) server 16)}; \
+	pg_17="$(PG_CONFIG_17)"; pg_17=$${pg_17:-$$($(SETUP) server 17)}; servers="$$pg_16 $$pg_17"; $(TEST_SERVERS)
 
 fuzz: ## Fuzz the pure crate with RUNS=1000000 inputs for each target (some half an hour)
 	@RUNS="$(RUNS)" pgrx-config/fuzz.sh

@@ -7,7 +7,8 @@
 #   setup.sh cargo-fuzz             the pinned cargo-fuzz
 #   setup.sh server debian          prints the pg_config of a private copy of Debian's PostgreSQL
 #   setup.sh hll                    adds Debian's hll to that copy: a peer of the type bloom, for its benchmark
-#   setup.sh server assert          prints the pg_config of an assert-enabled PostgreSQL, built from Debian's source package
+#   setup.sh server assert          prints the pg_config of an assert-enabled PostgreSQL, built from Debian's source
+#   setup.sh server 16, server 17   the same of those versions; 16 is in Debian's archive at snapshot.debian.org only
 #   setup.sh pgrx-home PG_CONFIG    makes that server known to pgrx and prints the directory for PGRX_HOME
 #   setup.sh cache                  prints where all this lies
 #
@@ -27,10 +28,16 @@ mkdir -p "$cache"
 say() { printf '%s\n' "pg_skip set-up: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Runs a long command quietly; shows the end of its log if it fails.
+# Runs a long command into a log: says every quarter of a minute how far it is; shows the end of the log if it fails.
 quietly() {
-    local log=$1; shift
-    "$@" >"$log" 2>&1 </dev/null || { tail -n 30 "$log" >&2; die "failed: $* (whole log: $log)"; }
+    local log=$1 status=0 ticker began=$SECONDS; shift
+    while sleep 15 >/dev/null 2>&1 && kill -0 "$$" 2>/dev/null; do
+        say "$((SECONDS - began)) s: $(tail -n 1 "$log" 2>/dev/null | tail -c 70 || true)"
+    done &
+    ticker=$!
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    { kill "$ticker" && wait "$ticker"; } 2>/dev/null || true
+    [ "$status" = 0 ] || { tail -n 30 "$log" >&2; die "failed: $* (whole log: $log)"; }
 }
 
 has_dpkg() { command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; }
@@ -120,33 +127,36 @@ debian_mirror() {
     apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' | awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
 }
 
-# Builds the server in $cache/assert-build: fetch, configure, make, install.
+# Builds an assert-enabled server from a source package of Debian: fetch, configure, make, install.
 build_assert() {
-    local prefix=$1 work=$cache/assert-build
-    local mirror keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-    has_dpkg && mirror=$(debian_mirror) && [ -n "$mirror" ] && [ -e "$keyring" ] ||
+    local version=$1 suite=$2 mirror=$3 prefix=$4 work=$cache/build-$1
+    local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    has_dpkg && mirror=${mirror:-$(debian_mirror)} && [ -n "$mirror" ] && [ -e "$keyring" ] ||
         die "no Debian mirror in this system's package sources; test on servers of your own: make server-tests PG_CONFIGS='…'"
     require_packages bison flex perl libreadline-dev zlib1g-dev libicu-dev liblz4-dev
     rm -rf "$work" "$prefix"
     mkdir -p "$work/lists/partial" "$work/archives/partial"
-    printf 'deb-src [signed-by=%s] %s %s main\n' "$keyring" "$mirror" "$PG_ASSERT_SUITE" >"$work/sources.list"
+    # A mirror of one day in the past is no longer valid by its own account; it is signed all the same.
+    printf 'deb-src [signed-by=%s check-valid-until=no] %s %s main\n' "$keyring" "$mirror" "$suite" >"$work/sources.list"
     local apt=(apt-get -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
                -o "Dir::State::Lists=$work/lists" -o "Dir::Cache::Archives=$work/archives"
                -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root)
     cd "$work"
-    say "fetching the source of PostgreSQL $PG_ASSERT"
+    say "fetching the source of PostgreSQL $version from $suite at $mirror"
     quietly fetch.log "${apt[@]}" update
-    quietly source.log "${apt[@]}" source --download-only "postgresql-$PG_ASSERT"
+    quietly source.log "${apt[@]}" source --download-only "postgresql-$version"
     local tarball
-    tarball=$(find . -maxdepth 1 -name "postgresql-${PG_ASSERT}_*.orig.tar.*" ! -name '*.asc' | head -n 1)
+    tarball=$(find . -maxdepth 1 -name "postgresql-${version}_*.orig.tar.*" ! -name '*.asc' | head -n 1)
     mkdir src
     tar xf "$tarball" -C src --strip-components 1
-    say "building PostgreSQL $PG_ASSERT with assertions (once, some minutes)"
     # We may have been called by make; PostgreSQL's makefiles generate headers at the top level only.
     unset MAKELEVEL MAKEFLAGS MFLAGS
     cd src
+    say "building PostgreSQL $version with assertions (once, some minutes): configure"
     quietly ../configure.log ./configure --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-lz4 CFLAGS='-O1 -g'
-    quietly ../make.log make -s -j"$(nproc)"
+    say "building PostgreSQL $version: make"
+    quietly ../make.log make -j"$(nproc)"
+    say "building PostgreSQL $version: install"
     quietly ../install.log make -s install
     local module
     for module in $PG_ASSERT_CONTRIB; do
@@ -156,10 +166,12 @@ build_assert() {
     rm -rf "$work"
 }
 
+# An assert-enabled server of a version, from a suite of Debian; the mirror is the system's own unless one is named.
 server_assert() {
-    local prefix=$cache/assert-$PG_ASSERT
+    local version=$1 suite=$2 mirror=${3:-} prefix=$cache/assert-$1
     # Of what it consists: a server that was built with fewer modules is built again.
-    [ "$(cat "$prefix/complete" 2>/dev/null)" = "$PG_ASSERT_CONTRIB" ] || (build_assert "$prefix")
+    [ "$(cat "$prefix/complete" 2>/dev/null)" = "$PG_ASSERT_CONTRIB" ] ||
+        (build_assert "$version" "$suite" "$mirror" "$prefix")
     check_server_user "$prefix/bin/postgres"
     echo "$prefix/bin/pg_config"
 }
@@ -194,8 +206,10 @@ case "$#:${1:-}:${2:-}" in
     1:hll:) hll ;;
     1:cargo-fuzz:) packages; cargo_tool cargo-fuzz "$CARGO_FUZZ_VERSION" ;;
     2:server:debian) server_debian ;;
-    2:server:assert) server_assert ;;
+    2:server:assert) server_assert "$PG_ASSERT" "$PG_ASSERT_SUITE" ;;
+    2:server:16) server_assert 16 "$PG_16_SUITE" "$PG_16_MIRROR" ;;
+    2:server:17) server_assert 17 "$PG_17_SUITE" ;;
     2:pgrx-home:?*) pgrx_home "$2" ;;
     1:cache:) echo "$cache" ;;
-    *) sed -n '2,16p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+    *) sed -n '2,17p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac
