@@ -1,4 +1,5 @@
-//! Building an index: rows that come and go while it is built concurrently, expressions that fail, memory, and progress.
+//! Building an index: rows that come and go while it is built concurrently, expressions that fail, memory, and
+//! progress.
 use crate::ddl::works;
 use crate::registry::{alone, on_shared};
 use crate::shared::{Database, wait_until};
@@ -14,11 +15,12 @@ pub const WAITING: &str = "CREATE FUNCTION waiting_hash(int, bigint) RETURNS big
         END $$;
      CREATE OPERATOR CLASS waiting_ops FOR TYPE int USING skip AS OPERATOR 1 =, FUNCTION 1 waiting_hash(int, bigint)";
 
-/// A table of one page with room, so that new rows go there, after the build has read it, and nothing is pruned on the way.
+/// A table of one page with room, so that new rows go there, after the build has read it, and nothing is pruned on the
+/// way.
 const ROOM: &str = "CREATE TABLE t (id int, k int); INSERT INTO t VALUES (1, 1), (2, 2), (3, -1)";
 
-/// Runs `command`, which builds an index with the waiting hash function, and while that waits: inserts a row, calls `meanwhile`,
-/// and deletes the row again.
+/// Runs `command`, which builds an index with the waiting hash function, and while that waits: inserts a row, calls
+/// `meanwhile`, and deletes the row again.
 fn build_while_row_comes_and_goes(connect: &dyn Fn() -> Session, command: &str, meanwhile: impl FnOnce()) {
     let (mut holder, mut builder, mut writer) = (connect(), connect(), connect());
     holder.run("SELECT pg_advisory_lock(7)");
@@ -35,11 +37,11 @@ fn build_while_row_comes_and_goes(connect: &dyn Fn() -> Session, command: &str, 
 }
 
 alone!(come_and_gone_while_built_concurrently);
-/// A row comes after the build has read its block, a standby's transaction sees it, it is deleted before the index is valid: the
-/// transaction on the standby finds it in the index.
+/// A row comes after the build has read its block, a standby's transaction sees it, it is deleted before the index is
+/// valid: the transaction on the standby finds it in the index.
 fn come_and_gone_while_built_concurrently() {
-    // With feedback nothing is pruned that the standby sees: neither the row, nor the catalog's rows that tell of the index. For the
-    // primary's snapshots the row is gone all the same.
+    // With feedback nothing is pruned that the standby sees: neither the row, nor the catalog's rows that tell of the
+    // index. For the primary's snapshots the row is gone all the same.
     let settings =
         ["max_standby_streaming_delay=-1", "hot_standby_feedback=on", "wal_receiver_status_interval=1s"];
     let (primary, standby) = replicated(&settings);
@@ -71,7 +73,8 @@ fn come_and_gone_while_built_concurrently() {
         });
         session.run("SELECT txid_current()");
         reader.run("SET enable_seqscan = off");
-        // The standby cannot replay that the old index is dropped while the reader is there, but it replays that there is another.
+        // The standby cannot replay that the old index is dropped while the reader is there, but it replays that there
+        // is another.
         wait_until("the reader uses the new index", || {
             // A lock taken anew makes the session heed what other sessions have changed.
             reader.run("SELECT pg_relation_size('pg_am')");
@@ -91,7 +94,8 @@ fn come_and_gone_while_built_concurrently() {
 }
 
 on_shared!(gone_rows_open_their_range);
-/// A row that is dead when the index is looked through is not evaluated any more: its range stays open until VACUUM comes.
+/// A row that is dead when the index is looked through is not evaluated any more: its range stays open until VACUUM
+/// comes.
 fn gone_rows_open_their_range(database: &Database) {
     let mut session = database.session();
     session.run(WAITING);

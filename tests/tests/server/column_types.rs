@@ -1,5 +1,5 @@
-//! Types whose equality or hash is peculiar: char(n) under nondeterministic collations, domains over ranges, types that the server
-//! gives another type's operator class.
+//! Types whose equality or hash is peculiar: char(n) under nondeterministic collations, domains over ranges, types that
+//! the server gives another type's operator class.
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
 use libtest_mimic::Completion;
@@ -10,7 +10,8 @@ use std::fs;
 use std::path::Path;
 
 on_shared!(blanks_count_for_nothing);
-/// Values of different lengths, with and without blanks before they are padded, and keys with other blanks than the table has.
+/// Values of different lengths, with and without blanks before they are padded, and keys with other blanks than the
+/// table has.
 fn blanks_count_for_nothing(database: &Database) {
     let mut session = database.session();
     shared::prepare_types(&mut session);
@@ -183,7 +184,8 @@ fn borrowed_operator_classes(database: &Database) {
 }
 
 on_shared!(documented_classes_of_extensions);
-/// The operator classes that docs/operator-classes.md offers for extensions' types, wherever the extension is to be had.
+/// The operator classes that docs/operator-classes.md offers for extensions' types, wherever the extension is to be
+/// had.
 fn documented_classes_of_extensions(database: &Database) -> Completion {
     let mut session = database.session();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operator-classes.md");

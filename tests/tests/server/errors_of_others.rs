@@ -1,5 +1,6 @@
-//! Errors that others raise while pg_skip is loaded, or below a Skip Index Scan, or in what an index calls, keep all their fields: they are
-//! compared with the same errors of a session without the library, or of a plan without the index.
+//! Errors that others raise while pg_skip is loaded, or below a Skip Index Scan, or in what an index calls, keep all
+//! their fields: they are compared with the same errors of a session without the library, or of a plan without the
+//! index.
 use crate::registry::{alone, on_shared};
 use crate::shared::{Database, prepare};
 use pg_skip_tests::both_ways::{Way, skips};

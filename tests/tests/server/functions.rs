@@ -1,5 +1,5 @@
-//! Functions and settings that take an index: the indexes of partitions, shards' names, options that wait for a build, and
-//! what a session says before the library is loaded.
+//! Functions and settings that take an index: the indexes of partitions, shards' names, options that wait for a build,
+//! and what a session says before the library is loaded.
 use crate::registry::on_shared;
 use crate::shared::{Database, server};
 use pg_skip_tests::server::install;

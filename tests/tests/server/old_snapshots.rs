@@ -1,5 +1,5 @@
-//! Old snapshots: filters made meanwhile have the row versions that only such a snapshot sees. PostgreSQL's own BRIN leaves
-//! them out, and finds 0 rows instead of 1.
+//! Old snapshots: filters made meanwhile have the row versions that only such a snapshot sees. PostgreSQL's own BRIN
+//! leaves them out, and finds 0 rows instead of 1.
 use crate::registry::{alone, on_shared};
 use crate::shared::Database;
 use crate::standby::{catch_up, replicated};

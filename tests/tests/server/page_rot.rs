@@ -1,8 +1,8 @@
 //! Pages that lose bits on disk while the server runs, between the planning of a query and its execution.
 //!
-//! Execution verifies what it reads of a page, whatever planning found. Here the page has left the cache since the query was
-//! planned, and comes back damaged, into the very buffer that it was in. Only where the server can be told to evict a page
-//! (from 17 on, with pg_buffercache).
+//! Execution verifies what it reads of a page, whatever planning found. Here the page has left the cache since the
+//! query was planned, and comes back damaged, into the very buffer that it was in. Only where the server can be told to
+//! evict a page (from 17 on, with pg_buffercache).
 use crate::registry::alone;
 use crate::shared;
 use libtest_mimic::Completion;

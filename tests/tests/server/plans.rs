@@ -1,5 +1,5 @@
-//! What the planner makes of the index's bitmap scans: they are chosen where they help and left where they do not, estimates are near
-//! the truth, and the ranges that survive are those of the rows and hardly any more.
+//! What the planner makes of the index's bitmap scans: they are chosen where they help and left where they do not,
+//! estimates are near the truth, and the ranges that survive are those of the rows and hardly any more.
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::compare::{Question, same};

@@ -1,5 +1,5 @@
-//! Who may call what: every function and view of the extension that tells of a table, or changes something, against every kind
-//! of role.
+//! Who may call what: every function and view of the extension that tells of a table, or changes something, against
+//! every kind of role.
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::server::install;

@@ -1,6 +1,6 @@
-//! How a test comes into the run: `on_shared!(name);` or `alone!(name);` stands above the function of that name. There is
-//! no list of tests to keep. A function that is forgotten is dead code, which does not compile, and a file that no `mod`
-//! names fails a test. A test is called after its file: `crash::minimal_wal` is in `crash.rs`.
+//! How a test comes into the run: `on_shared!(name);` or `alone!(name);` stands above the function of that name. There
+//! is no list of tests to keep. A function that is forgotten is dead code, which does not compile, and a file that no
+//! `mod` names fails a test. A test is called after its file: `crash::minimal_wal` is in `crash.rs`.
 use crate::shared::{self, Database};
 use libtest_mimic::{Completion, Trial};
 use std::collections::BTreeSet;
@@ -40,8 +40,8 @@ impl Ended for Completion {
     }
 }
 
-/// Registers a test on the shared server, a function of `&Database`. With `name = function(arguments)` one function makes
-/// several tests.
+/// Registers a test on the shared server, a function of `&Database`. With `name = function(arguments)` one function
+/// makes several tests.
 macro_rules! on_shared {
     ($name:ident) => {
         $crate::registry::on_shared!($name = $name());

@@ -331,7 +331,8 @@ fn index_scans_rise(database: &Database) {
 }
 
 alone!(workers_count_what_they_scan);
-/// A Skip Index Scan that each worker runs for itself, as the inner side of a nested loop, counts in the shared statistics.
+/// A Skip Index Scan that each worker runs for itself, as the inner side of a nested loop, counts in the shared
+/// statistics.
 fn workers_count_what_they_scan() {
     let server = server(&[]);
     let mut session = server.connect("postgres");

@@ -1,5 +1,5 @@
-//! Summarizing, by skip_summarize and by VACUUM: beside transactions in progress, over expressions that fail, cut off in
-//! the middle, and over rows that are gone or were changed in place.
+//! Summarizing, by skip_summarize and by VACUUM: beside transactions in progress, over expressions that fail, cut off
+//! in the middle, and over rows that are gone or were changed in place.
 use crate::concurrency::{settled, table};
 use crate::registry::on_shared;
 use crate::shared::{Database, server};

@@ -34,8 +34,8 @@ fn expression_fails_in_parallel_vacuum(database: &Database) {
 }
 
 on_shared!(tables_cut_short_grow_again);
-/// VACUUM cuts a table short after it has called the index. When the table grows again its ranges are new ones: neither do
-/// all rows come through the delta, nor are filters of the old rows left to fill up.
+/// VACUUM cuts a table short after it has called the index. When the table grows again its ranges are new ones: neither
+/// do all rows come through the delta, nor are filters of the old rows left to fill up.
 fn tables_cut_short_grow_again(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE t (id int, a int, filler text DEFAULT repeat('x', 100))");

@@ -7,8 +7,8 @@ use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
 
 alone!(verifying_what_never_stands_still);
-/// The index's expression waits, on the standby, until replay has recycled pages: so no look at the index is undisturbed, and
-/// skip_index_verify must say so, not that the index is sound.
+/// The index's expression waits, on the standby, until replay has recycled pages: so no look at the index is
+/// undisturbed, and skip_index_verify must say so, not that the index is sound.
 fn verifying_what_never_stands_still() {
     // Little WAL, so that much happens in what a look waits for.
     let (primary, standby) = replicated(&["max_standby_streaming_delay=-1", "wal_consistency_checking="]);

@@ -201,7 +201,8 @@ fn parameters(database: &Database) {
             error.code().code()
         );
     }
-    // A group has one filter: its rows must agree about it. Rows without a value have no say, and other groups another filter.
+    // A group has one filter: its rows must agree about it. Rows without a value have no say, and other groups another
+    // filter.
     for mixed in
         ["i / 4.0", "0.1, i", "0.1, NULLIF(i, 2)", "0.1, 5, CASE i WHEN 2 THEN 'rocksdb' ELSE 'skip' END"]
     {

@@ -1,5 +1,5 @@
-//! Aggregates as a distributed engine computes them (`tests/engine`): step functions looked up anew for each row, without an
-//! expression; states as bytea from one database to another.
+//! Aggregates as a distributed engine computes them (`tests/engine`): step functions looked up anew for each row,
+//! without an expression; states as bytea from one database to another.
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
 use pg_skip_tests::seed;
@@ -266,8 +266,8 @@ fn resolves_for_every_type(database: &Database) {
             ["bloom_agg(v)", "any_agg(v)"].map(|form| session.one(&format!("SELECT {form} FROM {rows}")));
         assert!(own == any, "{}", kind.name);
     }
-    // NULLs of all types that there are, but for the server's internal ones (pg_dependencies …): no two aggregates are equally
-    // good for one.
+    // NULLs of all types that there are, but for the server's internal ones (pg_dependencies …): no two aggregates are
+    // equally good for one.
     let names = session.column(
         "SELECT format_type(oid, NULL) FROM pg_type
          WHERE typtype IN ('b', 'e', 'd', 'r', 'm') AND typisdefined AND (typcategory <> 'Z' OR typname = 'char') ORDER BY 1",
@@ -326,7 +326,8 @@ fn resolves_for_every_type(database: &Database) {
     }
 }
 
-/// The same where the cast is not in the aggregate's own node: computed below, by branches of an Append, and for windows.
+/// The same where the cast is not in the aggregate's own node: computed below, by branches of an Append, and for
+/// windows.
 fn casts_elsewhere(session: &mut Session) {
     session.run(
         "CREATE TABLE parts (k nocase, t text, i int) PARTITION BY LIST (i);

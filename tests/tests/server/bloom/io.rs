@@ -186,7 +186,8 @@ fn types_of_keys(database: &Database) {
          CREATE CAST (bytea AS bloom) WITHOUT FUNCTION",
     );
     let short = |oid: &str| format!("'\\x2105{oid}0000000000000000'::bytea::bloom::text");
-    // int4, int2, float4, varchar, cidr, regclass; any, record, cstring, unknown, anyarray, internal; json, point; pg_class's rows.
+    // int4, int2, float4, varchar, cidr, regclass; any, record, cstring, unknown, anyarray, internal; json, point;
+    // pg_class's rows.
     let oids = [
         "17", "15", "bc05", "9308", "8a05", "9d11", "e411", "c911", "e311", "c105", "e511", "e911", "72",
         "d804", "53",
@@ -255,7 +256,8 @@ fn escape(text: &str) -> String {
 }
 
 on_shared!(damaged_in_a_table);
-/// A value that went bad in its table is an error when it is asked, never an answer; one of a later version may hold all.
+/// A value that went bad in its table is an error when it is asked, never an answer; one of a later version may hold
+/// all.
 fn damaged_in_a_table(database: &Database) {
     let mut session = database.session();
     // The cast without a function is a superuser's way around all checks.

@@ -133,7 +133,8 @@ fn of_other_types(database: &Database) {
         );
     }
     assert_eq!(session.error("SELECT bloom_agg(5) @> 'five'").code().code(), "22P02");
-    // Which value these are depends on settings, or on what a domain's owner makes of its CHECK: whoever stored the filter.
+    // Which value these are depends on settings, or on what a domain's owner makes of its CHECK: whoever stored the
+    // filter.
     session.run("CREATE TYPE span AS RANGE (subtype = int)");
     for (key, literal) in [
         ("date '2026-01-01'", "2026-01-01"),

@@ -1,5 +1,5 @@
-//! Parts of a filter on their way to where they are combined: by bytes from workers, by address within a process. Whoever
-//! takes part, the filter is that of all rows.
+//! Parts of a filter on their way to where they are combined: by bytes from workers, by address within a process.
+//! Whoever takes part, the filter is that of all rows.
 use super::aggregate::make_parallel;
 use crate::registry::on_shared;
 use crate::shared::Database;
@@ -86,7 +86,8 @@ fn of_partitions(database: &Database) {
 }
 
 on_shared!(of_many_partitions_keep_the_rate);
-/// Far more parts than there are processes, of all sizes, each beyond its memory: their filters have one size, that of the whole.
+/// Far more parts than there are processes, of all sizes, each beyond its memory: their filters have one size, that of
+/// the whole.
 fn of_many_partitions_keep_the_rate(database: &Database) {
     let mut session = database.session();
     session.run(

@@ -1,10 +1,11 @@
-//! Filters that are stored out of line: for a few keys some parts of them are fetched, for many the filter, once; answers
-//! are the same.
+//! Filters that are stored out of line: for a few keys some parts of them are fetched, for many the filter, once;
+//! answers are the same.
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::session::Session;
 
-/// Filters of every policy and of several lengths, single and series, of keys up to n. Compressed where the name says so.
+/// Filters of every policy and of several lengths, single and series, of keys up to n. Compressed where the name says
+/// so.
 const FILTERS: &str = "
     CREATE TABLE f (name text, n int, b bloom);
     INSERT INTO f SELECT policy || n, n, (SELECT bloom_agg(i, 0.01, NULL, policy) FROM generate_series(1, n) i)
@@ -115,7 +116,8 @@ fn filters_are_fetched_once(database: &Database) {
 }
 
 on_shared!(filters_that_change);
-/// A place in a query that has met a filter before meets it changed; a cursor goes on with the filter that it began with.
+/// A place in a query that has met a filter before meets it changed; a cursor goes on with the filter that it began
+/// with.
 fn filters_that_change(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE f AS SELECT bloom_agg(i, 0.01, 100000) AS b FROM generate_series(1, 40000) i");

@@ -1,4 +1,5 @@
-//! A Skip Index Scan of a large table leaves the cache to others, as a sequential scan does: it reads through a ring of buffers.
+//! A Skip Index Scan of a large table leaves the cache to others, as a sequential scan does: it reads through a ring of
+//! buffers.
 use crate::registry::alone;
 use libtest_mimic::Completion;
 use pg_skip_tests::server::Server;

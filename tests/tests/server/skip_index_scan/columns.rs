@@ -1,4 +1,5 @@
-//! Columns of all kinds: dropped, added later, generated, of composite types, out of line, of domains; and parents alone.
+//! Columns of all kinds: dropped, added later, generated, of composite types, out of line, of domains; and parents
+//! alone.
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::both_ways::{Case, Way, same};

@@ -1,4 +1,5 @@
-//! What EXPLAIN counts is what there is to count: every number of a Skip Index Scan against the same number by other means.
+//! What EXPLAIN counts is what there is to count: every number of a Skip Index Scan against the same number by other
+//! means.
 use super::table_of_uuids;
 use crate::registry::on_shared;
 use crate::shared::Database;
@@ -376,8 +377,8 @@ fn counts_with_a_limit_in_parallel(database: &Database) {
             assert!(limit < 1000 || scanned == all && skipped == whole.number("Ranges Skipped"), "{told}");
             assert!(node.number("Ranges False Positive") <= whole.number("Ranges False Positive"), "{told}");
         }
-        // The greatest first: workers of later executions stop at the first's limit, in sequential scans as well (seen in
-        // PostgreSQL 18.6 without pg_skip: ExecParallelReinitialize leaves the tuples_needed of the first).
+        // The greatest first: workers of later executions stop at the first's limit, in sequential scans as well (seen
+        // in PostgreSQL 18.6 without pg_skip: ExecParallelReinitialize leaves the tuples_needed of the first).
         let limits = "(VALUES (1000), (1), (0), (7), (1000), (2)) v (most)";
         let sql = format!(
             "SELECT (SELECT count(*) FROM (SELECT FROM t WHERE {condition} LIMIT v.most) s) FROM {limits}"

@@ -1,5 +1,5 @@
-//! Cursors: a Skip Index Scan that stops and goes on, goes back, survives its transaction, or is cut off with a savepoint,
-//! against the same moves over the list of its rows.
+//! Cursors: a Skip Index Scan that stops and goes on, goes back, survives its transaction, or is cut off with a
+//! savepoint, against the same moves over the list of its rows.
 use super::queries::Asker;
 use super::tables::Tables;
 use crate::registry::on_shared;

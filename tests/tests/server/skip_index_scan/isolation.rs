@@ -1,6 +1,6 @@
-//! READ COMMITTED: a Skip Index Scan whose rows another transaction is changing waits, looks at the new version (EvalPlanQual),
-//! and does what a sequential scan does. After PostgreSQL's isolation tests eval-plan-qual, partition-key-update,
-//! skip-locked and nowait.
+//! READ COMMITTED: a Skip Index Scan whose rows another transaction is changing waits, looks at the new version
+//! (EvalPlanQual), and does what a sequential scan does. After PostgreSQL's isolation tests eval-plan-qual,
+//! partition-key-update, skip-locked and nowait.
 use super::blocked::{Outcome, blocked, outcome};
 use crate::registry::on_shared;
 use crate::shared::Database;

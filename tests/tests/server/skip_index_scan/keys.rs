@@ -1,4 +1,5 @@
-//! Keys of served conditions: whatever gives them is evaluated once, and lists of them are looked up by hash, row by row.
+//! Keys of served conditions: whatever gives them is evaluated once, and lists of them are looked up by hash, row by
+//! row.
 use super::table_of_uuids;
 use crate::registry::on_shared;
 use crate::shared::Database;
@@ -366,7 +367,8 @@ fn lists_meet_concurrent_updates(database: &Database) {
 }
 
 on_shared!(rows_of_all_shapes);
-/// Comparisons of bytes: rows with NULLs before the column, with columns dropped before it, and written before it was added.
+/// Comparisons of bytes: rows with NULLs before the column, with columns dropped before it, and written before it was
+/// added.
 fn rows_of_all_shapes(database: &Database) {
     let mut session = database.session();
     for (kind, value) in [

@@ -1,5 +1,5 @@
-//! SERIALIZABLE: what a Skip Index Scan has ruled out it has read all the same. Two transactions of which each inserts what the
-//! other did not find cannot both commit, however little of the table was touched.
+//! SERIALIZABLE: what a Skip Index Scan has ruled out it has read all the same. Two transactions of which each inserts
+//! what the other did not find cannot both commit, however little of the table was touched.
 use super::blocked::{code, outcome};
 use crate::registry::on_shared;
 use crate::shared::Database;

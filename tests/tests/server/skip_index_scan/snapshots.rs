@@ -1,5 +1,5 @@
-//! Old snapshots and busy tables: inside one snapshot a Skip Index Scan and a sequential scan find the same, whatever others
-//! do to the rows and to the index.
+//! Old snapshots and busy tables: inside one snapshot a Skip Index Scan and a sequential scan find the same, whatever
+//! others do to the rows and to the index.
 use crate::concurrency::{maintain, table, write};
 use crate::registry::on_shared;
 use crate::shared::{Database, together};
