@@ -148,7 +148,7 @@ build_assert() {
     local tarball
     tarball=$(find . -maxdepth 1 -name "postgresql-${version}_*.orig.tar.*" ! -name '*.asc' | head -n 1)
     mkdir src
-    tar xf "$tarball" -C src --strip-components 1
+    quietly unpack.log tar xvf "$tarball" -C src --strip-components 1
     # We may have been called by make; PostgreSQL's makefiles generate headers at the top level only.
     unset MAKELEVEL MAKEFLAGS MFLAGS
     cd src
