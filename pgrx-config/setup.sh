@@ -195,7 +195,8 @@ pgrx_home() {
           echo "pg$version = \"$pg_config\""; } | sort
     } >"$next"
     chmod 644 "$next"
-    mv "$next" "$home/config.toml"
+    # A file that is newer makes cargo build pgrx and all that stands on it again.
+    if cmp -s "$next" "$home/config.toml"; then rm "$next"; else mv "$next" "$home/config.toml"; fi
     echo "$home"
 }
 
