@@ -16,7 +16,7 @@ use crate::prune::facts::Facts;
 use crate::prune::{hashed, probe};
 use skip_core::expected::{OTHER_PAGES, Over, is_little, surviving_ranges};
 
-/// What a look-up reads, and what it leaves.
+/// What a lookup reads, and what it leaves.
 struct Estimate {
     /// Heap blocks that survive.
     heap_blocks: f64,

@@ -1,6 +1,6 @@
-//! skip_range_map: a table's ranges drawn as a line, with what a look-up of a value does to each.
+//! skip_range_map: a table's ranges drawn as a line, with what a lookup of a value does to each.
 //!
-//! Three sets of ranges: those that a look-up reads, those without a filter, and those with a visible row. They are
+//! Three sets of ranges: those that a lookup reads, those without a filter, and those with a visible row. They are
 //! taken at three moments, and only the order makes them fit:
 //!
 //! 1. the snapshot, which is the calling query's: rows are seen as of here, and none lies behind the table's end (2);

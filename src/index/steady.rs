@@ -38,7 +38,9 @@ pub fn steady<R>(index: Rel, mut look: impl FnMut() -> Fetch<R>) -> R {
     )
 }
 
-/// Whether pages may have been recycled between two looks at the meta page.
+/// Whether pages may have become something else between two looks at the meta page: segments were retired, the delta
+/// was folded, or a spare page was taken for the delta, which inserts do without the maintenance lock.
 pub fn has_moved(before: &Meta, now: &Meta) -> bool {
-    now.generation != before.generation || now.delta_head_sequence != before.delta_head_sequence
+    let facts = |meta: &Meta| (meta.generation, meta.delta_head_sequence, meta.spare);
+    facts(before) != facts(now)
 }

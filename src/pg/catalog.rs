@@ -1,4 +1,4 @@
-//! Catalog look-ups: access methods, permissions, operator classes.
+//! Catalog lookups: access methods, permissions, operator classes.
 
 use super::list::{list, oids};
 use super::{boundary, text};
@@ -8,7 +8,7 @@ use std::ffi::CString;
 /// OID of an access method by name.
 pub fn access_method_oid(name: &str) -> Option<pg_sys::Oid> {
     let name = CString::new(name).ok()?;
-    // SAFETY: a catalog look-up with missing_ok.
+    // SAFETY: a catalog lookup with missing_ok.
     let oid = unsafe { pg_sys::get_am_oid(name.as_ptr(), true) };
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
@@ -42,7 +42,7 @@ fn exists(cache: i32, oid: pg_sys::Oid) -> bool {
 
 /// Whether the current user may read all rows of a table.
 pub fn may_read(table: pg_sys::Oid) -> bool {
-    // SAFETY: catalog look-ups.
+    // SAFETY: catalog lookups.
     unsafe {
         let user = pg_sys::GetUserId();
         let select = pg_sys::pg_class_aclcheck(table, user, u64::from(pg_sys::ACL_SELECT) as _);
@@ -55,7 +55,7 @@ pub fn may_read(table: pg_sys::Oid) -> bool {
 
 /// Whether the current user may see what monitors see.
 pub fn is_monitor() -> bool {
-    // SAFETY: catalog look-ups.
+    // SAFETY: catalog lookups.
     unsafe { pg_sys::has_privs_of_role(pg_sys::GetUserId(), pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR)) }
 }
 
@@ -190,7 +190,7 @@ pub fn step_function_of(aggregate: pg_sys::Oid) -> Option<pg_sys::Oid> {
 
 /// Whether an operator is a member of an operator family.
 pub fn is_in_family(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     unsafe { pg_sys::op_in_opfamily(operator, family) }
 }
 
@@ -208,7 +208,7 @@ pub fn function_signature(function: pg_sys::Oid) -> String {
 
 /// Whether values of one type are values of the other as they are.
 pub fn is_binary_coercible(from: pg_sys::Oid, to: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     unsafe { pg_sys::IsBinaryCoercible(from, to) }
 }
 
@@ -285,7 +285,7 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<(String, String)> {
         // SAFETY: NULL or a palloc'd, NUL-terminated string.
         (!name.is_null()).then(|| unsafe { text::of_server(name) })
     };
-    // SAFETY: catalog look-ups that give NULL or InvalidOid for what is not there.
+    // SAFETY: catalog lookups that give NULL or InvalidOid for what is not there.
     unsafe {
         let schema = text(pg_sys::get_namespace_name(pg_sys::get_rel_namespace(relation)))?;
         Some((schema, text(pg_sys::get_rel_name(relation))?))
@@ -300,7 +300,7 @@ pub fn relation_named(parts: &[String]) -> bool {
         [schema, name] => (schema.as_ptr().cast_mut(), name.as_ptr().cast_mut()),
         _ => return false,
     };
-    // SAFETY: NUL-terminated strings that outlive the look-up, which takes no lock and allows for a missing relation.
+    // SAFETY: NUL-terminated strings that outlive the lookup, which takes no lock and allows for a missing relation.
     unsafe {
         let range = pg_sys::makeRangeVar(schema, name, -1);
         let missing_ok = pg_sys::RVROption::RVR_MISSING_OK;
@@ -316,7 +316,7 @@ pub fn partition_ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     unsafe extern "C-unwind" {
         fn get_partition_ancestors(relation: pg_sys::Oid) -> *mut pg_sys::List;
     }
-    // SAFETY: catalog look-ups; a list of OIDs.
+    // SAFETY: catalog lookups; a list of OIDs.
     unsafe {
         if !pg_sys::get_rel_relispartition(relation) {
             return Vec::new();
@@ -336,7 +336,7 @@ pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
         ) -> *mut pg_sys::List;
     }
     let (lock, counts) = (pg_sys::NoLock as pg_sys::LOCKMODE, std::ptr::null_mut());
-    // SAFETY: catalog look-ups; a list of OIDs. Nothing is locked: who opens one of them looks whether it is still
+    // SAFETY: catalog lookups; a list of OIDs. Nothing is locked: who opens one of them looks whether it is still
     // there.
     unsafe {
         let all = oids(pg_sys::ffi::pg_guard_ffi_boundary(|| find_all_inheritors(relation, lock, counts)));

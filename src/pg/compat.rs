@@ -103,7 +103,7 @@ pub unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg_sys::N
 
 /// Whether the current user owns the relation, or may maintain it (17 and later: MAINTAIN).
 pub fn may_maintain(index: pg_sys::Oid, table: pg_sys::Oid) -> bool {
-    // SAFETY: catalog look-ups.
+    // SAFETY: catalog lookups.
     unsafe {
         let user = pg_sys::GetUserId();
         #[cfg(feature = "pg15")]

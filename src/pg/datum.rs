@@ -25,7 +25,7 @@ impl Repr {
             return Repr::Name;
         }
         let (mut len, mut by_value) = (0i16, false);
-        // SAFETY: a catalog look-up that raises an error for a type that is not there.
+        // SAFETY: a catalog lookup that raises an error for a type that is not there.
         unsafe { pg_sys::get_typlenbyval(oid, &mut len, &mut by_value) };
         match usize::try_from(len) {
             Ok(len) if by_value => Repr::ByValue(len),
@@ -145,7 +145,7 @@ pub struct HashFunction {
 }
 
 impl HashFunction {
-    /// Looks the function up. The look-up lives in the current memory context, which must outlive it.
+    /// Looks the function up. The lookup lives in the current memory context, which must outlive it.
     pub fn new(function: Oid, collation: Oid) -> Self {
         let mut info = Box::<pg_sys::FmgrInfo>::default();
         // SAFETY: fills info, or raises an error for a function that is not there.
@@ -241,7 +241,7 @@ pub(super) unsafe fn elements(array: Datum) -> Vec<Value> {
 
 /// Whether strings that differ in bytes differ under this collation; true for types without collation.
 pub fn is_deterministic(collation: Oid) -> bool {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     collation == pg_sys::InvalidOid || unsafe { pg_sys::get_collation_isdeterministic(collation) }
 }
 
@@ -251,14 +251,14 @@ const EXTENDED: i16 = 2;
 
 /// The extended hash function that an operator family for hash indexes has for a type.
 pub fn extended_hash_of(family: Oid, input: Oid) -> Option<Oid> {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, EXTENDED) };
     (function != pg_sys::InvalidOid).then_some(function)
 }
 
 /// The hash function that an operator family of the access method has for a type.
 pub fn hash_function_of(family: Oid, input: Oid) -> Option<Oid> {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, 1) };
     (function != pg_sys::InvalidOid).then_some(function)
 }

@@ -2,7 +2,7 @@
 //! to call.
 //!
 //! Three lifetimes meet here. An argument lives for the call. What a place in a query keeps ([`Call::site`]) lives as
-//! long as the function's look-up there: the server's executor looks functions up once a query, others may for each
+//! long as the function's lookup there: the server's executor looks functions up once a query, others may for each
 //! row. An aggregate's state ([`Aggregate::place`]) lives in the memory of its group. So a state owns what it refers
 //! to, or has it kept for all states in that memory ([`Aggregate::keep`]); it refers to nothing that a place in a query
 //! keeps.
@@ -224,7 +224,7 @@ impl Call {
 
     /// The type that the function is declared with; None if it takes values of several.
     fn declared_type_of(&self, number: usize) -> Option<pg_sys::Oid> {
-        // SAFETY: a catalog look-up of the function that is being called; the array has `count` elements, and is freed.
+        // SAFETY: a catalog lookup of the function that is being called; the array has `count` elements, and is freed.
         unsafe {
             let (mut declared, mut count) = (std::ptr::null_mut(), 0i32);
             pg_sys::get_func_signature((*self.info().flinfo).fn_oid, &mut declared, &mut count);
@@ -289,7 +289,7 @@ impl Call {
 
     /// The memory that [`Call::site`] keeps things in.
     pub fn site_memory(&self) -> SiteMemory {
-        // SAFETY: the look-up of the function that is being called.
+        // SAFETY: the lookup of the function that is being called.
         SiteMemory(unsafe { (*self.info().flinfo).fn_mcxt })
     }
 
@@ -314,7 +314,7 @@ impl Call {
         }
         let is_plain = kind == pg_sys::AGG_CONTEXT_AGGREGATE as i32;
         let node = if is_plain { self.info().context.cast() } else { std::ptr::null_mut() };
-        // SAFETY: the look-up of the function that is being called.
+        // SAFETY: the lookup of the function that is being called.
         Aggregate { context, node, look_up: unsafe { (*self.info().flinfo).fn_mcxt } }
     }
 

@@ -1,7 +1,7 @@
 //! What states of an aggregate have in common, kept once for all that are in one memory context.
 //!
 //! There may be a million states in a context: they refer to what they share. It must live exactly as long as they do,
-//! so it is kept for their context, and dropped when that is reset or deleted. (Not for the function's look-up: who
+//! so it is kept for their context, and dropped when that is reset or deleted. (Not for the function's lookup: who
 //! calls a function may look it up anew for each row, in memory that is gone after the row.)
 
 use super::aggregate::Aggregate;

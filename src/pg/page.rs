@@ -22,7 +22,7 @@ mod unguarded {
 }
 
 /// Where the meta page of the index used last was found: relation file number (high half) and buffer. Only a hint: the
-/// server checks that the buffer still holds that page, which spares the look-up in the buffer table.
+/// server checks that the buffer still holds that page, which spares the lookup in the buffer table.
 static RECENT_META: AtomicU64 = AtomicU64::new(0);
 
 /// Pages that this process has read from skip indexes.

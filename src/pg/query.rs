@@ -92,7 +92,7 @@ fn add_equality(text: &Text, index: Rel, clause: &Clause<Values>, given: pg_sys:
         add_collation(&left, class.collation);
     }
     left.add(c")");
-    // SAFETY: catalog look-ups; NUL-terminated strings. The clause gets the casts that the operator needs.
+    // SAFETY: catalog lookups; NUL-terminated strings. The clause gets the casts that the operator needs.
     unsafe {
         let operator = pg_sys::get_opfamily_member(class.family, class.input, clause.key_type, EQUAL);
         let own = index.column_type(column);

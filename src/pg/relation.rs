@@ -229,14 +229,14 @@ impl Drop for OpenRel {
 
 /// The table that an index belongs to; None when there is no such index.
 pub fn table_of(index: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: a catalog look-up with missing_ok.
+    // SAFETY: a catalog lookup with missing_ok.
     let oid = unsafe { pg_sys::IndexGetRelation(index, true) };
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
 /// `relkind` and access method of any relation, without opening it; None when there is no such relation.
 pub fn kind_and_method(oid: pg_sys::Oid) -> Option<(u8, pg_sys::Oid, String)> {
-    // SAFETY: a syscache look-up, released below; the struct is valid until then.
+    // SAFETY: a syscache lookup, released below; the struct is valid until then.
     unsafe {
         let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, oid.into());
         if tuple.is_null() {

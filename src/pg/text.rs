@@ -162,7 +162,7 @@ fn plain(text: &[u8], encoding: pg_sys::pg_enc::Type, take: &mut dyn FnMut(Piece
 
 /// The function that converts; None where there is none, or nobody can look it up just now.
 fn conversion(from: pg_sys::pg_enc::Type, to: pg_sys::pg_enc::Type) -> Option<pg_sys::Oid> {
-    // SAFETY: a catalog look-up, in a transaction that has not failed.
+    // SAFETY: a catalog lookup, in a transaction that has not failed.
     let function = unsafe {
         if !pg_sys::IsTransactionState() {
             return None;

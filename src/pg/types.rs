@@ -9,25 +9,25 @@ use std::ffi::CStr;
 
 /// The type below a domain; any other type itself.
 pub fn base_type(oid: pg_sys::Oid) -> pg_sys::Oid {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     unsafe { pg_sys::getBaseType(oid) }
 }
 
 /// Whether a type is an enum.
 pub fn is_enum(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     unsafe { pg_sys::type_is_enum(oid) }
 }
 
 /// Whether there is such a type.
 pub fn exists(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     unsafe { pg_sys::get_typtype(oid) != 0 }
 }
 
 /// Whether values of a type are rows.
 pub fn is_row(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     unsafe { pg_sys::type_is_rowtype(oid) }
 }
 
@@ -35,7 +35,7 @@ pub fn is_row(oid: pg_sys::Oid) -> bool {
 /// settings: so is what only a superuser can make, base types, if they say so; enums; and arrays and built-in ranges of
 /// such types. Not domains, which have CHECKs.
 pub fn is_read_alike(oid: pg_sys::Oid) -> bool {
-    // SAFETY: catalog look-ups; raises an error for a type that is not there.
+    // SAFETY: catalog lookups; raises an error for a type that is not there.
     unsafe {
         match pg_sys::get_typtype(oid) as u8 {
             pg_sys::TYPTYPE_ENUM => true,
@@ -62,7 +62,7 @@ pub struct InputFunction {
 }
 
 impl InputFunction {
-    /// Of a type. The look-up lives in the current memory context, which must outlive it.
+    /// Of a type. The lookup lives in the current memory context, which must outlive it.
     pub fn of(oid: pg_sys::Oid) -> Self {
         let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
         let mut info = Box::<pg_sys::FmgrInfo>::default();
@@ -86,14 +86,14 @@ impl InputFunction {
 
 /// The type of an array type's elements.
 pub fn element(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     let element = unsafe { pg_sys::get_element_type(oid) };
     (element != pg_sys::InvalidOid).then_some(element)
 }
 
 /// Types and collations of a row type's fields; of other types, none.
 fn fields(oid: pg_sys::Oid) -> Vec<(pg_sys::Oid, pg_sys::Oid)> {
-    // SAFETY: catalog look-ups; the descriptor is released after its fields were read.
+    // SAFETY: catalog lookups; the descriptor is released after its fields were read.
     unsafe {
         if oid == pg_sys::RECORDOID || !pg_sys::type_is_rowtype(oid) {
             return Vec::new();
@@ -113,7 +113,7 @@ fn fields(oid: pg_sys::Oid) -> Vec<(pg_sys::Oid, pg_sys::Oid)> {
 
 /// What the values of a type consist of: elements, bounds or fields.
 fn parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
-    // SAFETY: catalog look-ups.
+    // SAFETY: catalog lookups.
     let inner = unsafe {
         [pg_sys::get_element_type(oid), pg_sys::get_range_subtype(oid), pg_sys::get_multirange_range(oid)]
     };
@@ -124,7 +124,7 @@ fn parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
 
 /// The collations that a type brings for strings below others: in fields of row types and bounds of ranges.
 fn own_collations(oid: pg_sys::Oid) -> impl Iterator<Item = pg_sys::Oid> {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     let of_range = unsafe { pg_sys::get_range_collation(oid) };
     fields(oid).into_iter().map(|(_, collation)| collation).chain([of_range])
 }
@@ -136,7 +136,7 @@ pub fn has_nondeterministic_part(oid: pg_sys::Oid) -> bool {
 
 /// Family and input type of the default operator class for hashing.
 pub fn hash_class(oid: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid)> {
-    // SAFETY: catalog look-ups.
+    // SAFETY: catalog lookups.
     unsafe {
         let class = pg_sys::GetDefaultOpClass(oid, pg_sys::HASH_AM_OID);
         (class != pg_sys::InvalidOid)
@@ -152,7 +152,7 @@ pub fn own_equality(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
         (pg_sys::BTREE_AM_OID, pg_sys::BTEqualStrategyNumber),
     ];
     methods.into_iter().find_map(|(method, strategy)| {
-        // SAFETY: catalog look-ups.
+        // SAFETY: catalog lookups.
         unsafe {
             let class = pg_sys::GetDefaultOpClass(oid, method);
             if class == pg_sys::InvalidOid || pg_sys::get_opclass_input_type(class) != oid {
@@ -167,7 +167,7 @@ pub fn own_equality(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
 
 /// Whether a type is polymorphic (anyarray, anyenum…), or stands for any row.
 pub fn is_pseudo(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog look-up.
+    // SAFETY: a catalog lookup.
     unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
 }
 
@@ -250,7 +250,7 @@ pub fn by_qualified_name(schema: &str, name: &str) -> Option<pg_sys::Oid> {
         return None;
     }
     let (schema, name) = (to_server(schema), to_server(name));
-    // SAFETY: catalog look-ups with NUL-terminated names.
+    // SAFETY: catalog lookups with NUL-terminated names.
     unsafe {
         let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
         let oid = pg_sys::GetSysCacheOid(

@@ -1,8 +1,8 @@
-//! One index, opened for one look-up.
+//! One index, opened for one lookup.
 //!
 //! Opening reads the delta, for all clauses that will be asked about, and then the directory; the segments are read
 //! as clauses come. That is the read order of [`crate::pages`], however late a clause is asked about: what moved on
-//! meanwhile has left its old pages behind, or they carry another owner, and the look-up starts over.
+//! meanwhile has left its old pages behind, or they carry another owner, and the lookup starts over.
 
 use super::{HashedClause, Test, lookup};
 use crate::pages::delta;

@@ -80,7 +80,7 @@ pub struct Budget {
     pub pages: Option<u64>,
 }
 
-/// The answer to a look-up.
+/// The answer to a lookup.
 #[derive(Clone)]
 pub struct Pruned {
     /// The ranges that may hold matching rows.
@@ -108,7 +108,7 @@ pub struct Asked {
     pub clauses: Vec<HashedClause>,
 }
 
-/// How often a look-up starts over because maintenance recycled pages under it before it gives up and takes
+/// How often a lookup starts over because maintenance recycled pages under it before it gives up and takes
 /// every range. Each time means that a merge ended meanwhile.
 const MOST_RESTARTS: usize = 20;
 

@@ -65,7 +65,7 @@ pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<HashedClause>, blocks: u3
     if left == 0 {
         return None;
     }
-    // Nothing is borrowed here: the look-up may be cancelled.
+    // Nothing is borrowed here: the lookup may be cancelled.
     let pruned = prune(index, meta.clone(), clauses.clone(), blocks, Budget { pages: Some(left) });
     let pruned = pruned.ok().flatten().map(Rc::new);
     STATE.with_borrow_mut(|state| {

@@ -1,4 +1,4 @@
-//! What a look-up finds on average: from statistics and from what the index's filters are like, without asking it.
+//! What a lookup finds on average: from statistics and from what the index's filters are like, without asking it.
 //!
 //! Ranges with rows that are looked for lie between as many as there are rows (scattered) and as few as hold so many
 //! (in the order of the table); ANALYZE's correlation says where, squared as the server does for btree. Unknown tests
@@ -22,7 +22,7 @@ pub struct Part<'l, 'a> {
     pub leaf: &'l Leaf<'a>,
     /// Set when the key is known.
     pub ask: Option<Ask>,
-    /// Part of the ranges that survive, where something better than the average is known. The average takes look-ups in
+    /// Part of the ranges that survive, where something better than the average is known. The average takes lookups in
     /// the planner's statistics, which most estimates do without.
     pub fraction: Option<f64>,
     /// Slices that looking it up takes, if it is not asked about.

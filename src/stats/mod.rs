@@ -25,7 +25,7 @@ pub use skip_core::counters::Counts;
 
 /// The shared memory's name; another one for each layout, so that two builds of the library do not meet.
 const NAME: &std::ffi::CStr = c"pg_skip statistics 1";
-/// Places are given back at most so often, in microseconds: it takes some catalog look-ups.
+/// Places are given back at most so often, in microseconds: it takes some catalog lookups.
 const TIDYING_PAUSE: i64 = 60_000_000;
 
 /// Where a backend counts.

@@ -3,7 +3,7 @@
 //! | character | what the cell holds |
 //! |---|---|
 //! | `#` | a row with the value |
-//! | `o` | a range that a look-up reads in vain |
+//! | `o` | a range that a lookup reads in vain |
 //! | `?` | a range without a filter, read in any case |
 //! | `.` | nothing but skipped ranges |
 //!
@@ -14,7 +14,7 @@ use crate::RangeSet;
 
 /// Draws `matching.len()` ranges as at most `width` characters, one for each range if they fit.
 ///
-/// `matching` are the ranges that a look-up reads, `unfiltered` those that have no filter, `holding` those with a row.
+/// `matching` are the ranges that a lookup reads, `unfiltered` those that have no filter, `holding` those with a row.
 /// A range is `?` only while it is read: one that lost its filter, or got it, between two looks counts as matching
 /// says.
 pub fn picture(matching: &RangeSet, unfiltered: &RangeSet, holding: &RangeSet, width: u64) -> String {

@@ -74,7 +74,7 @@ proptest! {
     }
 }
 
-/// Several processes, whose look-ups differ as they do while bits are being added, read every range that is in all of
+/// Several processes, whose lookups differ as they do while bits are being added, read every range that is in all of
 /// them exactly once, and no block twice.
 #[test]
 fn several_processes() {

@@ -11,7 +11,7 @@ impl Table<'_> {
     pub fn columns_of(&self, expr: Expr<'_>) -> Vec<String> {
         let table = self.oid();
         let name = |number: i16| {
-            // SAFETY: a catalog look-up that gives NULL for what is not there.
+            // SAFETY: a catalog lookup that gives NULL for what is not there.
             unsafe { of_server(pg_sys::get_attname(table, number, true)) }
         };
         self.attributes_of(expr).into_iter().map(name).collect()
@@ -74,13 +74,13 @@ impl Table<'_> {
 impl Comparison<'_> {
     /// The operator with its types, as regoperator has it.
     pub fn operator_text(&self) -> String {
-        // SAFETY: a catalog look-up; a palloc'd string.
+        // SAFETY: a catalog lookup; a palloc'd string.
         unsafe { of_server(pg_sys::format_operator(self.operator)) }
     }
 
     /// Whether the operator is called `=`.
     pub fn is_called_equal(&self) -> bool {
-        // SAFETY: a catalog look-up; NULL or a palloc'd string.
+        // SAFETY: a catalog lookup; NULL or a palloc'd string.
         unsafe { of_server(pg_sys::get_opname(self.operator)) == "=" }
     }
 
@@ -98,12 +98,12 @@ impl Index {
 
     /// The name of a column's type, for a cast.
     pub fn type_text(&self, column: u16) -> String {
-        // SAFETY: a catalog look-up; a palloc'd string.
+        // SAFETY: a catalog lookup; a palloc'd string.
         unsafe { of_server(pg_sys::format_type_be(self.input_type(column))) }
     }
 }
 
 fn collation_text(collation: pg_sys::Oid) -> String {
-    // SAFETY: a catalog look-up; NULL or a palloc'd string.
+    // SAFETY: a catalog lookup; NULL or a palloc'd string.
     unsafe { of_server(pg_sys::get_collation_name(collation)) }
 }

@@ -42,7 +42,7 @@ pub struct Comparison<'a> {
 impl Comparison<'_> {
     /// The operator for the arguments changed about.
     pub fn commutator(&self) -> Option<pg_sys::Oid> {
-        // SAFETY: a catalog look-up.
+        // SAFETY: a catalog lookup.
         let operator = unsafe { pg_sys::get_commutator(self.operator) };
         (operator != pg_sys::InvalidOid).then_some(operator)
     }

@@ -114,7 +114,7 @@ impl Index {
     pub fn key_type(&self, column: u16, operator: pg_sys::Oid) -> Option<pg_sys::Oid> {
         // SAFETY: one entry for each column.
         let family = unsafe { *self.info().opfamily.add(usize::from(column)) };
-        // SAFETY: a catalog look-up.
+        // SAFETY: a catalog lookup.
         let is_member = unsafe { pg_sys::op_in_opfamily(operator, family) };
         is_member.then(|| planner::right_type(operator, family))
     }
@@ -203,7 +203,7 @@ impl<'a> Table<'a> {
 
     /// The index's name, for messages.
     pub fn name_of(index: pg_sys::Oid) -> String {
-        // SAFETY: a catalog look-up that gives NULL or a palloc'd string.
+        // SAFETY: a catalog lookup that gives NULL or a palloc'd string.
         unsafe {
             let name = pg_sys::get_rel_name(index);
             text::of_server(name)

@@ -97,3 +97,43 @@ fn verifying_asks_with_other_blanks(database: &Database) {
     let problems = session.column("SELECT problem FROM skip_index_verify('t_wrong')");
     assert!(problems.iter().any(|problem| problem.contains("column 1")), "{problems:?}");
 }
+
+on_shared!(verifying_while_inserts_take_spare_pages);
+/// Inserts take spare pages for the delta without the lock that verifying holds: a page that is a delta page when
+/// verifying comes to it was a spare one when its chain was followed. That is no damage.
+fn verifying_while_inserts_take_spare_pages(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (k int, filler text DEFAULT repeat('x', 60)) WITH (fillfactor = 30, autovacuum_enabled = off);
+         INSERT INTO t SELECT generate_series(1, 20000);
+         CREATE INDEX t_skip ON t USING skip (k)
+             WITH (pages_per_range = 1, autosummarize = off, delta_limit = 1048576)",
+    );
+    let mut looks = 0;
+    for _ in 0..8 {
+        // New keys in old ranges: the delta grows, and is folded, so that its pages are spare ones.
+        session.run("UPDATE t SET k = k + 1000000");
+        session.run("SELECT skip_summarize('t_skip')");
+        session.run("VACUUM t");
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let count = std::sync::atomic::AtomicU32::new(0);
+        together(vec![
+            Box::new(|| {
+                let mut writer = database.session();
+                writer.run("UPDATE t SET k = k + 1000000");
+                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            }),
+            Box::new(|| {
+                let mut reader = database.session();
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let problems = reader.rows("SELECT * FROM skip_index_verify('t_skip')");
+                    assert!(problems.is_empty(), "{problems:?}");
+                    count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                }
+            }),
+        ]);
+        looks += count.into_inner();
+    }
+    assert!(looks >= 8, "{looks} looks: nothing was looked at while pages were taken");
+    sound(&mut session, "t_skip");
+}
