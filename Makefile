@@ -52,12 +52,13 @@ install: ## Install into the server of PG_CONFIG=…
 	@[ -n "$(PG_CONFIG)" ] || { echo 'name the server: make install PG_CONFIG=/path/to/pg_config' >&2; exit 2; }
 	@$(INSTALL) "$(PG_CONFIG)"
 
-lint: ## rustfmt, errors at the boundary, circles of imports, clippy for the oldest and the newest server tested, cargo-deny
+lint: ## rustfmt, boundary, imports, names, prose, clippy for the oldest and the newest server tested, cargo-deny
 	@cargo fmt --version >/dev/null && cargo clippy --version >/dev/null || \
 		{ echo 'please install rustfmt and clippy: rustup component add rustfmt clippy' >&2; exit 1; }
 	cargo fmt --all --check
 	pgrx-config/boundary.sh
 	perl pgrx-config/imports.pl src crates/skip_core/src
+	pgrx-config/names.sh
 	pgrx-config/prose.sh
 	@$(BOTH_SERVERS); for pg_config in $$servers; do pgrx-config/clippy.sh "$$pg_config"; done
 	@pgrx-config/deny.sh

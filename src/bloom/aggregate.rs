@@ -14,7 +14,7 @@ use crate::pg::fail;
 use crate::pg::function::{Call, Lasting};
 use crate::pg::kept::Kept;
 use crate::pg::memory::{process_secret, work_mem};
-use crate::pg::parallel_memory::{Found, Place, Shared};
+use crate::pg::parallel_memory::{Found, Shared, SharedPlace};
 use crate::pg::text::of_bytes;
 use crate::pg::varlena::{Flat, Growing, Made, Room};
 use pgrx::prelude::*;
@@ -23,7 +23,7 @@ use skip_core::policy::{FilterPolicy, Size, spec};
 use skip_core::value::Keys;
 
 /// The state of a group.
-struct State {
+struct AggregateState {
     collector: Collector<'static, ContextAllocator>,
     memory: ContextAllocator,
     kind: &'static Kind,
@@ -56,11 +56,11 @@ fn keep(group: &Aggregate, options: Options, keys: Keys) -> &'static Kind {
 struct Steps {
     reader: KeyReader,
     /// What the last row asked for.
-    last: Option<(Asked, Wanted)>,
+    last: Option<(BuildRequest, Wanted)>,
 }
 
 /// What a row asks for beside its value.
-struct Asked {
+struct BuildRequest {
     rate: Option<f64>,
     expected: Option<i64>,
     policy: Option<String>,
@@ -75,7 +75,7 @@ struct Wanted {
     expected: Option<u64>,
 }
 
-impl Asked {
+impl BuildRequest {
     fn of(call: &Call) -> Self {
         let text = |text: Flat| text.with_bytes(of_bytes);
         Self { rate: call.float(2), expected: call.integer(3), policy: call.varlena(4).map(text) }
@@ -138,7 +138,7 @@ fn bloom_agg_step(call: Call) -> StatePointer {
         let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
         let wanted = steps.wanted(&call);
         let hash = steps.reader.hash(value, wanted.policy, wanted.seed);
-        if let Some(state) = call.state::<State>(0) {
+        if let Some(state) = call.state::<AggregateState>(0) {
             if !wanted.is_of(state.collector.options()) {
                 problem::collecting(&CollectError::Options);
             }
@@ -148,7 +148,7 @@ fn bloom_agg_step(call: Call) -> StatePointer {
         let group = call.aggregate();
         let memory = group.memory();
         let kind = keep(&group, wanted.options(&group), steps.reader.keys(wanted.policy, wanted.seed));
-        let mut state = State { collector: Collector::new_in(&kind.options, memory), memory, kind };
+        let mut state = AggregateState { collector: Collector::new_in(&kind.options, memory), memory, kind };
         or_raise(state.collector.insert(hash, &memory));
         group.place(state)
     })
@@ -170,7 +170,7 @@ impl Steps {
         if let Some((_, wanted)) = self.last.as_ref().filter(|(asked, _)| asked.is_asked_again(call)) {
             return *wanted;
         }
-        let asked = Asked::of(call);
+        let asked = BuildRequest::of(call);
         let wanted = asked.wanted();
         self.last = Some((asked, wanted));
         wanted
@@ -186,7 +186,7 @@ enum Sent {
     /// A state of this same process. It need not be copied, twice, to be thrown away. Nobody else gets it: aggregates
     /// that share a state share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every
     /// `aggtransno`).
-    Here(&'static mut State),
+    Here(&'static mut AggregateState),
 }
 
 /// First bytes.
@@ -222,7 +222,7 @@ impl Sink for Out {
 #[pg_extern(sql = false)]
 fn bloom_agg_serialize(call: Call) -> Option<Made> {
     boundary::callback(|| {
-        let state = call.state::<State>(0)?;
+        let state = call.state::<AggregateState>(0)?;
         if let Some(token) = call.hand_on(0) {
             or_raise(state.collector.flush());
             return short(HERE, &token);
@@ -263,7 +263,7 @@ fn bloom_agg_deserialize(call: Call) -> StatePointer {
         let sent = match sent.split_first() {
             Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
             Some((&SHARED, place)) => {
-                Place::from_bytes(place).and_then(|place| node.shared(place)).map(Sent::Shared)
+                SharedPlace::from_bytes(place).and_then(|place| node.shared(place)).map(Sent::Shared)
             }
             Some((&HERE, token)) => {
                 token.try_into().ok().and_then(|token| call.handed_on(token)).map(Sent::Here)
@@ -290,7 +290,7 @@ fn bloom_agg_combine(call: Call) -> StatePointer {
 }
 
 fn combine_bytes(call: &Call, sent: &[u8]) -> StatePointer {
-    if let Some(state) = call.state::<State>(0) {
+    if let Some(state) = call.state::<AggregateState>(0) {
         or_raise(state.collector.combine_sent(sent, &state.kind.keys, &state.memory));
         return call.same(0);
     }
@@ -301,13 +301,13 @@ fn combine_bytes(call: &Call, sent: &[u8]) -> StatePointer {
         &kind.insert(keep(&group, options, keys)).options
     });
     let collector = or_raise(collector);
-    kind.map_or_else(|| call.none(), |kind| group.place(State { collector, memory, kind }))
+    kind.map_or_else(|| call.none(), |kind| group.place(AggregateState { collector, memory, kind }))
 }
 
-fn combine_here(call: &Call, part: &mut State) -> StatePointer {
-    let &mut State { memory, kind, .. } = part;
+fn combine_here(call: &Call, part: &mut AggregateState) -> StatePointer {
+    let &mut AggregateState { memory, kind, .. } = part;
     let mut collector = part.collector.take(&memory);
-    if let Some(state) = call.state::<State>(0) {
+    if let Some(state) = call.state::<AggregateState>(0) {
         if state.kind.keys != kind.keys {
             problem::collecting(&CollectError::Keys);
         }
@@ -316,14 +316,14 @@ fn combine_here(call: &Call, part: &mut State) -> StatePointer {
     }
     let group = call.aggregate();
     let kind = keep(&group, Options { is_partial: false, ..kind.options }, kind.keys.clone());
-    group.place(State { collector: collector.into_whole(&kind.options), memory, kind })
+    group.place(AggregateState { collector: collector.into_whole(&kind.options), memory, kind })
 }
 
 /// The filter of the keys so far. The state stays as it is, for frames of windows that go on.
 #[pg_extern(sql = false)]
 fn bloom_agg_final(call: Call) -> Option<Made> {
     boundary::callback(|| {
-        let state = call.state::<State>(0)?;
+        let state = call.state::<AggregateState>(0)?;
         Some(or_raise(state.collector.finish(&state.kind.keys, Growing::with_capacity)).finish())
     })
 }

@@ -29,11 +29,11 @@ struct Asker {
     asked: Asked,
     /// Of the filter that was asked last.
     outline: Option<Outline>,
-    kept: Option<Kept>,
+    kept: Option<KeptFilter>,
 }
 
 /// A filter that is stored out of line.
-struct Kept {
+struct KeptFilter {
     id: StoredId,
     bits: Bits,
 }
@@ -44,7 +44,7 @@ enum Bits {
     Here(Vec<u8>),
 }
 
-impl Kept {
+impl KeptFilter {
     fn new(id: StoredId, filter: &Flat) -> Self {
         let afar = filter.length_in_parts().and_then(|length| {
             let budget = length.checked_sub(4 * PART)?;
@@ -78,7 +78,7 @@ impl Asker {
         if kept.as_ref().is_none_or(|kept| kept.id != id) {
             *kept = None; // its memory goes before more is taken
         }
-        let Kept { bits, .. } = kept.get_or_insert_with(|| Kept::new(id, filter));
+        let KeptFilter { bits, .. } = kept.get_or_insert_with(|| KeptFilter::new(id, filter));
         let mut values = values;
         loop {
             match bits {

@@ -4,7 +4,7 @@
 //! into the meta page. The trailing, partial range is summarized too when there are complete ones, so that a
 //! table that does not grow is covered to its end.
 
-use super::collect::{Collector, CollectorOptions, Versions};
+use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::indexable;
 use super::summarize::{self, Caller};
 use crate::hash::KeyHasher;
@@ -57,14 +57,14 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
 /// Evaluates and hashes the rows of a table smaller than one range, which gets no filter yet: what fails must fail now,
 /// not in somebody's INSERT. Returns the number of rows.
 fn try_rows(heap: Rel, index: Rel, meta: &Meta, blocks: u32) -> f64 {
-    let options = CollectorOptions {
+    let options = RangeCollectorOptions {
         bulk: false,
         in_vacuum: false,
         most_hashes: memory::maintenance_work_mem() / 32,
         versions: Versions::All,
         may_fail: false,
     };
-    let mut collector = Collector::new(heap, index, meta, &options);
+    let mut collector = RangeCollector::new(heap, index, meta, &options);
     collector.collect(0, blocks);
     collector.live_rows
 }

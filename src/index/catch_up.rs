@@ -9,7 +9,7 @@
 //!
 //! VACUUM does the same to an index that such a command has left behind; nobody reads that.
 
-use super::collect::{self, Collector, CollectorOptions, Versions};
+use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
 use super::summarize;
 use crate::pages::directory::Segment;
 use crate::pages::segment::{self, Bit, Group, Miss};
@@ -34,14 +34,14 @@ pub fn before_valid(heap: Rel, index: Rel) {
 
 fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     let (meta, directory) = upkeep::open(index)?;
-    let options = CollectorOptions {
+    let options = RangeCollectorOptions {
         bulk: true,
         in_vacuum: true,
         most_hashes: memory::maintenance_work_mem() / 2 / meta.columns.len().max(1) / 32,
         versions: Versions::Settled,
         may_fail: true,
     };
-    let mut collector = Collector::new(heap, index, &meta, &options);
+    let mut collector = RangeCollector::new(heap, index, &meta, &options);
     let index = meta.bind(index);
     let mut segments: Vec<_> =
         (0..meta.columns.len()).map(|c| directory.segments(c as u16).into_iter().peekable()).collect();

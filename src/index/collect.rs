@@ -32,7 +32,7 @@ pub struct ColumnContents {
 }
 
 /// Collects ranges one after another.
-pub struct Collector {
+pub struct RangeCollector {
     heap: Rel,
     reader: HeapReader,
     finder: Option<ColumnFinder>,
@@ -95,7 +95,7 @@ impl Versions {
 }
 
 /// What a collector needs to know.
-pub struct CollectorOptions {
+pub struct RangeCollectorOptions {
     /// Read the table through a small ring of buffers.
     pub bulk: bool,
     /// Heed the cost limits of VACUUM.
@@ -113,9 +113,9 @@ pub fn runs_user_code(heap: Rel, index: Rel) -> bool {
     Evaluator::new(heap, index).plain_columns().is_none() || hash::is_of_users(index)
 }
 
-impl Collector {
+impl RangeCollector {
     /// A collector for an index of a table.
-    pub fn new(heap: Rel, index: Rel, meta: &Meta, options: &CollectorOptions) -> Self {
+    pub fn new(heap: Rel, index: Rel, meta: &Meta, options: &RangeCollectorOptions) -> Self {
         let evaluator = Evaluator::new(heap, index);
         let may_fail = options.may_fail && runs_user_code(heap, index);
         let finder = evaluator.plain_columns().map(|columns| {

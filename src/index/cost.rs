@@ -11,13 +11,13 @@
 //! read, and the CPU cost of the other rows on these pages is added to the index's.
 
 use crate::pg::Rel;
-use crate::pg::planner::{Condition, Costs, IndexPathView};
+use crate::pg::planner::{Costs, IndexPathView, PathCondition};
 use crate::prune::facts::Facts;
 use crate::prune::{hashed, probe};
 use skip_core::expected::{OTHER_PAGES, Over, is_little, surviving_ranges};
 
 /// What a lookup reads, and what it leaves.
-struct Estimate {
+struct IndexEstimate {
     /// Heap blocks that survive.
     heap_blocks: f64,
     /// Index pages read.
@@ -53,7 +53,7 @@ pub fn cost(path: &IndexPathView) -> Costs {
 }
 
 /// Keys of a condition.
-fn keys(condition: &Condition, over: Over) -> f64 {
+fn keys(condition: &PathCondition, over: Over) -> f64 {
     match over {
         Over::TheseKeys => condition.key_count,
         Over::AnyKeys => condition.key_count.max(condition.any_count),
@@ -61,7 +61,7 @@ fn keys(condition: &Condition, over: Over) -> f64 {
     .max(1.0)
 }
 
-fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[Condition]) -> Estimate {
+fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[PathCondition]) -> IndexEstimate {
     let usual = average(path, conditions, Over::TheseKeys, facts);
     // As for the Skip Index Scan: where it makes no difference, a plan for these parameters is estimated as one for
     // any.
@@ -75,13 +75,13 @@ fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[Condi
         }
     }
     let meta = &facts.meta;
-    let clause = |c: &Condition| c.clause.as_ref().and_then(|clause| hashed::clause(index, meta, clause));
+    let clause = |c: &PathCondition| c.clause.as_ref().and_then(|clause| hashed::clause(index, meta, clause));
     let blocks = path.table_blocks() as u32;
     if let Some(clauses) = conditions.iter().map(clause).collect::<Option<Vec<_>>>()
         && let Some(pruned) = probe::probe(index, meta, clauses, blocks)
     {
         let heap_blocks = pruned.ranges.count() as f64 * f64::from(pruned.pages_per_range);
-        return Estimate {
+        return IndexEstimate {
             heap_blocks,
             index_pages: pruned.slices as f64 + OTHER_PAGES,
             words: pruned.slices as f64 * (f64::from(meta.ranges_in(blocks)) / 64.0),
@@ -90,18 +90,22 @@ fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[Condi
     usual
 }
 
-fn average(path: &IndexPathView, conditions: &[Condition], over: Over, facts: &Facts) -> Estimate {
+fn average(path: &IndexPathView, conditions: &[PathCondition], over: Over, facts: &Facts) -> IndexEstimate {
     let all = |over: Over| conditions.iter().map(|c| keys(c, over)).sum::<f64>();
     let rows = path.row_selectivity() * path.table_rows() * all(over) / all(Over::TheseKeys);
     let pages_per_range = f64::from(facts.meta.pages_per_range);
     let ranges = (path.table_blocks() / pages_per_range).ceil().max(1.0);
     let summarized = f64::from(facts.meta.watermark).min(ranges);
     let distinct = path.table_rows() / ranges;
-    let vain = |c: &Condition| keys(c, over) * facts.rate(c.column, distinct);
+    let vain = |c: &PathCondition| keys(c, over) * facts.rate(c.column, distinct);
     // A range must pass all conditions: the strictest says how many do.
     let false_positives = conditions.iter().map(vain).fold(1.0, f64::min);
     let slices: f64 = conditions.iter().map(|c| keys(c, over) * facts.slices(c.column)).sum();
     let surviving = surviving_ranges(ranges, summarized, false_positives, rows);
     let index_pages = slices + OTHER_PAGES;
-    Estimate { heap_blocks: surviving * pages_per_range, index_pages, words: index_pages * ranges / 64.0 }
+    IndexEstimate {
+        heap_blocks: surviving * pages_per_range,
+        index_pages,
+        words: index_pages * ranges / 64.0,
+    }
 }

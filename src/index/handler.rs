@@ -3,7 +3,7 @@
 use super::insert;
 use super::insert_state::InsertState;
 use super::{build, catch_up, cost, scan, vacuum, validate};
-use crate::pg::am::{InsertCache, Place};
+use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::clause::{Clause, Values};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::planner::{Costs, IndexPathView};
@@ -13,9 +13,9 @@ use pgrx::{PgBox, pg_sys};
 use std::ffi::CStr;
 
 /// The access method.
-struct Skip;
+struct SkipMethod;
 
-impl am::AccessMethod for Skip {
+impl am::AccessMethod for SkipMethod {
     fn build(heap: Rel, index: Rel) -> (f64, f64) {
         build::build(heap, index)
     }
@@ -26,7 +26,7 @@ impl am::AccessMethod for Skip {
 
     type InsertState = InsertState;
 
-    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, cache: InsertCache<InsertState>) {
+    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: TuplePlace, cache: InsertCache<InsertState>) {
         insert::insert(heap, index, row, place, cache);
     }
 
@@ -58,5 +58,5 @@ impl am::AccessMethod for Skip {
 /// The handler function of `CREATE ACCESS METHOD skip`.
 #[pg_extern(sql = false)]
 fn skip_handler(_fcinfo: pg_sys::FunctionCallInfo) -> PgBox<pg_sys::IndexAmRoutine> {
-    boundary::callback(am::routine::<Skip>)
+    boundary::callback(am::routine::<SkipMethod>)
 }

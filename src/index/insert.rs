@@ -13,14 +13,20 @@ use super::{autosummarize, summarize};
 use crate::pages::delta;
 use crate::pages::meta::Progress;
 use crate::pg::Rel;
-use crate::pg::am::{InsertCache, Place};
+use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::error::or_raise;
 use crate::pg::evaluate::IndexRow;
 use crate::pg::options::Options;
 use skip_core::page::PAGE;
 
 /// Takes note of a new row.
-pub fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, mut cache: InsertCache<InsertState>) {
+pub fn insert(
+    heap: Rel,
+    index: Rel,
+    row: &IndexRow<'_>,
+    place: TuplePlace,
+    mut cache: InsertCache<InsertState>,
+) {
     let mut progress = or_raise(index, Progress::read(index));
     let range = place.block / progress.pages_per_range;
     if range < progress.watermark && place.offset == 1 {

@@ -4,7 +4,7 @@
 //! in WAL; then scan the heap; then write the segments; then publish them. Until then the ranges have no filter
 //! and match. A crash or error in between leaves a gap in the directory, which the next maintenance fills.
 
-use super::collect::{Collector, CollectorOptions, Failure, Versions};
+use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
 use super::place::Placer;
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::{self, Meta};
@@ -113,7 +113,7 @@ pub fn fill_gaps(
     }
     let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
     // A distinct set takes some 32 bytes a value when it has just grown.
-    let options = CollectorOptions {
+    let options = RangeCollectorOptions {
         bulk: caller.reads_in_bulk(),
         in_vacuum: caller == Caller::Vacuum,
         most_hashes: memory / 32,
@@ -121,7 +121,7 @@ pub fn fill_gaps(
         // CREATE INDEX fails as that of any index does.
         may_fail: caller != Caller::Build,
     };
-    let mut collector = Collector::new(heap, index, &meta, &options);
+    let mut collector = RangeCollector::new(heap, index, &meta, &options);
     let frozen = meta.columns.iter().enumerate();
     let mut placers: Vec<Placer> = frozen
         .map(|(c, column)| Placer::new(index, c as u16, *column, caller.logging(), memory / 2))
@@ -161,7 +161,7 @@ pub fn fill_gaps(
     reason = "one caller; a struct of them would be named after this function"
 )]
 fn fill_span(
-    collector: &mut Collector,
+    collector: &mut RangeCollector,
     placers: &mut [Placer],
     lacking: &[usize],
     directory: &mut Directory,

@@ -10,7 +10,7 @@
 
 use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
-use crate::index::collect::{self, Collector, CollectorOptions, Failure, Versions};
+use crate::index::collect::{self, Failure, RangeCollector, RangeCollectorOptions, Versions};
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::{self, Bit, Miss};
@@ -80,7 +80,7 @@ fn close_open_ranges(
     caller: Caller,
 ) -> Read<(u64, Option<Failure>)> {
     let index = directory.index();
-    let mut collector: Option<Collector> = None;
+    let mut collector: Option<RangeCollector> = None;
     let mut closed = 0;
     let blocks = heap.blocks();
     for segment in directory.all_segments() {
@@ -92,7 +92,7 @@ fn close_open_ranges(
         .map_err(Miss::not_recycled)?;
         let is_open = |r: &u32| open[(r / 64) as usize] >> (r % 64) & 1 != 0;
         for range in (0..segment.width).filter(is_open) {
-            let options = CollectorOptions {
+            let options = RangeCollectorOptions {
                 bulk: false,
                 in_vacuum: caller == Caller::Vacuum,
                 // What the segment's filter was made for, with room: more would only fill it up.
@@ -100,7 +100,7 @@ fn close_open_ranges(
                 versions: Versions::All,
                 may_fail: true,
             };
-            let collector = collector.get_or_insert_with(|| Collector::new(heap, index, meta, &options));
+            let collector = collector.get_or_insert_with(|| RangeCollector::new(heap, index, meta, &options));
             let first = u64::from(segment.first_range + range) * u64::from(meta.pages_per_range);
             let end = first + u64::from(meta.pages_per_range);
             collector.collect(first.min(blocks.into()) as u32, end.min(blocks.into()) as u32);
@@ -110,7 +110,7 @@ fn close_open_ranges(
     Ok((closed, collector.and_then(|mut collector| collector.failure.take())))
 }
 
-fn close_range(index: Rel, segment: &Segment, range: u32, collector: &Collector) -> Read<bool> {
+fn close_range(index: Rel, segment: &Segment, range: u32, collector: &RangeCollector) -> Read<bool> {
     let contents = &collector.columns[usize::from(segment.column)];
     // A range that is open because of its many values would only fill the filter up.
     let most = u64::from(segment.filter_bits);

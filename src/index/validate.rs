@@ -7,7 +7,7 @@
 //!
 //! Problems are reported as INFO, as core's access methods do.
 
-use crate::pg::catalog::{self, Member, OperatorClass};
+use crate::pg::catalog::{self, FamilyMember, OperatorClass};
 use crate::pg::error::report;
 use crate::pg::types;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
@@ -33,7 +33,7 @@ pub fn validate(class: pg_sys::Oid) -> bool {
     sound
 }
 
-fn check_function(function: &Member, complain: &mut impl FnMut(String)) {
+fn check_function(function: &FamilyMember, complain: &mut impl FnMut(String)) {
     let (result, arguments) = catalog::signature(function.object);
     let right = match function.number {
         HASH => {
@@ -72,7 +72,7 @@ fn is_core_stand_in(argument: pg_sys::Oid, input: pg_sys::Oid) -> bool {
     )
 }
 
-fn check_operator(operator: &Member, complain: &mut impl FnMut(String)) {
+fn check_operator(operator: &FamilyMember, complain: &mut impl FnMut(String)) {
     if operator.number != EQUAL {
         complain(format!("has an operator with invalid strategy number {}", operator.number));
     }
@@ -88,8 +88,8 @@ fn check_operator(operator: &Member, complain: &mut impl FnMut(String)) {
 
 fn check_complete(
     class: &OperatorClass,
-    operators: &[Member],
-    functions: &[Member],
+    operators: &[FamilyMember],
+    functions: &[FamilyMember],
     complain: &mut impl FnMut(String),
 ) {
     if !operators.iter().any(|o| o.left == class.input && o.right == class.input) {

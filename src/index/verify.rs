@@ -4,7 +4,7 @@
 //! each tuple version that the summarizing scan would hash is looked up in its range; one that is not found
 //! there, nor in the delta, is a row that queries lose.
 
-use super::collect::{Collector, CollectorOptions, Versions};
+use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::steady::{has_moved, steady};
 use super::target::{self, Target};
 use crate::pages::delta::{self, DeltaEntry};
@@ -159,8 +159,9 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let meta = Meta::read(index)?;
     let most_hashes = memory::maintenance_work_mem() / 8;
     let versions = Versions::Visible;
-    let options = CollectorOptions { bulk: true, in_vacuum: false, most_hashes, versions, may_fail: false };
-    let mut collector = Collector::new(table, index, &meta, &options);
+    let options =
+        RangeCollectorOptions { bulk: true, in_vacuum: false, most_hashes, versions, may_fail: false };
+    let mut collector = RangeCollector::new(table, index, &meta, &options);
     let blocks = table.blocks();
     let index = meta.bind(index);
     let segments = directory::segments(index, &meta, |_| true)?;
@@ -202,7 +203,7 @@ fn check_range(
     segment: &Segment,
     range: u32,
     group: &Group,
-    collector: &Collector,
+    collector: &RangeCollector,
     missing: &mut Vec<(DeltaEntry, u32)>,
 ) {
     let place = range - segment.first_range;

@@ -5,7 +5,7 @@
 //! place in memory that the query's processes share ([`parallel_memory`](super::parallel_memory)).
 
 use super::alloc::ContextAllocator;
-use super::parallel_memory::{Found, Place, Shared};
+use super::parallel_memory::{Found, Shared, SharedPlace};
 use super::plan_tree;
 use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::pg_sys;
@@ -121,7 +121,7 @@ impl Aggregate {
     }
 
     /// What a worker shared, for the combination that follows; None if it is not of this query.
-    pub fn shared(&self, place: Place) -> Option<Found> {
+    pub fn shared(&self, place: SharedPlace) -> Option<Found> {
         if !self.combines() {
             return None; // nobody knows who made the place up
         }

@@ -20,7 +20,13 @@ pub trait AccessMethod {
     /// Writes the init fork of an unlogged index.
     fn build_empty(index: Rel);
     /// A row was put into heap block `block` at `offset`.
-    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: Place, cache: InsertCache<Self::InsertState>);
+    fn insert(
+        heap: Rel,
+        index: Rel,
+        row: &IndexRow<'_>,
+        place: TuplePlace,
+        cache: InsertCache<Self::InsertState>,
+    );
     /// CREATE INDEX CONCURRENTLY compares the index with the table before it makes the index valid; VACUUM comes to an
     /// index that such a command has left behind.
     fn before_valid(heap: Rel, index: Rel);
@@ -39,7 +45,7 @@ pub trait AccessMethod {
 
 /// Where a row was put.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct TuplePlace {
     /// Heap block.
     pub block: u32,
     /// Offset number in it, from 1.
@@ -144,7 +150,7 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
             let row = IndexRow::from_raw(values, nulls, index.key_columns());
             let (block, offset) = pgrx::itemptr::item_pointer_get_both(*tid);
             let cache = InsertCache { info, state: PhantomData };
-            A::insert(Rel::from_raw(heap), index, &row, Place { block, offset }, cache);
+            A::insert(Rel::from_raw(heap), index, &row, TuplePlace { block, offset }, cache);
         }
         false
     })

@@ -67,7 +67,7 @@ pub struct OperatorClass {
 }
 
 /// A member of an operator family: an operator or a support function.
-pub struct Member {
+pub struct FamilyMember {
     /// Strategy or support number.
     pub number: i16,
     pub left: pg_sys::Oid,
@@ -95,9 +95,9 @@ pub fn operator_class(oid: pg_sys::Oid) -> Option<OperatorClass> {
 }
 
 /// The operators of a family.
-pub fn operators(family: pg_sys::Oid) -> Vec<Member> {
+pub fn operators(family: pg_sys::Oid) -> Vec<FamilyMember> {
     members(family, pg_sys::SysCacheIdentifier::AMOPSTRATEGY as i32, |form: &pg_sys::FormData_pg_amop| {
-        Member {
+        FamilyMember {
             number: form.amopstrategy,
             left: form.amoplefttype,
             right: form.amoprighttype,
@@ -108,9 +108,9 @@ pub fn operators(family: pg_sys::Oid) -> Vec<Member> {
 }
 
 /// The support functions of a family.
-pub fn functions(family: pg_sys::Oid) -> Vec<Member> {
+pub fn functions(family: pg_sys::Oid) -> Vec<FamilyMember> {
     members(family, pg_sys::SysCacheIdentifier::AMPROCNUM as i32, |form: &pg_sys::FormData_pg_amproc| {
-        Member {
+        FamilyMember {
             number: form.amprocnum,
             left: form.amproclefttype,
             right: form.amprocrighttype,
@@ -120,7 +120,7 @@ pub fn functions(family: pg_sys::Oid) -> Vec<Member> {
     })
 }
 
-fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> Member) -> Vec<Member> {
+fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> FamilyMember) -> Vec<FamilyMember> {
     // SAFETY: a syscache list of the family's rows, whose struct is T by the cache's id.
     unsafe {
         let none = pg_sys::Datum::null();

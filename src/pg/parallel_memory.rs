@@ -6,9 +6,9 @@
 //! cleans up after errors. Until then it keeps its size. What is freed in it can be used again by the same Gather, not
 //! by others.
 //!
-//! Invariants: a [`Place`] leads into the area of the query that it names, or nowhere. What is there is read once, then
-//! freed. So little is taken that the system has it ([`memory::may_share`]): if it had not, the server would raise an
-//! error.
+//! Invariants: a [`SharedPlace`] leads into the area of the query that it names, or nowhere. What is there is read
+//! once, then freed. So little is taken that the system has it ([`memory::may_share`]): if it had not, the server would
+//! raise an error.
 
 use super::list::list;
 use super::memory;
@@ -21,13 +21,13 @@ const QUEUE: usize = 65_536;
 
 /// Where something is: in the memory of which query, where there, and its length in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct SharedPlace {
     query: pg_sys::dsm_handle,
     pointer: pg_sys::dsa_pointer,
     length: u64,
 }
 
-impl Place {
+impl SharedPlace {
     /// To be sent to another process of the query.
     pub fn to_bytes(self) -> [[u8; 8]; 3] {
         [u64::from(self.query), self.pointer, self.length].map(u64::to_ne_bytes)
@@ -85,8 +85,8 @@ impl Shared {
     }
 
     /// Where it is.
-    pub fn place(&self) -> Place {
-        Place { query: self.query, pointer: self.pointer, length: self.room.length() as u64 }
+    pub fn place(&self) -> SharedPlace {
+        SharedPlace { query: self.query, pointer: self.pointer, length: self.room.length() as u64 }
     }
 }
 
@@ -102,7 +102,7 @@ impl Found {
     ///
     /// # Safety
     /// A node of a query that is being run. The bytes are used before the Gather is closed.
-    pub(super) unsafe fn find(node: *mut PlanState, place: Place) -> Option<Self> {
+    pub(super) unsafe fn find(node: *mut PlanState, place: SharedPlace) -> Option<Self> {
         // SAFETY: by the caller's promise; a place of this query is one that `allocate` gave, once.
         unsafe {
             let area = area_below(node, place.query)?;

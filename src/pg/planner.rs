@@ -54,7 +54,7 @@ impl Prices {
 }
 
 /// One condition of a path.
-pub struct Condition {
+pub struct PathCondition {
     /// 0-based index column.
     pub column: u16,
     /// The clause, where its keys are known at plan time.
@@ -150,7 +150,7 @@ impl IndexPathView {
     }
 
     /// The path's conditions.
-    pub fn conditions(&self) -> Vec<Condition> {
+    pub fn conditions(&self) -> Vec<PathCondition> {
         let mut found = Vec::new();
         // SAFETY: lists of valid planner nodes.
         unsafe {
@@ -166,9 +166,9 @@ impl IndexPathView {
 
     /// # Safety
     /// `node` is an indexable expression on column `column`, the index key on its left.
-    unsafe fn condition(&self, node: *mut pg_sys::Node, column: i16) -> Condition {
+    unsafe fn condition(&self, node: *mut pg_sys::Node, column: i16) -> PathCondition {
         let column = column.max(0) as u16;
-        let unknown = |key_count| Condition { column, clause: None, key_count, any_count: key_count };
+        let unknown = |key_count| PathCondition { column, clause: None, key_count, any_count: key_count };
         // SAFETY: of an operator of the column's family, the value of its right side.
         let known = |key_type, how, value| unsafe {
             let clause = Clause { index: 0, column, key_type, how, key: () }.evaluated(value);
@@ -177,7 +177,7 @@ impl IndexPathView {
                 Match::Value => (clause.key.len() as f64, 1.0),
                 _ => (1.0, 1.0),
             };
-            Condition { column, clause: Some(clause), key_count, any_count }
+            PathCondition { column, clause: Some(clause), key_count, any_count }
         };
         // SAFETY: the node's tag says what it is; arguments of an indexable expression are two.
         unsafe {

@@ -27,7 +27,7 @@ pub fn blocks_of_rows(
     mut each: impl FnMut(u32),
 ) {
     Spi::connect(|_| {
-        let text = Text::new();
+        let text = SqlBuilder::new();
         text.add(c"SELECT ctid FROM ONLY ").add_name(table).add(c" WHERE ");
         match &value {
             Some(value) => add_equality(&text, index, clause, value.oid()),
@@ -41,9 +41,9 @@ pub fn blocks_of_rows(
 }
 
 /// SQL in the making, in the database's encoding; in the current memory context.
-struct Text(pg_sys::StringInfo);
+struct SqlBuilder(pg_sys::StringInfo);
 
-impl Text {
+impl SqlBuilder {
     fn new() -> Self {
         // SAFETY: an empty string in the current memory context.
         Self(unsafe { pg_sys::makeStringInfo() })
@@ -83,10 +83,10 @@ impl Text {
 }
 
 /// Adds: the column equals `$1`, a value of type `given`, by the family's operator and the index's collation.
-fn add_equality(text: &Text, index: Rel, clause: &Clause<Values>, given: pg_sys::Oid) {
+fn add_equality(text: &SqlBuilder, index: Rel, clause: &Clause<Values>, given: pg_sys::Oid) {
     let column = usize::from(clause.column);
     let class = index.column_class(column);
-    let left = Text::new();
+    let left = SqlBuilder::new();
     left.add(c"(").add_column(index, clause.column);
     if class.collation != pg_sys::InvalidOid {
         add_collation(&left, class.collation);
@@ -100,7 +100,7 @@ fn add_equality(text: &Text, index: Rel, clause: &Clause<Values>, given: pg_sys:
     }
 }
 
-fn add_collation(text: &Text, collation: pg_sys::Oid) {
+fn add_collation(text: &SqlBuilder, collation: pg_sys::Oid) {
     // SAFETY: a syscache tuple, released after its contents were copied.
     unsafe {
         let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::COLLOID as i32, collation.into());
@@ -113,7 +113,7 @@ fn add_collation(text: &Text, collation: pg_sys::Oid) {
 }
 
 /// Adds the condition of a partial index: rows without it are not the index's.
-fn add_predicate(text: &Text, table: Rel, index: Rel) {
+fn add_predicate(text: &SqlBuilder, table: Rel, index: Rel) {
     // SAFETY: open relations; the lists and strings made here live in the current memory context.
     unsafe {
         let predicate = server::RelationGetIndexPredicate(index.raw());
@@ -131,7 +131,7 @@ fn add_predicate(text: &Text, table: Rel, index: Rel) {
 ///
 /// # Safety
 /// The query returns a tid that is not NULL; its only parameter, if it has any, is of the value's type.
-unsafe fn each_block(text: &Text, value: Option<AnyElement>, each: &mut impl FnMut(u32)) {
+unsafe fn each_block(text: &SqlBuilder, value: Option<AnyElement>, each: &mut impl FnMut(u32)) {
     // SAFETY: by the caller's promise; SPI is connected. An ERROR leaves all of it to the transaction's abort.
     unsafe {
         let mut types = value.as_ref().map_or(pg_sys::InvalidOid, AnyElement::oid);

@@ -47,10 +47,10 @@ const MOST_COLUMNS: u8 = 32;
 const WIDE: f64 = 65_024.0;
 
 /// By the index's OID and the number of its file.
-type Known = HashMap<(Oid, u32), Remembered>;
+type KnownIndexes = HashMap<(Oid, u32), Remembered>;
 
 thread_local! {
-    static KNOWN: RefCell<Known> = RefCell::default();
+    static KNOWN: RefCell<KnownIndexes> = RefCell::default();
 }
 
 impl Facts {

@@ -111,7 +111,7 @@ fn many_keys(
 }
 
 /// A slice that a key needs: page, byte on the page, number of the key in the pass.
-type Wanted = (u32, u32, u32);
+type WantedSlice = (u32, u32, u32);
 
 fn one_pass(
     index: Rel,
@@ -123,7 +123,7 @@ fn one_pass(
     let words = shape.words();
     let mut left = vec![u64::MAX; words * keys.len()];
     let mut alive = vec![true; keys.len()];
-    let mut wanted: Vec<Wanted> = Vec::with_capacity(keys.len() * usize::from(segment.hashes));
+    let mut wanted: Vec<WantedSlice> = Vec::with_capacity(keys.len() * usize::from(segment.hashes));
     for (k, &key) in keys.iter().enumerate() {
         for position in probes(key, shape.filter_bits(), segment.hashes) {
             let (page, at) = shape.locate(FIRST_PROBE_SLICE + position);
@@ -131,12 +131,13 @@ fn one_pass(
         }
     }
     wanted.sort_unstable();
-    let pages: Vec<&[Wanted]> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
+    let pages: Vec<&[WantedSlice]> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
     for (i, same_page) in pages.iter().enumerate() {
         if i % READ_AHEAD == 0 {
             memory::check_for_interrupts();
             let ahead = &pages[i..pages.len().min(i + READ_AHEAD)];
-            let is_cached = |wanted: &&[Wanted]| page::prefetch(index, segment.first_block + wanted[0].0);
+            let is_cached =
+                |wanted: &&[WantedSlice]| page::prefetch(index, segment.first_block + wanted[0].0);
             let _ = ahead.iter().any(is_cached); // as for a single key, up to the first that is cached
         }
         if !same_page.iter().any(|&(_, _, k)| alive[k as usize]) {

@@ -102,7 +102,7 @@ impl Pruned {
 }
 
 /// An index, its meta page as it was read first, and the clauses to ask it.
-pub struct Asked {
+pub struct IndexClauses {
     pub index: Rel,
     pub meta: Meta,
     pub clauses: Vec<HashedClause>,
@@ -128,7 +128,8 @@ pub fn prune(
     let Some(all) = Condition::all(all) else {
         return Ok(Some(Pruned::nothing(blocks, meta.pages_per_range)));
     };
-    prune_all(&mut [Asked { index, meta, clauses }], &all, blocks, budget).map_err(|(_, damage)| damage)
+    prune_all(&mut [IndexClauses { index, meta, clauses }], &all, blocks, budget)
+        .map_err(|(_, damage)| damage)
 }
 
 /// The ranges, cut into units, of a table of `blocks` blocks that may hold rows satisfying a condition over several
@@ -137,7 +138,7 @@ pub fn prune(
 /// # Errors
 /// Damage to an index, with its number.
 pub fn prune_all(
-    asked: &mut [Asked],
+    asked: &mut [IndexClauses],
     condition: &Condition<Ask>,
     blocks: u32,
     budget: Budget,
@@ -175,7 +176,7 @@ pub fn unit(pages_per_range: impl Iterator<Item = u32>) -> u32 {
 }
 
 fn try_prune(
-    asked: &[Asked],
+    asked: &[IndexClauses],
     condition: &Condition<Ask>,
     blocks: u32,
     budget: Budget,

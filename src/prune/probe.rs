@@ -22,7 +22,7 @@ struct Answer {
 }
 
 #[derive(Default)]
-struct State {
+struct PlanningState {
     /// Pages read in this planner run.
     pages: u64,
     answers: Vec<Answer>,
@@ -34,11 +34,11 @@ struct State {
 const MOST_BYTES: usize = 16 << 20;
 
 thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
+    static STATE: RefCell<PlanningState> = RefCell::default();
 }
 
 /// One run of the planner. What was read in the run around it, if it runs within one, counts for that again afterwards.
-pub struct Planning(State);
+pub struct Planning(PlanningState);
 
 impl Planning {
     /// A run begins.

@@ -18,19 +18,19 @@ use skip_core::expected::{OTHER_PAGES, Over, surviving_ranges};
 use std::rc::Rc;
 
 /// A test as the estimate sees it.
-pub struct Part<'l, 'a> {
+pub struct LeafEstimate<'l, 'a> {
     pub leaf: &'l Leaf<'a>,
     /// Set when the key is known.
     pub ask: Option<Ask>,
-    /// Part of the ranges that survive, where something better than the average is known. The average takes lookups in
-    /// the planner's statistics, which most estimates do without.
+    /// LeafEstimate of the ranges that survive, where something better than the average is known. The average takes
+    /// lookups in the planner's statistics, which most estimates do without.
     pub fraction: Option<f64>,
     /// Slices that looking it up takes, if it is not asked about.
     pub slices: f64,
 }
 
 /// One of the indexes in question.
-pub struct Asked {
+pub struct IndexInSight {
     /// Which of the table's.
     pub number: usize,
     pub index: Rel,
@@ -42,19 +42,19 @@ pub struct Asked {
 /// The indexes of a condition, and the table.
 pub struct Sight<'t, 'a> {
     pub table: &'t Table<'a>,
-    pub asked: Vec<Asked>,
+    pub asked: Vec<IndexInSight>,
     /// Blocks of the table.
     pub blocks: u32,
 }
 
 impl<'t, 'a> Sight<'t, 'a> {
     pub fn new(table: &'t Table<'a>, condition: &Condition<Leaf<'a>>) -> Self {
-        let mut asked: Vec<Asked> = Vec::new();
+        let mut asked: Vec<IndexInSight> = Vec::new();
         for leaf in condition.leaves() {
             if asked.iter().all(|a| a.number != leaf.index) {
                 let index = table.open_index(leaf.index);
                 let facts = Facts::of(index).ok();
-                asked.push(Asked { number: leaf.index, index, facts, clauses: Vec::new() });
+                asked.push(IndexInSight { number: leaf.index, index, facts, clauses: Vec::new() });
             }
         }
         Self { table, asked, blocks: table.blocks() }
@@ -62,7 +62,8 @@ impl<'t, 'a> Sight<'t, 'a> {
 
     /// Blocks of the units that ranges are counted in.
     pub fn unit(&self) -> u32 {
-        let size = |a: &Asked| a.facts.as_ref().map_or(PAGES_PER_RANGE.2 as u32, |f| f.meta.pages_per_range);
+        let size =
+            |a: &IndexInSight| a.facts.as_ref().map_or(PAGES_PER_RANGE.2 as u32, |f| f.meta.pages_per_range);
         unit(self.asked.iter().map(size))
     }
 
@@ -76,14 +77,18 @@ impl<'t, 'a> Sight<'t, 'a> {
     }
 
     /// A condition whose leaves are not to be asked about.
-    pub fn unasked<'l>(&self, condition: &'l Condition<Leaf<'a>>, over: Over) -> Condition<Part<'l, 'a>> {
+    pub fn unasked<'l>(
+        &self,
+        condition: &'l Condition<Leaf<'a>>,
+        over: Over,
+    ) -> Condition<LeafEstimate<'l, 'a>> {
         let all = |parts: &'l [_]| parts.iter().map(|part| self.unasked(part, over)).collect();
         match condition {
             Condition::And(parts) => Condition::And(all(parts)),
             Condition::Or(parts) => Condition::Or(all(parts)),
             Condition::Leaf(leaf) => {
                 let slices = self.slices(leaf, over);
-                Condition::Leaf(Part { leaf, ask: None, fraction: None, slices })
+                Condition::Leaf(LeafEstimate { leaf, ask: None, fraction: None, slices })
             }
         }
     }
@@ -102,8 +107,8 @@ impl<'t, 'a> Sight<'t, 'a> {
         self.keys(leaf, over) * self.facts(leaf).map_or(1.0, |facts| facts.slices(leaf.column)) + OTHER_PAGES
     }
 
-    /// Part of the ranges that survive a test, on average over keys.
-    pub fn average(&self, part: &Part<'_, '_>, over: Over) -> f64 {
+    /// LeafEstimate of the ranges that survive a test, on average over keys.
+    pub fn average(&self, part: &LeafEstimate<'_, '_>, over: Over) -> f64 {
         let leaf = part.leaf;
         let (Some(facts), None) = (self.facts(leaf), part.fraction) else {
             return part.fraction.unwrap_or(1.0);
@@ -133,9 +138,9 @@ impl<'t, 'a> Sight<'t, 'a> {
         (surviving_ranges(ranges, summarized, false_positives, with_rows) / ranges).clamp(0.0, 1.0)
     }
 
-    /// Part of the ranges that a condition lets through by averages; of known tests only where `with_known` says so,
-    /// since the others have been counted.
-    pub fn fraction(&self, condition: &Condition<Part<'_, '_>>, with_known: bool, over: Over) -> f64 {
+    /// LeafEstimate of the ranges that a condition lets through by averages; of known tests only where `with_known`
+    /// says so, since the others have been counted.
+    pub fn fraction(&self, condition: &Condition<LeafEstimate<'_, '_>>, with_known: bool, over: Over) -> f64 {
         match condition {
             Condition::And(parts) => parts.iter().map(|part| self.fraction(part, with_known, over)).product(),
             Condition::Or(parts) => {

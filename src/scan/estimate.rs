@@ -14,7 +14,7 @@
 //! access method's own estimate; the first block of each run of ranges at random, the others in sequence; each row on
 //! them.
 
-use super::average::{Asked, Part, Sight};
+use super::average::{IndexInSight, LeafEstimate, Sight};
 use super::matching::Leaf;
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
@@ -25,7 +25,7 @@ use crate::prune::{Ask, HashedClause, Test, hashed, probe};
 use skip_core::expected::{OTHER_PAGES, Over, is_little};
 use skip_core::{Condition, RangeSet};
 
-/// Part of the ranges from which on a condition is not worth asking about.
+/// LeafEstimate of the ranges from which on a condition is not worth asking about.
 const NEARLY_ALL: f64 = 0.9;
 /// Keys of one list that are asked about while planning, at most: a millisecond's work.
 const MOST_KEYS: usize = 256;
@@ -67,7 +67,7 @@ pub struct Cost {
 }
 
 /// What was found out: ranges to read, in units, and in how many runs; slices to read; whether the index said so.
-struct Found {
+struct ExpectedReads {
     ranges: f64,
     runs: f64,
     slices: f64,
@@ -79,7 +79,7 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
     let mut sight = Sight::new(table, condition);
     let found = usual(&sight, condition).unwrap_or_else(|| asked(&mut sight, condition));
     let count = sight.count();
-    let Found { ranges, runs, slices, is_exact } = found;
+    let ExpectedReads { ranges, runs, slices, is_exact } = found;
     let leaves = condition.leaves();
     let unpaid = |leaf: &&Leaf<'a>| match (leaf.how, leaf.key.key) {
         (Match::Array, _) => table.cost_of(leaf.key.condition),
@@ -101,7 +101,7 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
 
 /// The average, where that is good enough: planning may read no more, or what is known of parameters makes no
 /// difference.
-fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<Found> {
+fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<ExpectedReads> {
     let average = |over| averaged(sight, &sight.unasked(condition, over), over);
     if probe::pages_left() == 0 {
         return Some(average(Over::TheseKeys));
@@ -116,7 +116,7 @@ fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<F
 }
 
 /// What the indexes say of known keys, and the average of the others.
-fn asked<'a>(sight: &mut Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Found {
+fn asked<'a>(sight: &mut Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> ExpectedReads {
     let parts = parts_of(sight, condition);
     let known = parts.try_map(&mut |part| part.ask);
     let Some((set, slices)) = known.and_then(|known| survivors(sight, &known)) else {
@@ -124,7 +124,7 @@ fn asked<'a>(sight: &mut Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Foun
     };
     let ranges = set.count() as f64 * sight.fraction(&parts, false, Over::TheseKeys);
     let unasked: Vec<_> = parts.leaves().into_iter().filter(|part| part.ask.is_none()).collect();
-    Found {
+    ExpectedReads {
         ranges,
         runs: (set.runs().count() as f64).min(ranges),
         slices: slices as f64 + unasked.iter().map(|part| part.slices).sum::<f64>(),
@@ -132,11 +132,11 @@ fn asked<'a>(sight: &mut Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Foun
     }
 }
 
-fn averaged(sight: &Sight<'_, '_>, parts: &Condition<Part<'_, '_>>, over: Over) -> Found {
+fn averaged(sight: &Sight<'_, '_>, parts: &Condition<LeafEstimate<'_, '_>>, over: Over) -> ExpectedReads {
     let part = sight.fraction(parts, true, over);
     let ranges = f64::from(sight.count()) * part;
     let slices = parts.leaves().iter().map(|part| part.slices).sum();
-    Found { ranges, runs: ranges * (1.0 - part) + part, slices, is_exact: false }
+    ExpectedReads { ranges, runs: ranges * (1.0 - part) + part, slices, is_exact: false }
 }
 
 /// Whether asking about a condition is worth it, when another will be asked about besides: not if it is known to let
@@ -159,7 +159,7 @@ pub fn rules_out<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> bool
 fn parts_of<'l, 'a>(
     sight: &mut Sight<'_, 'a>,
     condition: &'l Condition<Leaf<'a>>,
-) -> Condition<Part<'l, 'a>> {
+) -> Condition<LeafEstimate<'l, 'a>> {
     match condition {
         Condition::And(parts) => Condition::And(parts.iter().map(|part| parts_of(sight, part)).collect()),
         Condition::Or(parts) => Condition::Or(parts.iter().map(|part| parts_of(sight, part)).collect()),
@@ -167,22 +167,22 @@ fn parts_of<'l, 'a>(
     }
 }
 
-fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Part<'l, 'a> {
+fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> LeafEstimate<'l, 'a> {
     let key = sight.table.known_key(leaf, leaf.key.key);
     let slices = sight.slices(leaf, Over::TheseKeys);
     let blocks = sight.blocks;
     let place = sight.asked.iter().position(|a| a.number == leaf.index).unwrap_or(0);
-    let Asked { index, facts, clauses, .. } = &mut sight.asked[place];
-    let anything = Part { leaf, ask: None, fraction: Some(1.0), slices: 1.0 };
+    let IndexInSight { index, facts, clauses, .. } = &mut sight.asked[place];
+    let anything = LeafEstimate { leaf, ask: None, fraction: Some(1.0), slices: 1.0 };
     let Some(facts) = facts else { return anything };
-    let Some(key) = key else { return Part { leaf, ask: None, fraction: None, slices } };
+    let Some(key) = key else { return LeafEstimate { leaf, ask: None, fraction: None, slices } };
     let Some(clause) = hashed::clause(*index, &facts.meta, &key) else { return anything };
     if let Some((fraction, slices)) = sampled(*index, &facts.meta, &clause, blocks) {
-        return Part { leaf, ask: None, fraction: Some(fraction), slices };
+        return LeafEstimate { leaf, ask: None, fraction: Some(fraction), slices };
     }
     clauses.push(clause);
     let ask = Some(Ask { index: place, clause: clauses.len() - 1 });
-    Part { leaf, ask, fraction: None, slices: 0.0 }
+    LeafEstimate { leaf, ask, fraction: None, slices: 0.0 }
 }
 
 /// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them;

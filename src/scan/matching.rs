@@ -1,7 +1,7 @@
 //! Conditions of a query become a condition that indexes can be asked about.
 
 use crate::pg::clause::{Clause, Match};
-use crate::pg::custom::expr::{Comparison, Expr, Shape};
+use crate::pg::custom::expr::{Comparison, Expr, ExprKind};
 use crate::pg::custom::table::{Index, Table};
 use pgrx::pg_sys::Oid;
 use skip_core::{Condition, MOST_LEVELS};
@@ -72,22 +72,22 @@ fn at_level<'a>(
         if has_bool() { find(arg, &is_bool, Match::Value, Some(Expr::constant_bool(value))) } else { None }
     };
     let nothing = |arg, how| find(arg, &any_type, how, None);
-    match expr.shape() {
-        Shape::And(parts) => Condition::all(parts.into_iter().filter_map(inner).collect()),
-        Shape::Or(parts) => {
+    match expr.kind() {
+        ExprKind::And(parts) => Condition::all(parts.into_iter().filter_map(inner).collect()),
+        ExprKind::Or(parts) => {
             let parts: Option<Vec<_>> = parts.into_iter().map(inner).collect();
             Condition::any(parts?)
         }
-        Shape::Not(arg) => match arg.shape() {
-            Shape::Distinct(c) => compare(c, Match::ValueOrNull),
+        ExprKind::Not(arg) => match arg.kind() {
+            ExprKind::Distinct(c) => compare(c, Match::ValueOrNull),
             _ => truth(arg, false),
         },
-        Shape::Operator(c) => compare(c, Match::Value).or_else(|| truth(expr, true)),
-        Shape::AnyOf(c) => compare(c, Match::Array),
-        Shape::IsNull(arg) => nothing(arg, Match::IsNull),
-        Shape::IsNotNull(arg) => nothing(arg, Match::IsNotNull),
-        Shape::Truth(arg, [true, true, false]) => nothing(arg, Match::IsNotNull),
-        Shape::Truth(arg, which) => {
+        ExprKind::Operator(c) => compare(c, Match::Value).or_else(|| truth(expr, true)),
+        ExprKind::AnyOf(c) => compare(c, Match::Array),
+        ExprKind::IsNull(arg) => nothing(arg, Match::IsNull),
+        ExprKind::IsNotNull(arg) => nothing(arg, Match::IsNotNull),
+        ExprKind::Truth(arg, [true, true, false]) => nothing(arg, Match::IsNotNull),
+        ExprKind::Truth(arg, which) => {
             let wanted = [(which[0], true), (which[1], false)];
             let mut parts: Vec<_> = wanted
                 .into_iter()
@@ -99,7 +99,7 @@ fn at_level<'a>(
             }
             Condition::any(parts.into_iter().collect::<Option<_>>()?)
         }
-        Shape::Distinct(_) => None,
-        Shape::Other => truth(expr, true),
+        ExprKind::Distinct(_) => None,
+        ExprKind::Other => truth(expr, true),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::matching;
 use crate::pg::clause::Match;
-use crate::pg::custom::expr::{Comparison, Expr, Shape};
+use crate::pg::custom::expr::{Comparison, Expr, ExprKind};
 use crate::pg::custom::table::{Index, Table};
 use pgrx::pg_sys::Oid;
 
@@ -69,27 +69,27 @@ fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
         Some(_) => Refusal::on_index("the index does not support this test".into(), None),
         None => not_a_column(table, index, arg),
     };
-    match expr.shape() {
-        Shape::Operator(c) => compared(table, index, &c, Match::Value),
-        Shape::AnyOf(c) => compared(table, index, &c, Match::Array),
-        Shape::Distinct(c) if column_of(index, c.left).or(column_of(index, c.right)).is_some() => {
+    match expr.kind() {
+        ExprKind::Operator(c) => compared(table, index, &c, Match::Value),
+        ExprKind::AnyOf(c) => compared(table, index, &c, Match::Array),
+        ExprKind::Distinct(c) if column_of(index, c.left).or(column_of(index, c.right)).is_some() => {
             Refusal::on_index(
                 "IS DISTINCT FROM excludes a value, and a filter cannot tell which ranges hold other values"
                     .into(),
                 None,
             )
         }
-        Shape::Not(arg) => match arg.shape() {
-            Shape::Distinct(c) => compared(table, index, &c, Match::ValueOrNull),
+        ExprKind::Not(arg) => match arg.kind() {
+            ExprKind::Distinct(c) => compared(table, index, &c, Match::ValueOrNull),
             _ => not_a_column(table, index, arg),
         },
-        Shape::Or(parts) => branch(table, number, &parts),
-        Shape::And(parts) => match parts.first() {
+        ExprKind::Or(parts) => branch(table, number, &parts),
+        ExprKind::And(parts) => match parts.first() {
             Some(&part) => refusal(table, number, part),
             None => Refusal::elsewhere("it is empty"),
         },
-        Shape::IsNull(arg) | Shape::IsNotNull(arg) | Shape::Truth(arg, _) => tested(arg),
-        Shape::Distinct(_) | Shape::Other => match table.column_inside(index, expr) {
+        ExprKind::IsNull(arg) | ExprKind::IsNotNull(arg) | ExprKind::Truth(arg, _) => tested(arg),
+        ExprKind::Distinct(_) | ExprKind::Other => match table.column_inside(index, expr) {
             Some(_) => {
                 Refusal::on_index("it is neither a comparison by equality nor a test for NULL".into(), None)
             }
@@ -105,9 +105,9 @@ fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
     let Some(&part) = unserved else {
         return Refusal::elsewhere("no branch of the OR tests a column of the index");
     };
-    let inner = match part.shape() {
+    let inner = match part.kind() {
         // Not into the depth: a sentence is enough.
-        Shape::Or(_) | Shape::And(_) => Refusal::elsewhere("it combines other conditions"),
+        ExprKind::Or(_) | ExprKind::And(_) => Refusal::elsewhere("it combines other conditions"),
         _ => refusal(table, number, part),
     };
     let on = table.columns_of(part).join("\", \"");

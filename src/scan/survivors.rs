@@ -5,7 +5,7 @@ use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::page;
-use crate::prune::{self, Ask, Asked, Budget, HashedClause, Pruned, hashed};
+use crate::prune::{self, Ask, Budget, HashedClause, IndexClauses, Pruned, hashed};
 use skip_core::Condition;
 use skip_core::blocks::Survivors;
 
@@ -26,8 +26,9 @@ pub fn survivors(
     key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
 ) -> Survivors {
     let mut pages = page::pages_read();
-    let open = |&index: &Rel| Asked { index, meta: or_raise(index, Meta::read(index)), clauses: Vec::new() };
-    let mut asked: Vec<Asked> = indexes.iter().map(open).collect();
+    let open =
+        |&index: &Rel| IndexClauses { index, meta: or_raise(index, Meta::read(index)), clauses: Vec::new() };
+    let mut asked: Vec<IndexClauses> = indexes.iter().map(open).collect();
     let condition = decode(code).and_then(|condition| {
         condition.try_map(&mut |clause| {
             // An index that the plan does not have rules nothing out.
@@ -58,7 +59,7 @@ pub fn survivors(
 
 /// The same condition, where an OR of many single keys of one column is one test of all of them: each page of a slice
 /// is read once then.
-fn merged(condition: Condition<Ask>, asked: &mut [Asked]) -> Condition<Ask> {
+fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses]) -> Condition<Ask> {
     match condition {
         Condition::And(parts) => Condition::And(parts.into_iter().map(|part| merged(part, asked)).collect()),
         Condition::Or(parts) => {
@@ -80,7 +81,7 @@ fn merged(condition: Condition<Ask>, asked: &mut [Asked]) -> Condition<Ask> {
 }
 
 /// Adds the keys of one clause to another of the same index and column; false if they have none.
-fn join(asked: &mut [Asked], into: Ask, from: Ask) -> bool {
+fn join(asked: &mut [IndexClauses], into: Ask, from: Ask) -> bool {
     if into.index != from.index {
         return false;
     }

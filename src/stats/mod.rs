@@ -17,7 +17,7 @@ use crate::pg::{boundary, catalog, error, relation, shared};
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use skip_core::counters::{Key, Table, WORDS};
+use skip_core::counters::{CounterTable, Key, WORDS};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
@@ -30,7 +30,7 @@ const TIDYING_PAUSE: i64 = 60_000_000;
 
 /// Where a backend counts.
 struct Counters {
-    table: Table,
+    table: CounterTable,
     /// What the view calls it: "server" or "session".
     scope: &'static str,
 }
@@ -48,9 +48,9 @@ pub fn register() {
 /// first time; cheap then.
 pub fn attach() {
     let counters = COUNTERS.get_or_init(|| {
-        let server = shared::words::<WORDS>(NAME).and_then(Table::open);
+        let server = shared::words::<WORDS>(NAME).and_then(CounterTable::open);
         let server = server.map(|table| Counters { table, scope: "server" });
-        server.or_else(|| Some(Counters { table: Table::open(&SESSION)?, scope: "session" }))
+        server.or_else(|| Some(Counters { table: CounterTable::open(&SESSION)?, scope: "session" }))
     });
     if let Some(Counters { table, .. }) = counters
         && table.wants_tidying(shared::now(), TIDYING_PAUSE)

@@ -77,7 +77,7 @@ impl ScanCounters {
 /// What parallel processes share; all zeroes but the blocks when the leader makes it.
 #[repr(C)]
 #[derive(Default)]
-pub struct Shared {
+pub struct SharedScan {
     /// Blocks of the table, as the leader found it: the same for all.
     blocks: AtomicU32,
     /// Heap blocks per range; 0 until the first process has asked the index.
@@ -88,7 +88,7 @@ pub struct Shared {
     counters: [AtomicU64; COUNTERS],
 }
 
-impl Shared {
+impl SharedScan {
     /// For a table of so many blocks.
     pub fn new(blocks: u32) -> Self {
         Self { blocks: AtomicU32::new(blocks), ..Default::default() }
@@ -128,7 +128,7 @@ const MOST_RANGES: u64 = 512;
 pub struct Blocks {
     survivors: Survivors,
     blocks: u32,
-    shared: Option<&'static Shared>,
+    shared: Option<&'static SharedScan>,
     is_worker: bool,
     /// The claim being fed: ranges from, to.
     claim: (u64, u64),
@@ -148,7 +148,7 @@ impl Blocks {
     pub fn new(
         survivors: Survivors,
         blocks: u32,
-        shared: Option<&'static Shared>,
+        shared: Option<&'static SharedScan>,
         is_worker: bool,
     ) -> Option<Self> {
         if let Some(shared) = shared {

@@ -89,12 +89,12 @@ impl Key {
 
 /// A table in words that live as long as the process.
 #[derive(Clone, Copy)]
-pub struct Table(&'static [AtomicU64; WORDS]);
+pub struct CounterTable(&'static [AtomicU64; WORDS]);
 
 /// One line of the table.
 type Place = [AtomicU64];
 
-impl Table {
+impl CounterTable {
     /// The table in these words, which are zero if they are new; None if another layout is in them.
     pub fn open(words: &'static [AtomicU64; WORDS]) -> Option<Self> {
         match words[0].compare_exchange(0, MAGIC, SeqCst, SeqCst) {

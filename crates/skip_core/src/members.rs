@@ -6,7 +6,7 @@
 
 /// The numbers of values, by hash.
 #[derive(Debug, Default)]
-pub struct Members {
+pub struct ElementHashes {
     /// Mixed hash and number of each value, sorted.
     entries: Vec<(u32, u32)>,
     /// For each value of the upper bits where their entries begin, and at the end the number of entries.
@@ -20,7 +20,7 @@ fn mixed(hash: u32) -> u32 {
     hash ^ hash >> 15
 }
 
-impl Members {
+impl ElementHashes {
     /// Values number 0, 1, … with these hashes.
     pub fn new(hashes: &[u32]) -> Self {
         let numbers = 0u32..;
@@ -57,7 +57,7 @@ impl Members {
 mod tests {
     use super::*;
 
-    fn found(members: &Members, hash: u32) -> Vec<u32> {
+    fn found(members: &ElementHashes, hash: u32) -> Vec<u32> {
         members.with_hash(hash).collect()
     }
 
@@ -67,7 +67,7 @@ mod tests {
         for count in [0u32, 1, 2, 9, 100, 5000] {
             for spread in [1u32, 16, 1 << 20, u32::MAX] {
                 let hashes: Vec<u32> = (0..count).map(|i| random(i) % spread).collect();
-                let members = Members::new(&hashes);
+                let members = ElementHashes::new(&hashes);
                 for asked in hashes.iter().copied().take(250).chain((0..50).map(|i| random(count + i))) {
                     let expected: Vec<u32> =
                         (0u32..).zip(&hashes).filter(|(_, hash)| **hash == asked).map(|(n, _)| n).collect();
@@ -79,15 +79,15 @@ mod tests {
 
     #[test]
     fn nobody_is_a_member_of_nothing() {
-        assert!(found(&Members::default(), 0).is_empty());
-        assert!(found(&Members::new(&[]), u32::MAX).is_empty());
+        assert!(found(&ElementHashes::default(), 0).is_empty());
+        assert!(found(&ElementHashes::new(&[]), u32::MAX).is_empty());
     }
 
     #[test]
     fn hashes_that_differ_in_few_bits_are_spread() {
         for step in [1u32, 1 << 12, 1 << 20] {
             let hashes: Vec<u32> = (0..4096u32).map(|i| i.wrapping_mul(step)).collect();
-            let members = Members::new(&hashes);
+            let members = ElementHashes::new(&hashes);
             let fullest = members.starts.windows(2).map(|w| w[1] - w[0]).max();
             let copies = hashes.iter().filter(|&&hash| hash == 0).count() as u32;
             assert!(fullest < Some(24 + 2 * copies), "{step}: {fullest:?}");

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use skip_core::RangeSet;
-use skip_core::blocks::{Blocks, ScanCounters, Shared, Survivors};
+use skip_core::blocks::{Blocks, ScanCounters, SharedScan, Survivors};
 
 fn set(len: u64, numbers: impl IntoIterator<Item = u64>) -> RangeSet {
     let mut set = RangeSet::empty(len);
@@ -81,7 +81,7 @@ fn several_processes() {
     for round in 0..200u64 {
         let len = 1 + round * 37 % 5000;
         let must = |range: u64| !(range * 7 + round).is_multiple_of(5);
-        let shared: &'static Shared = Box::leak(Box::new(Shared::new(len as u32 * 4)));
+        let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(len as u32 * 4)));
         // Each has false positives of its own.
         let ranges_of = |number: u64| {
             set(len, (0..len).filter(|&r| must(r) || (r * 31 + number * 17).is_multiple_of(11)))
@@ -120,7 +120,7 @@ fn several_processes() {
 #[test]
 fn parts_of_shared_scans_count_what_was_ruled_out() {
     for is_worker in [false, true] {
-        let shared: &'static Shared = Box::leak(Box::new(Shared::new(100)));
+        let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(100)));
         let (ranges, open) = (set(25, [3, 9, 24]), set(25, [9, 10]));
         let new =
             |is_worker| Blocks::new(survivors(&ranges, &open, 4), 100, Some(shared), is_worker).unwrap();
@@ -140,7 +140,7 @@ fn parts_of_shared_scans_count_what_was_ruled_out() {
 /// Whenever the leader looks, the counts make sense together.
 #[test]
 fn counts_in_the_middle_of_a_scan() {
-    let shared: &'static Shared = Box::leak(Box::new(Shared::new(400_000)));
+    let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(400_000)));
     let ranges = RangeSet::full(400_000);
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
@@ -159,7 +159,7 @@ fn counts_in_the_middle_of_a_scan() {
 
 #[test]
 fn shared_scans_start_over() {
-    let shared: &'static Shared = Box::leak(Box::new(Shared::new(100)));
+    let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(100)));
     let ranges = RangeSet::full(25);
     let new = || Blocks::new(survivors(&ranges, &RangeSet::empty(25), 4), 100, Some(shared), false).unwrap();
     let mut leader = new();
@@ -173,7 +173,7 @@ fn shared_scans_start_over() {
 
 #[test]
 fn processes_must_agree_on_ranges() {
-    let shared: &'static Shared = Box::leak(Box::new(Shared::new(100)));
+    let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(100)));
     let ranges = RangeSet::full(25);
     let new = |pages_per_range| {
         Blocks::new(survivors(&ranges, &ranges, pages_per_range), 100, Some(shared), true).is_some()

@@ -1,13 +1,13 @@
 //! The counters of scans: added up over threads, full, tidied, reset, in another build's words.
-use skip_core::counters::{Counts, Key, PLACES, Table, WORDS};
+use skip_core::counters::{CounterTable, Counts, Key, PLACES, WORDS};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn words() -> &'static [AtomicU64; WORDS] {
     Box::leak(Box::new([const { AtomicU64::new(0) }; WORDS]))
 }
 
-fn table() -> Table {
-    Table::open(words()).unwrap_or_else(|| unreachable!("new words"))
+fn table() -> CounterTable {
+    CounterTable::open(words()).unwrap_or_else(|| unreachable!("new words"))
 }
 
 fn key(database: u32, index: u32) -> Key {
@@ -34,7 +34,7 @@ fn each_index_has_its_own() {
 #[test]
 fn the_same_words_are_the_same_table() {
     let words = words();
-    let (one, other) = (Table::open(words), Table::open(words));
+    let (one, other) = (CounterTable::open(words), CounterTable::open(words));
     one.iter().for_each(|table| table.add(key(1, 1), &counts(1)));
     assert_eq!(other.map(|table| table.of_database(1).len()), Some(1));
 }
@@ -43,7 +43,7 @@ fn the_same_words_are_the_same_table() {
 fn another_layout_is_left_alone() {
     let words = words();
     words[0].store(7, Ordering::SeqCst);
-    assert!(Table::open(words).is_none());
+    assert!(CounterTable::open(words).is_none());
     assert_eq!(words[0].load(Ordering::SeqCst), 7);
 }
 

@@ -10,6 +10,8 @@
 //! others by ExecScan. For EvalPlanQual ExecScan brings the row itself and asks to check the served conditions on it;
 //! ranges play no part in that.
 
+mod binding;
+mod lists;
 pub(super) mod parallel;
 mod served;
 
@@ -21,7 +23,7 @@ use crate::pg::memory::Scratch;
 use crate::pg::{Rel, boundary, compat, fail, lock, server};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
 use served::Served;
-use skip_core::blocks::{Blocks, ScanCounters, Shared, Survivors};
+use skip_core::blocks::{Blocks, ScanCounters, SharedScan, Survivors};
 
 /// The node: the server's part, and where ours is.
 #[repr(C)]
@@ -71,7 +73,7 @@ pub(super) struct Run {
     is_stale: bool,
     /// The shared state is gone: there are no more rows until the next execution. To go on alone would repeat rows.
     is_over: bool,
-    shared: Option<&'static Shared>,
+    shared: Option<&'static SharedScan>,
     is_worker: bool,
     /// What executions before this one have counted.
     before: ScanCounters,
@@ -185,7 +187,7 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
         let heap = Rel::from_raw((*node).ss.ss_currentRelation);
         let before = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
         lock::predicate_lock_relation(heap, (*estate).es_snapshot);
-        let size = run.shared.map_or_else(|| heap.blocks(), Shared::blocks);
+        let size = run.shared.map_or_else(|| heap.blocks(), SharedScan::blocks);
         let survivors = survivors(run, node, size);
         let Some(blocks) = Blocks::new(survivors, size, run.shared, run.is_worker) else {
             fail(

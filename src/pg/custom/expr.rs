@@ -12,7 +12,7 @@ pub struct Expr<'a> {
 }
 
 /// What an expression is.
-pub enum Shape<'a> {
+pub enum ExprKind<'a> {
     And(Vec<Expr<'a>>),
     Or(Vec<Expr<'a>>),
     Not(Expr<'a>),
@@ -110,67 +110,67 @@ impl<'a> Expr<'a> {
     }
 
     /// What the expression is.
-    pub fn shape(self) -> Shape<'a> {
+    pub fn kind(self) -> ExprKind<'a> {
         // SAFETY: the node's tag says what it is, and its lists hold expressions.
         unsafe {
             if is_a(self.node, pg_sys::NodeTag::T_BoolExpr) {
                 let node = self.node.cast::<pg_sys::BoolExpr>();
                 let parts: Vec<_> = list((*node).args).map(|part| Self::new(part)).collect();
                 return match ((*node).boolop, parts.as_slice()) {
-                    (pg_sys::BoolExprType::AND_EXPR, _) => Shape::And(parts),
-                    (pg_sys::BoolExprType::OR_EXPR, _) => Shape::Or(parts),
-                    (_, &[part]) => Shape::Not(part),
-                    _ => Shape::Other,
+                    (pg_sys::BoolExprType::AND_EXPR, _) => ExprKind::And(parts),
+                    (pg_sys::BoolExprType::OR_EXPR, _) => ExprKind::Or(parts),
+                    (_, &[part]) => ExprKind::Not(part),
+                    _ => ExprKind::Other,
                 };
             }
             if is_a(self.node, pg_sys::NodeTag::T_OpExpr) {
                 let node = self.node.cast::<pg_sys::OpExpr>();
                 return comparison((*node).opno, (*node).inputcollid, (*node).args)
-                    .map_or(Shape::Other, Shape::Operator);
+                    .map_or(ExprKind::Other, ExprKind::Operator);
             }
             if is_a(self.node, pg_sys::NodeTag::T_DistinctExpr) {
                 let node = self.node.cast::<pg_sys::OpExpr>(); // the same struct under another tag
                 return comparison((*node).opno, (*node).inputcollid, (*node).args)
-                    .map_or(Shape::Other, Shape::Distinct);
+                    .map_or(ExprKind::Other, ExprKind::Distinct);
             }
             if is_a(self.node, pg_sys::NodeTag::T_ScalarArrayOpExpr) {
                 let node = self.node.cast::<pg_sys::ScalarArrayOpExpr>();
                 let found = comparison((*node).opno, (*node).inputcollid, (*node).args);
-                return found.filter(|_| (*node).useOr).map_or(Shape::Other, Shape::AnyOf);
+                return found.filter(|_| (*node).useOr).map_or(ExprKind::Other, ExprKind::AnyOf);
             }
-            self.test_shape()
+            self.test_kind()
         }
     }
 
     /// # Safety
     /// As the node's own: valid.
-    unsafe fn test_shape(self) -> Shape<'a> {
+    unsafe fn test_kind(self) -> ExprKind<'a> {
         // SAFETY: the node's tag says what it is.
         unsafe {
             if is_a(self.node, pg_sys::NodeTag::T_NullTest) {
                 let node = self.node.cast::<pg_sys::NullTest>();
                 let arg = Self::new((*node).arg.cast());
                 if (*node).argisrow {
-                    return Shape::Other; // of a row's columns, not of the row
+                    return ExprKind::Other; // of a row's columns, not of the row
                 }
                 let is_null = (*node).nulltesttype == pg_sys::NullTestType::IS_NULL;
-                return if is_null { Shape::IsNull(arg) } else { Shape::IsNotNull(arg) };
+                return if is_null { ExprKind::IsNull(arg) } else { ExprKind::IsNotNull(arg) };
             }
             if is_a(self.node, pg_sys::NodeTag::T_BooleanTest) {
                 let node = self.node.cast::<pg_sys::BooleanTest>();
                 let arg = Self::new((*node).arg.cast());
                 return match (*node).booltesttype {
-                    pg_sys::BoolTestType::IS_TRUE => Shape::Truth(arg, [true, false, false]),
-                    pg_sys::BoolTestType::IS_NOT_TRUE => Shape::Truth(arg, [false, true, true]),
-                    pg_sys::BoolTestType::IS_FALSE => Shape::Truth(arg, [false, true, false]),
-                    pg_sys::BoolTestType::IS_NOT_FALSE => Shape::Truth(arg, [true, false, true]),
-                    pg_sys::BoolTestType::IS_UNKNOWN => Shape::Truth(arg, [false, false, true]),
-                    pg_sys::BoolTestType::IS_NOT_UNKNOWN => Shape::Truth(arg, [true, true, false]),
-                    _ => Shape::Other,
+                    pg_sys::BoolTestType::IS_TRUE => ExprKind::Truth(arg, [true, false, false]),
+                    pg_sys::BoolTestType::IS_NOT_TRUE => ExprKind::Truth(arg, [false, true, true]),
+                    pg_sys::BoolTestType::IS_FALSE => ExprKind::Truth(arg, [false, true, false]),
+                    pg_sys::BoolTestType::IS_NOT_FALSE => ExprKind::Truth(arg, [true, false, true]),
+                    pg_sys::BoolTestType::IS_UNKNOWN => ExprKind::Truth(arg, [false, false, true]),
+                    pg_sys::BoolTestType::IS_NOT_UNKNOWN => ExprKind::Truth(arg, [true, true, false]),
+                    _ => ExprKind::Other,
                 };
             }
         }
-        Shape::Other
+        ExprKind::Other
     }
 }
 

@@ -27,7 +27,7 @@ const USUAL_HEADER: usize = 24;
 
 /// Where a column lies in a row, and how long it is.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct ColumnPlace {
     /// Number of the column, from 1.
     number: u16,
     /// Behind the row's header.
@@ -35,7 +35,7 @@ pub struct Place {
     len: usize,
 }
 
-impl Place {
+impl ColumnPlace {
     /// The place of column `number` (from 1) of a table, if it has one and `function` compares its bytes.
     pub fn of(table: Rel, number: i16, function: pg_sys::Oid) -> Option<Self> {
         let (_, len) = FUNCTIONS.into_iter().find(|&(known, _)| known == function.to_u32())?;
@@ -69,7 +69,7 @@ impl Place {
 /// A column's value, to be compared with rows.
 #[derive(Clone, Copy)]
 pub struct RawTest {
-    place: Place,
+    place: ColumnPlace,
     value: u128,
 }
 
@@ -88,7 +88,7 @@ impl RawTest {
     /// `row` is a whole tuple of the table, `len` bytes long.
     #[inline]
     pub unsafe fn may_hold(&self, row: *const u8, len: usize) -> bool {
-        let Place { number, at, len: bytes } = self.place;
+        let ColumnPlace { number, at, len: bytes } = self.place;
         // SAFETY: by the caller's promise; a header has more than these bytes, and the value is checked to lie inside.
         unsafe {
             let word = |at: usize| row.add(at).cast::<u16>().read_unaligned();

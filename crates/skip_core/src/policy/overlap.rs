@@ -31,7 +31,7 @@ impl Layout {
         let (keys, others) = (self.cardinality(one), self.cardinality(other));
         let most = keys.high.min(others.high);
         let seen = self.bits.saturating_sub(any) as f64;
-        let expected = Expected::new(self, one, other, (keys.estimate, others.estimate));
+        let expected = ExpectedOverlap::new(self, one, other, (keys.estimate, others.estimate));
         if seen == 0.0 || !expected.is_known() {
             // Every bit is set: nothing is known but how many keys there can be at all.
             let estimate = if expected.is_known() { 0.0 } else { keys.estimate.min(others.estimate) };
@@ -60,7 +60,7 @@ impl Layout {
 }
 
 /// What is expected of the union of two filters.
-struct Expected {
+struct ExpectedOverlap {
     layout: Layout,
     /// Logarithm of the number of bits that are zero in the union of filters without a common key.
     apart: f64,
@@ -69,7 +69,7 @@ struct Expected {
     keys: (f64, f64),
 }
 
-impl Expected {
+impl ExpectedOverlap {
     fn new(layout: Layout, one: u64, other: u64, keys: (f64, f64)) -> Self {
         let zeros = |ones: u64| (layout.bits.saturating_sub(ones) as f64).ln();
         Self {

@@ -6,7 +6,7 @@
 use super::{count_shared, run_of, stop};
 use crate::pg::{Rel, boundary};
 use pgrx::pg_sys;
-use skip_core::blocks::Shared;
+use skip_core::blocks::SharedScan;
 use std::ffi::c_void;
 
 /// EstimateDSMCustomScan: bytes of shared memory.
@@ -14,7 +14,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn estimate(
     _node: *mut pg_sys::CustomScanState,
     _context: *mut pg_sys::ParallelContext,
 ) -> pg_sys::Size {
-    boundary::callback(size_of::<Shared>)
+    boundary::callback(size_of::<SharedScan>)
 }
 
 /// InitializeDSMCustomScan: in the leader.
@@ -27,8 +27,8 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize(
         // SAFETY: estimate() bytes of shared memory, aligned to 8; it stays until shutdown() was called.
         unsafe {
             let Some(run) = run_of(node) else { return };
-            let shared = memory.cast::<Shared>();
-            shared.write(Shared::new(Rel::from_raw((*node).ss.ss_currentRelation).blocks()));
+            let shared = memory.cast::<SharedScan>();
+            shared.write(SharedScan::new(Rel::from_raw((*node).ss.ss_currentRelation).blocks()));
             stop(run);
             (run.is_stale, run.is_over) = (true, false);
             run.shared = Some(&*shared);
@@ -65,7 +65,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize_worker(
         // SAFETY: what the leader wrote; it stays as long as the worker runs.
         unsafe {
             if let Some(run) = run_of(node) {
-                run.shared = Some(&*memory.cast::<Shared>());
+                run.shared = Some(&*memory.cast::<SharedScan>());
                 run.is_worker = true;
             }
         }

@@ -1,0 +1,275 @@
+//! Served conditions are made ready when the node begins.
+//!
+//! Values of keys lie in a slot of the node's own, which stands where a join has its outer row, and a condition's key
+//! becomes a column of that. So conditions are made ready once, however often keys change.
+
+use super::lists::{Check, Elements, Hash, List};
+use crate::pg::list::list;
+use crate::pg::server;
+use pgrx::{is_a, pg_sys};
+
+/// What is being made ready.
+pub(super) struct Binding<'k> {
+    pub(super) keys: &'k [*mut pg_sys::Node],
+    /// For each key its column in the slot, if a condition refers to it.
+    pub(super) columns: Vec<Option<usize>>,
+    /// Types of the slot's columns, with their modifiers.
+    pub(super) types: Vec<(pg_sys::Oid, i32)>,
+    pub(super) planstate: *mut pg_sys::PlanState,
+}
+
+impl Binding<'_> {
+    /// Another column of the slot, and an expression that gives its value.
+    ///
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn column(
+        &mut self,
+        kind: pg_sys::Oid,
+        typmod: i32,
+        collation: pg_sys::Oid,
+    ) -> (usize, *mut pg_sys::Node) {
+        self.types.push((kind, typmod));
+        (self.types.len() - 1, self.value_of(self.types.len() - 1, collation))
+    }
+
+    pub(super) fn value_of(&self, column: usize, collation: pg_sys::Oid) -> *mut pg_sys::Node {
+        let (kind, typmod) = self.types[column];
+        // A query has far fewer keys than 32,767.
+        let number = i16::try_from(column + 1).unwrap_or(i16::MAX);
+        // SAFETY: a palloc'd node.
+        unsafe { pg_sys::makeVar(pg_sys::OUTER_VAR, number, kind, typmod, collation, 0).cast() }
+    }
+
+    /// The number of the key that an expression is.
+    ///
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn key(&self, node: *mut pg_sys::Node) -> Option<usize> {
+        // SAFETY: valid expressions.
+        self.keys.iter().position(|&key| unsafe { pg_sys::equal(key.cast(), node.cast()) })
+    }
+
+    /// What stands for an argument of a comparison: the value of the key that it is, if evaluating it is any work.
+    ///
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn argument(&mut self, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let mut plain = node;
+            while is_a(plain, pg_sys::NodeTag::T_RelabelType) {
+                plain = (*plain.cast::<pg_sys::RelabelType>()).arg.cast();
+            }
+            let is_cheap = [pg_sys::NodeTag::T_Var, pg_sys::NodeTag::T_Const, pg_sys::NodeTag::T_Param];
+            if is_cheap.iter().any(|&tag| is_a(plain, tag)) {
+                return node;
+            }
+            let Some(key) = self.key(node) else { return node };
+            let collation = pg_sys::exprCollation(node);
+            if let Some(column) = self.columns[key] {
+                return self.value_of(column, collation);
+            }
+            let (column, value) = self.column(pg_sys::exprType(node), pg_sys::exprTypmod(node), collation);
+            self.columns[key] = Some(column);
+            value
+        }
+    }
+
+    /// The condition with values in the place of keys: a new node, or the same if there is nothing to replace.
+    ///
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn bound(&mut self, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+        // SAFETY: a node's tag says what it is; a copy's list of arguments is replaced as a whole.
+        unsafe {
+            pg_sys::check_stack_depth();
+            match (*node).type_ {
+                pg_sys::NodeTag::T_BoolExpr => {
+                    let args = (*node.cast::<pg_sys::BoolExpr>()).args;
+                    match self.arguments(args, Self::bound) {
+                        Some(args) => {
+                            let copy = copy_of(node).cast::<pg_sys::BoolExpr>();
+                            (*copy).args = args;
+                            copy.cast()
+                        }
+                        None => node,
+                    }
+                }
+                // IS DISTINCT FROM is the same struct under another tag.
+                pg_sys::NodeTag::T_OpExpr | pg_sys::NodeTag::T_DistinctExpr => {
+                    let args = (*node.cast::<pg_sys::OpExpr>()).args;
+                    match self.arguments(args, Self::argument) {
+                        Some(args) => {
+                            let copy = copy_of(node).cast::<pg_sys::OpExpr>();
+                            (*copy).args = args;
+                            copy.cast()
+                        }
+                        None => node,
+                    }
+                }
+                pg_sys::NodeTag::T_ScalarArrayOpExpr => {
+                    let args = (*node.cast::<pg_sys::ScalarArrayOpExpr>()).args;
+                    match self.arguments(args, Self::argument) {
+                        Some(args) => {
+                            let copy = copy_of(node).cast::<pg_sys::ScalarArrayOpExpr>();
+                            (*copy).args = args;
+                            copy.cast()
+                        }
+                        None => node,
+                    }
+                }
+                _ => node,
+            }
+        }
+    }
+
+    /// A list of arguments, each replaced; None if all stay as they are.
+    ///
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn arguments(
+        &mut self,
+        args: *mut pg_sys::List,
+        replace: unsafe fn(&mut Self, *mut pg_sys::Node) -> *mut pg_sys::Node,
+    ) -> Option<*mut pg_sys::List> {
+        let (mut new, mut is_new): (*mut pg_sys::List, _) = (std::ptr::null_mut(), false);
+        // SAFETY: a list of expressions.
+        unsafe {
+            for arg in list::<pg_sys::Node>(args) {
+                let replaced = replace(self, arg);
+                is_new |= replaced != arg;
+                new = pg_sys::lappend(new, replaced.cast());
+            }
+        }
+        is_new.then_some(new)
+    }
+
+    /// A condition that has a list of keys in it; None for one that is best left to the server.
+    ///
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn check(&mut self, node: *mut pg_sys::Node) -> Option<Check> {
+        // SAFETY: a node's tag says what it is.
+        unsafe {
+            pg_sys::check_stack_depth();
+            if is_a(node, pg_sys::NodeTag::T_ScalarArrayOpExpr) {
+                return self.list(node.cast()).map(Check::List);
+            }
+            if !is_a(node, pg_sys::NodeTag::T_BoolExpr) {
+                return None;
+            }
+            let node = node.cast::<pg_sys::BoolExpr>();
+            if (*node).boolop == pg_sys::BoolExprType::NOT_EXPR {
+                return None; // unknown is not false here
+            }
+            let parts: Vec<_> = list::<pg_sys::Node>((*node).args).collect();
+            let checks: Vec<_> = parts.iter().map(|&part| self.check(part)).collect();
+            if checks.iter().all(Option::is_none) {
+                return None;
+            }
+            let checks = checks.into_iter().zip(parts);
+            let checks =
+                checks.map(|(check, part)| check.unwrap_or_else(|| Check::Server(self.server(part))));
+            let checks = checks.collect();
+            let is_and = (*node).boolop == pg_sys::BoolExprType::AND_EXPR;
+            Some(if is_and { Check::All(checks) } else { Check::Any(checks) })
+        }
+    }
+
+    /// The state of a condition that the server checks.
+    ///
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn server(&mut self, node: *mut pg_sys::Node) -> *mut pg_sys::ExprState {
+        // SAFETY: a list of one condition.
+        unsafe {
+            let bound = self.bound(node);
+            server::ExecInitQual(pg_sys::lappend(std::ptr::null_mut(), bound.cast()), self.planstate)
+        }
+    }
+
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn list(&mut self, node: *mut pg_sys::ScalarArrayOpExpr) -> Option<List> {
+        // SAFETY: two arguments, the second an array. The left side is evaluated twice, so there must be no harm in
+        // that.
+        unsafe {
+            let args: Vec<*mut pg_sys::Node> = list((*node).args).collect();
+            let &[left, array] = args.as_slice() else { return None };
+            if !(*node).useOr || is_a(array, pg_sys::NodeTag::T_Const) {
+                return None; // the server has a hash table for these
+            }
+            let key = self.key(array)?;
+            let (mut of_left, mut of_element) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+            let is_hashable = pg_sys::get_op_hash_functions((*node).opno, &mut of_left, &mut of_element)
+                && pg_sys::op_hashjoinable((*node).opno, pg_sys::exprType(left))
+                && pg_sys::op_strict((*node).opno)
+                && pg_sys::func_strict(of_left)
+                && pg_sys::func_strict(of_element);
+            if !is_hashable || pg_sys::contain_volatile_functions(left) || pg_sys::contain_subplans(left) {
+                return None;
+            }
+            let element = pg_sys::get_base_element_type(pg_sys::exprType(array));
+            if element == pg_sys::InvalidOid {
+                return None;
+            }
+            let collation = pg_sys::exprCollation(array);
+            let (column, value) = self.column(element, -1, collation);
+            let equals = pg_sys::make_opclause(
+                (*node).opno,
+                pg_sys::BOOLOID,
+                false,
+                left.cast(),
+                value.cast(),
+                pg_sys::InvalidOid,
+                (*node).inputcollid,
+            );
+            (*equals.cast::<pg_sys::OpExpr>()).opfuncid = (*node).opfuncid;
+            Some(List {
+                key,
+                left: server::ExecInitExpr(left.cast(), self.planstate),
+                left_hash: Hash::new(of_left, (*node).inputcollid),
+                element_hash: Hash::new(of_element, (*node).inputcollid),
+                equals: server::ExecInitQual(
+                    pg_sys::lappend(std::ptr::null_mut(), equals.cast()),
+                    self.planstate,
+                ),
+                column,
+                whole: self.server(node.cast()),
+                elements: Elements::Unknown,
+            })
+        }
+    }
+
+    /// The slot for the values, all NULL yet; NULL if conditions refer to none.
+    ///
+    /// # Safety
+    /// As [`Served::new`].
+    pub(super) unsafe fn slot(&self) -> *mut pg_sys::TupleTableSlot {
+        if self.types.is_empty() {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: a descriptor with as many columns as there are types; the slot lives in the query's memory and pins
+        // nothing.
+        unsafe {
+            let desc = pg_sys::CreateTemplateTupleDesc(self.types.len() as i32);
+            for (number, &(kind, typmod)) in (1..).zip(&self.types) {
+                pg_sys::TupleDescInitEntry(desc, number, std::ptr::null(), kind, typmod, 0);
+            }
+            let slot = pg_sys::MakeSingleTupleTableSlot(desc, &raw const pg_sys::TTSOpsVirtual);
+            for column in 0..self.types.len() {
+                *(*slot).tts_values.add(column) = pg_sys::Datum::null();
+                *(*slot).tts_isnull.add(column) = true;
+            }
+            pg_sys::ExecStoreVirtualTuple(slot)
+        }
+    }
+}
+
+/// # Safety
+/// A valid node.
+unsafe fn copy_of(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+    // SAFETY: by the caller's promise.
+    unsafe { pg_sys::copyObjectImpl(node.cast_const().cast()).cast() }
+}

@@ -1,0 +1,202 @@
+//! Conditions with lists of keys, checked on a row.
+//!
+//! `column = ANY (array)` is checked by the server with a hash table, but only if the array is a constant. Here one is
+//! made for the others: the rows' and the elements' hashes are those of the operator's own hash functions, as in a hash
+//! join, and the operator itself compares a row with the few elements that have its hash.
+
+use pgrx::pg_sys;
+use skip_core::members::ElementHashes;
+
+/// From so many elements on a hash table is made: the server's own bound.
+const LEAST_HASHED: i32 = 9;
+
+/// A condition with a list of keys somewhere in it.
+pub(super) enum Check {
+    All(Vec<Check>),
+    Any(Vec<Check>),
+    Server(*mut pg_sys::ExprState),
+    List(List),
+}
+
+/// `left operator ANY (list)`.
+pub(super) struct List {
+    /// Number of the key that is the list.
+    pub(super) key: usize,
+    pub(super) left: *mut pg_sys::ExprState,
+    pub(super) left_hash: Hash,
+    pub(super) element_hash: Hash,
+    /// The left side compared with one element, which stands in this column of the slot.
+    pub(super) equals: *mut pg_sys::ExprState,
+    pub(super) column: usize,
+    /// The whole condition, as the server checks it.
+    pub(super) whole: *mut pg_sys::ExprState,
+    pub(super) elements: Elements,
+}
+
+/// What is known of a list in this execution.
+pub(super) enum Elements {
+    Unknown,
+    /// So few that the server's way is as good.
+    Few,
+    /// By hash, and the elements.
+    Hashed(ElementHashes, *const pg_sys::Datum),
+}
+
+/// A hash function and the call of it.
+pub(super) struct Hash(pg_sys::FunctionCallInfo);
+
+impl Hash {
+    /// # Safety
+    /// `function` is a hash function; the current memory context lives as long as the node.
+    pub(super) unsafe fn new(function: pg_sys::Oid, collation: pg_sys::Oid) -> Self {
+        let size = size_of::<pg_sys::FunctionCallInfoBaseData>() + size_of::<pg_sys::NullableDatum>();
+        // SAFETY: zeroed memory for the call and its one argument.
+        unsafe {
+            let info = pg_sys::palloc0(size_of::<pg_sys::FmgrInfo>()).cast::<pg_sys::FmgrInfo>();
+            pg_sys::fmgr_info(function, info);
+            let call = pg_sys::palloc0(size).cast::<pg_sys::FunctionCallInfoBaseData>();
+            (*call).flinfo = info;
+            (*call).fncollation = collation;
+            (*call).nargs = 1;
+            Self(call)
+        }
+    }
+
+    /// Calls the function without a guard, once a row. No value with a destructor may be alive around it.
+    ///
+    /// # Safety
+    /// `value` is of the function's argument type, and not NULL.
+    #[inline]
+    unsafe fn of(&self, value: pg_sys::Datum) -> u32 {
+        // SAFETY: by the caller's promise; new() made room for the argument.
+        unsafe {
+            *(*self.0).args.as_mut_ptr() = pg_sys::NullableDatum { value, isnull: false };
+            (*self.0).isnull = false;
+            (*(*self.0).flinfo).fn_addr.map_or(0, |function| function(self.0).value() as u32)
+        }
+    }
+}
+
+impl List {
+    /// Whether the row satisfies the condition.
+    ///
+    /// # Safety
+    /// As [`Check::holds`].
+    pub(super) unsafe fn holds(&mut self, context: *mut pg_sys::ExprContext, served: &KeyValues) -> bool {
+        // SAFETY: by the caller's promise; the column is one of the slot's.
+        unsafe {
+            let list = *served.values.add(self.key);
+            if list.isnull {
+                return false;
+            }
+            if let Elements::Unknown = self.elements {
+                self.elements = self.hashed(list.value, served.memory);
+            }
+            let Elements::Hashed(members, elements) = &self.elements else {
+                return is_true(self.whole, context);
+            };
+            let mut is_null = false;
+            let Some(evaluate) = (*self.left).evalfunc else { return false };
+            let left = evaluate(self.left, context, &mut is_null);
+            if is_null {
+                return false;
+            }
+            let (place, is_null) =
+                ((*served.slot).tts_values.add(self.column), (*served.slot).tts_isnull.add(self.column));
+            *is_null = false;
+            members.with_hash(self.left_hash.of(left)).any(|number| {
+                *place = *elements.add(number as usize);
+                is_true(self.equals, context)
+            })
+        }
+    }
+
+    /// # Safety
+    /// `list` is an array of the type that the node was made for; `memory` is emptied when it changes.
+    unsafe fn hashed(&self, list: pg_sys::Datum, memory: pg_sys::MemoryContext) -> Elements {
+        // SAFETY: by the caller's promise. While hash functions run, nothing here has a destructor.
+        unsafe {
+            let before = pg_sys::MemoryContextSwitchTo(memory);
+            let array = pg_sys::pg_detoast_datum_copy(list.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+            let element = (*array).elemtype;
+            let (mut len, mut by_value, mut align) = (0i16, false, Default::default());
+            pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align);
+            let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0i32);
+            pg_sys::deconstruct_array(
+                array,
+                element,
+                len.into(),
+                by_value,
+                align,
+                &mut values,
+                &mut nulls,
+                &mut count,
+            );
+            if count < LEAST_HASHED {
+                pg_sys::MemoryContextSwitchTo(before);
+                return Elements::Few;
+            }
+            let count = count as usize;
+            let hashes = pg_sys::palloc(count * size_of::<u32>()).cast::<u32>();
+            let mut present = 0;
+            for i in 0..count {
+                pgrx::check_for_interrupts!();
+                // Nothing equals NULL.
+                if !*nulls.add(i) {
+                    *values.add(present) = *values.add(i);
+                    *hashes.add(present) = self.element_hash.of(*values.add(i));
+                    present += 1;
+                }
+            }
+            pg_sys::MemoryContextSwitchTo(before);
+            Elements::Hashed(ElementHashes::new(std::slice::from_raw_parts(hashes, present)), values)
+        }
+    }
+}
+
+/// Where checks find the values of keys.
+pub(super) struct KeyValues {
+    pub(super) values: *const pg_sys::NullableDatum,
+    pub(super) slot: *mut pg_sys::TupleTableSlot,
+    pub(super) memory: pg_sys::MemoryContext,
+}
+
+impl Check {
+    /// # Safety
+    /// The node's context, with a row in it and keys evaluated; the row's memory is the current one.
+    pub(super) unsafe fn holds(&mut self, context: *mut pg_sys::ExprContext, served: &KeyValues) -> bool {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            match self {
+                Check::All(parts) => parts.iter_mut().all(|part| part.holds(context, served)),
+                Check::Any(parts) => parts.iter_mut().any(|part| part.holds(context, served)),
+                Check::Server(state) => is_true(*state, context),
+                Check::List(list) => list.holds(context, served),
+            }
+        }
+    }
+
+    /// The keys have changed.
+    pub(super) fn forget(&mut self) {
+        match self {
+            Check::All(parts) | Check::Any(parts) => parts.iter_mut().for_each(Check::forget),
+            Check::Server(_) => {}
+            Check::List(list) => list.elements = Elements::Unknown,
+        }
+    }
+}
+
+/// Evaluates a condition, as ExecQual does but without a guard: it runs once a row. An error in it leaves by a jump to
+/// the server's handler; between there and here are no values with destructors.
+///
+/// # Safety
+/// A state made by ExecInitQual, and its context; the row's memory is the current one.
+#[inline]
+pub(super) unsafe fn is_true(state: *mut pg_sys::ExprState, context: *mut pg_sys::ExprContext) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let Some(evaluate) = state.as_ref().and_then(|state| state.evalfunc) else { return true };
+        let mut is_null = false;
+        evaluate(state, context, &mut is_null).value() != 0
+    }
+}
