@@ -91,7 +91,7 @@ fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[PathC
 }
 
 fn average(path: &IndexPathView, conditions: &[PathCondition], over: Over, facts: &Facts) -> IndexEstimate {
-    let all = |over: Over| conditions.iter().map(|c| keys(c, over)).sum::<f64>();
+    let all = |over: Over| conditions.iter().map(|c| keys(c, over)).sum::<f64>().max(1.0);
     let rows = path.row_selectivity() * path.table_rows() * all(over) / all(Over::TheseKeys);
     let pages_per_range = f64::from(facts.meta.pages_per_range);
     let ranges = (path.table_blocks() / pages_per_range).ceil().max(1.0);

@@ -49,18 +49,34 @@ mod unguarded {
     }
 }
 
-/// Pins a buffer if it still holds this block of the relation's main fork.
+/// Pins a buffer if it still holds this block of the relation's main fork. No value with a destructor may be alive in
+/// any frame down to the server.
 ///
 /// # Safety
 /// `rel` is open and `buffer` a buffer number that was valid in this backend once.
 pub unsafe fn pin_recent(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buffer) -> bool {
     // SAFETY: by the caller's promise; the server compares the buffer's tag.
+    unsafe { unguarded::ReadRecentBuffer(locator(rel), pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
+}
+
+/// As [`pin_recent`], wherever it is called.
+///
+/// # Safety
+/// As [`pin_recent`].
+pub unsafe fn pin_recent_guarded(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buffer) -> bool {
+    // SAFETY: as above.
+    unsafe { pg_sys::ReadRecentBuffer(locator(rel), pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
+}
+
+/// # Safety
+/// `rel` is open.
+unsafe fn locator(rel: pg_sys::Relation) -> Locator {
+    // SAFETY: by the caller's promise.
     unsafe {
         #[cfg(feature = "pg15")]
-        let locator = (*rel).rd_node;
+        return (*rel).rd_node;
         #[cfg(not(feature = "pg15"))]
-        let locator = (*rel).rd_locator;
-        unguarded::ReadRecentBuffer(locator, pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer)
+        return (*rel).rd_locator;
     }
 }
 

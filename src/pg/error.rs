@@ -6,7 +6,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode};
 use std::ffi::c_int;
 
 /// Damage found in an index: which block, and what is wrong with it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Block number in the index's main fork.
     pub block: u32,

@@ -142,7 +142,7 @@ pub fn peek_checksum(rel: Rel, block: u32, recent: Option<Recent>) -> Read<(u64,
     // The file of a temporary table may have the number of another table's.
     let recent = recent.filter(|_| !rel.is_temporary());
     // SAFETY: a buffer number that this backend was given before.
-    let is_there = |recent: &Recent| unsafe { compat::pin_recent(rel.raw(), block, recent.0) };
+    let is_there = |recent: &Recent| unsafe { compat::pin_recent_guarded(rel.raw(), block, recent.0) };
     let buffer = match recent.filter(is_there) {
         Some(Recent(buffer)) => buffer,
         None => {

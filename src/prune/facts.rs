@@ -64,6 +64,7 @@ impl Facts {
         let recent = known.as_ref().map(|&(_, recent, _)| recent);
         let (stamp, recent) = page::peek_checksum(index, META_BLOCK, recent)?;
         if let Some((.., facts)) = known.filter(|&(of, ..)| of == stamp) {
+            KNOWN.with_borrow_mut(|known| known.get_mut(&key).map(|(_, place, _)| *place = recent));
             return Ok(facts);
         }
         // Nothing is borrowed here: reading may raise an error.
