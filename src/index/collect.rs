@@ -32,11 +32,11 @@ pub struct ColumnContents {
 }
 
 /// Collects ranges one after another.
-pub struct RangeCollector {
-    heap: Rel,
-    reader: HeapReader,
+pub struct RangeCollector<'a> {
+    heap: Rel<'a>,
+    reader: HeapReader<'a>,
     finder: Option<ColumnFinder>,
-    evaluator: Evaluator,
+    evaluator: Evaluator<'a>,
     scratch: Scratch,
     /// The columns' contents of the range collected last.
     pub columns: Vec<ColumnContents>,
@@ -113,9 +113,9 @@ pub fn runs_user_code(heap: Rel, index: Rel) -> bool {
     Evaluator::new(heap, index).plain_columns().is_none() || hash::is_of_users(index)
 }
 
-impl RangeCollector {
+impl<'a> RangeCollector<'a> {
     /// A collector for an index of a table.
-    pub fn new(heap: Rel, index: Rel, meta: &Meta, options: &RangeCollectorOptions) -> Self {
+    pub fn new(heap: Rel<'a>, index: Rel<'a>, meta: &Meta, options: &RangeCollectorOptions) -> Self {
         let evaluator = Evaluator::new(heap, index);
         let may_fail = options.may_fail && runs_user_code(heap, index);
         let finder = evaluator.plain_columns().map(|columns| {

@@ -29,9 +29,9 @@ struct IndexEstimate {
 /// Costs of an index path.
 pub fn cost(path: &IndexPathView) -> Costs {
     let conditions = path.conditions();
-    let facts = path.open_index().and_then(|index| Some((Facts::of(*index).ok()?, index)));
+    let facts = path.open_index().and_then(|index| Some((Facts::of(index.rel()).ok()?, index)));
     let estimate = match facts {
-        Some((facts, index)) => estimate(path, *index, &facts, &conditions),
+        Some((facts, index)) => estimate(path, index.rel(), &facts, &conditions),
         None => average(path, &conditions, Over::TheseKeys, &Facts::assumed()),
     };
     let (table_blocks, rows) = (path.table_blocks().max(1.0), path.table_rows().max(1.0));

@@ -78,13 +78,13 @@ fn skip_index_info(
     ),
 > {
     boundary::callback(|| {
-        let rows = |target: Target| steady(*target.index, || info_rows(&target));
+        let rows = |target: Target| steady(target.index.rel(), || info_rows(&target));
         TableIterator::new(target::for_reading(index).flat_map(rows).collect::<Vec<_>>())
     })
 }
 
 fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
-    let index = *target.index;
+    let index = target.index.rel();
     let meta = Meta::read(index)?;
     let options = Options::of(index);
     let mut entries = vec![0i64; meta.columns.len()];
@@ -95,7 +95,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
     })?;
     let directory = Directory::open(index, &meta)?;
     let index = directory.index();
-    let ranges = i64::from(meta.ranges_in(target.table.blocks()));
+    let ranges = i64::from(meta.ranges_in(target.table.rel().blocks()));
     let mut rows = Vec::with_capacity(meta.columns.len());
     for (c, column) in meta.columns.iter().enumerate() {
         let segments = directory.segments(c as u16);
@@ -159,7 +159,7 @@ fn skip_index_segments(
     ),
 > {
     boundary::callback(|| {
-        let rows = |target: Target| steady(*target.index, || segment_rows(*target.index));
+        let rows = |target: Target| steady(target.index.rel(), || segment_rows(target.index.rel()));
         TableIterator::new(target::for_reading(index).flat_map(rows).collect::<Vec<_>>())
     })
 }
@@ -202,12 +202,12 @@ fn skip_matching_ranges(
         // Only the value may be NULL: it asks for IS NULL.
         let (Some(index), Some(column)) = (index, column) else { return SetOfIterator::empty() };
         let target = target::for_reading_rows(index);
-        let index = *target.index;
+        let index = target.index.rel();
         let column = find_column(index, &text::of_bytes(column.to_bytes()));
         let value = value.map(|value| scankey::argument(index, column, value));
         let clause = scankey::clause_of_argument(index, column, value);
         let ranges: Vec<i64> =
-            survivors(index, &clause, target.table.blocks()).iter().map(|r| r as i64).collect();
+            survivors(index, &clause, target.table.rel().blocks()).iter().map(|r| r as i64).collect();
         SetOfIterator::new(ranges)
     })
 }

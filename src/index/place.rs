@@ -30,8 +30,8 @@ struct Pending {
 }
 
 /// Turns the ranges of one column, in order, into segments.
-pub struct Placer {
-    index: Rel,
+pub struct Placer<'a> {
+    index: Rel<'a>,
     column: u16,
     frozen: ColumnMeta,
     logging: Logging,
@@ -46,10 +46,10 @@ pub struct Placer {
     sticky: Option<u32>,
 }
 
-impl Placer {
+impl<'a> Placer<'a> {
     /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the open
     /// segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes that.
-    pub fn new(index: Rel, column: u16, frozen: ColumnMeta, logging: Logging, memory: usize) -> Self {
+    pub fn new(index: Rel<'a>, column: u16, frozen: ColumnMeta, logging: Logging, memory: usize) -> Self {
         let (pending, open) = (Vec::new(), None);
         Self {
             index,

@@ -39,7 +39,7 @@ fn skip_range_map(
         // Only the value may be NULL: it asks for IS NULL.
         let (index, column, width) = (index?, column?, checked(width?));
         let target = target::for_reading_rows(index);
-        let (table, index) = (*target.table, *target.index);
+        let (table, index) = (target.table.rel(), target.index.rel());
         let column = inspect::find_column(index, &text::of_bytes(column.to_bytes()));
         let value = value.map(|value| scankey::argument(index, column, value));
         let clause = scankey::clause_of_argument(index, column, value);

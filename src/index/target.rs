@@ -160,10 +160,10 @@ fn open(index: pg_sys::Oid, mode: lock::Mode) -> Target {
     let table = OpenRel::table(table_oid, mode);
     let index = OpenRel::index(index, mode);
     // The index may have been dropped, and its OID used again, before the lock was there.
-    if relation::table_of(index.oid()) != Some(table_oid) {
+    if relation::table_of(index.rel().oid()) != Some(table_oid) {
         fail(
             PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
-            format!("could not open the table of index \"{}\"", index.name()),
+            format!("could not open the table of index \"{}\"", index.rel().name()),
             None,
             None,
         );

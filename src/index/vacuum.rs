@@ -38,14 +38,14 @@ fn skip_summarize(index: pg_sys::Oid) -> i64 {
 }
 
 fn summarize_one(target: Target) -> u64 {
-    if !target.index.is_valid_index() {
+    if !target.index.rel().is_valid_index() {
         return 0;
     }
     let caller = Caller::Function;
     let ranges = {
-        let _sandbox = Sandbox::enter(*target.table);
-        let _maintenance = PartLock::take(*target.index, Part::Maintenance);
-        or_raise(*target.index, maintain(*target.table, *target.index, caller)).ranges
+        let _sandbox = Sandbox::enter(target.table.rel());
+        let _maintenance = PartLock::take(target.index.rel(), Part::Maintenance);
+        or_raise(target.index.rel(), maintain(target.table.rel(), target.index.rel(), caller)).ranges
     };
     target.keep_locks();
     ranges

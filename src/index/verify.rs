@@ -34,8 +34,8 @@ fn skip_index_verify(
 ) -> TableIterator<'static, (name!(index, pg_sys::Oid), name!(block, i64), name!(problem, Text))> {
     boundary::callback(|| {
         let rows = |target: Target| {
-            let oid = target.index.oid();
-            problems_of(*target.table, *target.index)
+            let oid = target.index.rel().oid();
+            problems_of(target.table.rel(), target.index.rel())
                 .into_iter()
                 .map(move |p| (oid, i64::from(p.block), p.what.into()))
         };

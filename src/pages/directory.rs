@@ -218,18 +218,18 @@ fn check_extents<'a>(index: Rel, segments: impl IntoIterator<Item = &'a Segment>
 }
 
 /// The directory in the hands of the maintenance lock's holder.
-pub struct Directory {
-    index: Rel,
+pub struct Directory<'a> {
+    index: Rel<'a>,
     slots: Vec<(u32, usize, Entry)>,
     pages: Vec<u32>,
 }
 
-impl Directory {
+impl<'a> Directory<'a> {
     /// Reads all of it.
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn open(index: Rel, meta: &Meta) -> Read<Self> {
+    pub fn open(index: Rel<'a>, meta: &Meta) -> Read<Self> {
         let index = meta.bind(index);
         let mut slots = Vec::new();
         let mut pages = Vec::new();
@@ -268,7 +268,7 @@ impl Directory {
     }
 
     /// The index, bound to its seed.
-    pub fn index(&self) -> Rel {
+    pub fn index(&self) -> Rel<'a> {
         self.index
     }
 

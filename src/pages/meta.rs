@@ -175,7 +175,7 @@ impl Meta {
     }
 
     /// The index with its pages' checksums tied to its seed: how all blocks but the meta page are read and written.
-    pub fn bind(&self, index: Rel) -> Rel {
+    pub fn bind<'a>(&self, index: Rel<'a>) -> Rel<'a> {
         index.salted(self.seed)
     }
 

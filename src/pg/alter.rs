@@ -49,9 +49,9 @@ unsafe extern "C-unwind" fn on_access(
             kind == pg_sys::RELKIND_INDEX && catalog::access_method_oid("skip") == Some(method)
         });
         if let Some(changed) = CHANGED.get().filter(|_| is_ours) {
-            let index = OpenRel::index(object, lock::Mode::AccessShare);
+            let open = OpenRel::index(object, lock::Mode::AccessShare);
             if let Some(now) = options_now(object) {
-                changed(*index, &Options::of(*index), &now);
+                changed(open.rel(), &Options::of(open.rel()), &now);
             }
         }
     })
@@ -73,7 +73,7 @@ fn options_now(index: pg_sys::Oid) -> Option<Options> {
         );
         let snapshot = &raw mut pg_sys::SnapshotSelfData;
         let scan = pg_sys::systable_beginscan(
-            classes.raw(),
+            classes.rel().raw(),
             pg_sys::Oid::from(pg_sys::ClassOidIndexId),
             true,
             snapshot,
@@ -82,7 +82,8 @@ fn options_now(index: pg_sys::Oid) -> Option<Options> {
         );
         let tuple = pg_sys::systable_getnext(scan);
         let found = (!tuple.is_null()).then(|| {
-            let raw = pg_sys::extractRelOptions(tuple, (*classes.raw()).rd_att, Some(options::amoptions));
+            let raw =
+                pg_sys::extractRelOptions(tuple, (*classes.rel().raw()).rd_att, Some(options::amoptions));
             Options::from_raw(raw)
         });
         pg_sys::systable_endscan(scan);

@@ -175,7 +175,7 @@ unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
             && let Some(table) = relation::table_of(index.oid())
         {
             // The command holds the table's lock already.
-            A::before_valid(*OpenRel::table(table, lock::Mode::None), index);
+            A::before_valid(OpenRel::table(table, lock::Mode::None).rel(), index);
         }
         // SAFETY: a palloc'd struct for the caller.
         unsafe { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() }
@@ -195,7 +195,7 @@ unsafe extern "C-unwind" fn vacuum_cleanup<A: AccessMethod>(
         if let Some(table) = relation::table_of(index.oid()) {
             // VACUUM holds the table's lock already.
             let heap = OpenRel::table(table, lock::Mode::None);
-            A::vacuum_cleanup(*heap, index);
+            A::vacuum_cleanup(heap.rel(), index);
         }
         // SAFETY: stats is NULL or the struct that an earlier callback allocated.
         unsafe {
@@ -255,7 +255,7 @@ unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
             // A rescan comes back here once for each row of the outer side: nothing may be left behind.
             Scratch::new().run(|| {
                 let clauses = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
-                A::bitmap(*heap, index, &clauses, &mut |from, to| {
+                A::bitmap(heap.rel(), index, &clauses, &mut |from, to| {
                     super::memory::check_for_interrupts();
                     for block in from..to {
                         pg_sys::tbm_add_page(bitmap, block as u32);

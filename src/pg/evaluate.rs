@@ -12,9 +12,9 @@ use pgrx::pg_sys;
 const MAX_KEYS: usize = pg_sys::INDEX_MAX_KEYS as usize;
 
 /// Forms index rows from heap tuples as the executor would.
-pub struct Evaluator {
-    heap: Rel,
-    index: Rel,
+pub struct Evaluator<'a> {
+    heap: Rel<'a>,
+    index: Rel<'a>,
     info: *mut pg_sys::IndexInfo,
     estate: *mut pg_sys::EState,
     slot: *mut pg_sys::TupleTableSlot,
@@ -53,9 +53,9 @@ impl IndexRow<'_> {
     }
 }
 
-impl Evaluator {
+impl<'a> Evaluator<'a> {
     /// An evaluator for an index of `heap`.
-    pub fn new(heap: Rel, index: Rel) -> Self {
+    pub fn new(heap: Rel<'a>, index: Rel<'a>) -> Self {
         // SAFETY: the slot lives in the current memory context; released in Drop, or with the context.
         let slot = unsafe {
             pg_sys::MakeSingleTupleTableSlot((*heap.raw()).rd_att, &raw const pg_sys::TTSOpsHeapTuple)
@@ -133,7 +133,7 @@ fn prepare(index: Rel) -> (*mut pg_sys::IndexInfo, *mut pg_sys::EState, *mut pg_
     }
 }
 
-impl Drop for Evaluator {
+impl Drop for Evaluator<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: made in new(), released once. Nobody else has the IndexInfo, whose prepared expressions go

@@ -52,16 +52,16 @@ pub enum Standing {
 struct AlignedPage([u8; PAGE]);
 
 /// Copies heap pages one at a time.
-pub struct HeapReader {
-    heap: Rel,
+pub struct HeapReader<'a> {
+    heap: Rel<'a>,
     strategy: pg_sys::BufferAccessStrategy,
     page: Box<AlignedPage>,
     standings: Vec<Standing>,
 }
 
-impl HeapReader {
+impl<'a> HeapReader<'a> {
     /// A reader with a ring of buffers of its own, as sequential scans of large tables have, when `bulk`.
-    pub fn new(heap: Rel, bulk: bool) -> Self {
+    pub fn new(heap: Rel<'a>, bulk: bool) -> Self {
         let strategy = if bulk {
             // SAFETY: allocated in the current memory context, freed with it.
             unsafe { pg_sys::GetAccessStrategy(pg_sys::BufferAccessStrategyType::BAS_BULKREAD) }

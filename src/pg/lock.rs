@@ -25,21 +25,21 @@ impl Part {
 }
 
 /// A heavyweight lock on a part of an index, held until dropped (or until the transaction aborts).
-pub struct PartLock {
-    index: Rel,
+pub struct PartLock<'a> {
+    index: Rel<'a>,
     part: Part,
 }
 
-impl PartLock {
+impl<'a> PartLock<'a> {
     /// Waits for the lock.
-    pub fn take(index: Rel, part: Part) -> Self {
+    pub fn take(index: Rel<'a>, part: Part) -> Self {
         // SAFETY: index is open.
         unsafe { pg_sys::LockTuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
         Self { index, part }
     }
 
     /// Takes the lock if nobody has it.
-    pub fn try_take(index: Rel, part: Part) -> Option<Self> {
+    pub fn try_take(index: Rel<'a>, part: Part) -> Option<Self> {
         // SAFETY: index is open.
         let taken = unsafe { compat::try_lock_tuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
         // Not then_some: a lock that was not taken must not be made, and dropped, at all.
@@ -47,7 +47,7 @@ impl PartLock {
     }
 }
 
-impl Drop for PartLock {
+impl Drop for PartLock<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: taken in the constructor, released once.
@@ -57,18 +57,18 @@ impl Drop for PartLock {
 }
 
 /// The relation extension lock.
-pub struct ExtensionLock(Rel);
+pub struct ExtensionLock<'a>(Rel<'a>);
 
-impl ExtensionLock {
+impl<'a> ExtensionLock<'a> {
     /// Waits for the lock. No heavyweight lock may be asked for while it is held.
-    pub fn take(rel: Rel) -> Self {
+    pub fn take(rel: Rel<'a>) -> Self {
         // SAFETY: rel is open.
         unsafe { pg_sys::LockRelationForExtension(rel.raw(), Mode::Exclusive.raw()) };
         Self(rel)
     }
 }
 
-impl Drop for ExtensionLock {
+impl Drop for ExtensionLock<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: taken in the constructor, released once.

@@ -2,6 +2,8 @@
 //!
 //! Everything outside sees safe values: [`Rel`], [`page::SharedPage`], [`datum::Value`]… Rules kept here:
 //!
+//! - A safe function leans on no promise of its callers. What the server lends, a relation for instance, carries the
+//!   lifetime of the loan: no copy outlives the guard or the callback that it comes from.
 //! - Guards release in `Drop`, but do nothing while a panic unwinds: that panic is a PostgreSQL ERROR on its
 //!   way to the transaction's abort, which releases pins, locks and memory itself.
 //! - WAL changes are published by an explicit `commit`, never in `Drop`.

@@ -356,14 +356,14 @@ pub fn prefetch(rel: Rel, block: u32) -> bool {
 
 /// How many blocks a relation is known to have, so that a block number read from a page is never asked of the
 /// storage layer without looking: a file cut short is damage to report, not an error of the file system.
-pub struct KnownBlocks {
-    rel: Rel,
+pub struct KnownBlocks<'a> {
+    rel: Rel<'a>,
     known: u32,
 }
 
-impl KnownBlocks {
+impl<'a> KnownBlocks<'a> {
     /// Nothing known yet.
-    pub fn new(rel: Rel) -> Self {
+    pub fn new(rel: Rel<'a>) -> Self {
         Self { rel, known: 0 }
     }
 

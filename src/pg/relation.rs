@@ -2,33 +2,35 @@
 
 use super::{compat, text};
 use pgrx::pg_sys;
+use std::marker::PhantomData;
 
-/// An open relation. Copies are cheap; whoever makes one promises that the relation stays open (and locked
-/// as its use needs) as long as any copy is used.
+/// An open relation. Copies are cheap, and none outlives `'a`: the callback that the server handed the relation to, or
+/// the [`OpenRel`] that closes it.
 #[derive(Clone, Copy)]
-pub struct Rel {
+pub struct Rel<'a> {
     raw: pg_sys::Relation,
     salt: u64,
+    open: PhantomData<&'a pg_sys::RelationData>,
 }
 
-impl Rel {
-    /// Wraps a relation that PostgreSQL handed to a callback.
+impl<'a> Rel<'a> {
+    /// Wraps a relation that is open in the server.
     ///
     /// # Safety
-    /// `raw` must be an open relation and stay open as long as the result or a copy of it is used.
-    pub unsafe fn from_raw(raw: pg_sys::Relation) -> Self {
-        Self { raw, salt: 0 }
+    /// `raw` is open, and stays open and locked as its use needs, for `'a`.
+    pub(in crate::pg) unsafe fn from_raw(raw: pg_sys::Relation) -> Self {
+        Self { raw, salt: 0, open: PhantomData }
     }
 
     /// The raw pointer, for calls into the server.
-    pub fn raw(self) -> pg_sys::Relation {
+    pub(in crate::pg) fn raw(self) -> pg_sys::Relation {
         self.raw
     }
 
     /// The same relation, known as the index with this seed: its pages' checksums depend on it, so that a page of
     /// another index is not taken for its own.
     pub fn salted(self, salt: u64) -> Self {
-        Self { raw: self.raw, salt }
+        Self { salt, ..self }
     }
 
     /// What the checksum of a block is seeded with besides its number; nothing for block 0, which holds the seed.
@@ -36,13 +38,14 @@ impl Rel {
         if block == 0 { 0 } else { self.salt }
     }
 
+    /// The server's entry. It may change at any call of the server's: a reference to it is not kept over one.
     fn data(&self) -> &pg_sys::RelationData {
-        // SAFETY: from_raw's caller promised an open relation.
+        // SAFETY: open for 'a, so that its entry in the relation cache stays where it is.
         unsafe { &*self.raw }
     }
 
     fn class(&self) -> &pg_sys::FormData_pg_class {
-        // SAFETY: rd_rel of an open relation is set and lives as long as it.
+        // SAFETY: rd_rel of an open relation is set, and the server frees it only together with the entry.
         unsafe { &*self.data().rd_rel }
     }
 
@@ -145,7 +148,7 @@ impl Rel {
     }
 
     /// The options bytea of an index, NULL when none were given.
-    pub fn raw_options(self) -> *mut pg_sys::bytea {
+    pub(in crate::pg) fn raw_options(self) -> *mut pg_sys::bytea {
         self.data().rd_options
     }
 }
@@ -185,7 +188,7 @@ impl Mode {
 /// A relation opened here. Drop closes it and releases the lock that was taken when it was opened; after
 /// [`keep_lock`](Self::keep_lock) the lock is kept until the transaction ends.
 pub struct OpenRel {
-    rel: Rel,
+    raw: pg_sys::Relation,
     close: unsafe fn(pg_sys::Relation, pg_sys::LOCKMODE),
     release: Mode,
 }
@@ -194,15 +197,21 @@ impl OpenRel {
     /// Opens a table; the lock is released when the guard goes.
     pub fn table(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: table_open returns an open relation or raises an error.
-        let rel = unsafe { Rel::from_raw(pg_sys::table_open(oid, mode.raw())) };
-        Self { rel, close: pg_sys::table_close, release: mode }
+        let raw = unsafe { pg_sys::table_open(oid, mode.raw()) };
+        Self { raw, close: pg_sys::table_close, release: mode }
     }
 
     /// Opens an index; the lock is released when the guard goes.
     pub fn index(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: index_open returns an open relation or raises an error.
-        let rel = unsafe { Rel::from_raw(pg_sys::index_open(oid, mode.raw())) };
-        Self { rel, close: pg_sys::index_close, release: mode }
+        let raw = unsafe { pg_sys::index_open(oid, mode.raw()) };
+        Self { raw, close: pg_sys::index_close, release: mode }
+    }
+
+    /// The relation, lent as long as the guard is there.
+    pub fn rel(&self) -> Rel<'_> {
+        // SAFETY: opened in the constructor; closed only in drop(), which the loan keeps away.
+        unsafe { Rel::from_raw(self.raw) }
     }
 
     /// Closes without giving back the lock: it is kept until the transaction ends.
@@ -211,18 +220,39 @@ impl OpenRel {
     }
 }
 
-impl std::ops::Deref for OpenRel {
-    type Target = Rel;
-    fn deref(&self) -> &Rel {
-        &self.rel
-    }
-}
-
 impl Drop for OpenRel {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: opened in the constructor, closed once.
-            unsafe { (self.close)(self.rel.raw(), self.release.raw()) }
+            // SAFETY: opened in the constructor, closed once. (While a panic unwinds, the abort of the transaction
+            // closes it.)
+            unsafe { (self.close)(self.raw, self.release.raw()) }
+        }
+    }
+}
+
+/// Indexes that a node of a plan has open until its query ends. No guards: the node goes with the query's memory, and
+/// that of a query that failed goes when the abort of the transaction has closed all relations already.
+#[derive(Default)]
+pub struct NodeIndexes(Vec<Rel<'static>>); // only lent for shorter
+
+impl NodeIndexes {
+    /// Opens them.
+    pub(in crate::pg) fn open(oids: &[pg_sys::Oid], mode: pg_sys::LOCKMODE) -> Self {
+        // SAFETY: index_open returns an open relation or raises an error. It stays open until close() consumes the
+        // list, or the query fails: then the executor calls nothing of the node any more.
+        Self(oids.iter().map(|&oid| unsafe { Rel::from_raw(pg_sys::index_open(oid, mode)) }).collect())
+    }
+
+    /// The indexes.
+    pub fn rels(&self) -> &[Rel<'_>] {
+        &self.0
+    }
+
+    /// Closes them. Their locks are kept until the transaction ends, as the server's own index scans do.
+    pub fn close(self) {
+        for index in self.0 {
+            // SAFETY: opened in open(), closed once.
+            unsafe { pg_sys::index_close(index.raw(), Mode::None.raw()) }
         }
     }
 }

@@ -25,25 +25,25 @@ pub enum Logging {
 }
 
 /// A page being changed in place. Nothing happens to the page before [`PageEdit::commit`].
-pub struct PageEdit {
-    rel: Rel,
+pub struct PageEdit<'a> {
+    rel: Rel<'a>,
     page: ExclusivePage,
     image: PageImage,
 }
 
-impl PageEdit {
+impl<'a> PageEdit<'a> {
     /// Locks the page, checks it and starts a change.
     ///
     /// # Errors
     /// Damage to the page.
-    pub fn start(rel: Rel, block: u32, kind: PageKind) -> Read<Self> {
+    pub fn start(rel: Rel<'a>, block: u32, kind: PageKind) -> Read<Self> {
         let page = ExclusivePage::read(rel, block);
         page.view(kind)?;
         Ok(Self::of(rel, page))
     }
 
     /// Starts a change of a page that the caller has locked and checked.
-    pub fn of(rel: Rel, page: ExclusivePage) -> Self {
+    pub fn of(rel: Rel<'a>, page: ExclusivePage) -> Self {
         let image = PageImage::copy_of(page.bytes());
         Self { rel, page, image }
     }

@@ -15,7 +15,7 @@ use skip_core::{EntryTests, RangeSet};
 
 /// An index being asked.
 pub struct Consult<'a> {
-    index: Rel,
+    index: Rel<'a>,
     pages_per_range: u32,
     /// Number of ranges of the table.
     count: u64,
@@ -35,7 +35,7 @@ impl<'a> Consult<'a> {
     ///
     /// # Errors
     /// Damage, or pages recycled meanwhile.
-    pub fn open(index: Rel, meta: &Meta, clauses: &'a [HashedClause], blocks: u32) -> Fetch<Self> {
+    pub fn open(index: Rel<'a>, meta: &Meta, clauses: &'a [HashedClause], blocks: u32) -> Fetch<Self> {
         let index = meta.bind(index);
         let count = u64::from(meta.ranges_in(blocks));
         let is_usable = |c: &HashedClause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();

@@ -102,8 +102,8 @@ impl Pruned {
 }
 
 /// An index, its meta page as it was read first, and the clauses to ask it.
-pub struct IndexClauses {
-    pub index: Rel,
+pub struct IndexClauses<'a> {
+    pub index: Rel<'a>,
     pub meta: Meta,
     pub clauses: Vec<HashedClause>,
 }
@@ -138,7 +138,7 @@ pub fn prune(
 /// # Errors
 /// Damage to an index, with its number.
 pub fn prune_all(
-    asked: &mut [IndexClauses],
+    asked: &mut [IndexClauses<'_>],
     condition: &Condition<Ask>,
     blocks: u32,
     budget: Budget,
@@ -176,7 +176,7 @@ pub fn unit(pages_per_range: impl Iterator<Item = u32>) -> u32 {
 }
 
 fn try_prune(
-    asked: &[IndexClauses],
+    asked: &[IndexClauses<'_>],
     condition: &Condition<Ask>,
     blocks: u32,
     budget: Budget,

@@ -30,10 +30,10 @@ pub struct LeafEstimate<'l, 'a> {
 }
 
 /// One of the indexes in question.
-pub struct IndexInSight {
+pub struct IndexInSight<'t> {
     /// Which of the table's.
     pub number: usize,
-    pub index: Rel,
+    pub index: Rel<'t>,
     /// None: its meta page is damaged.
     pub facts: Option<Rc<Facts>>,
     pub clauses: Vec<HashedClause>,
@@ -42,14 +42,14 @@ pub struct IndexInSight {
 /// The indexes of a condition, and the table.
 pub struct Sight<'t, 'a> {
     pub table: &'t Table<'a>,
-    pub asked: Vec<IndexInSight>,
+    pub asked: Vec<IndexInSight<'t>>,
     /// Blocks of the table.
     pub blocks: u32,
 }
 
 impl<'t, 'a> Sight<'t, 'a> {
     pub fn new(table: &'t Table<'a>, condition: &Condition<Leaf<'a>>) -> Self {
-        let mut asked: Vec<IndexInSight> = Vec::new();
+        let mut asked: Vec<IndexInSight<'_>> = Vec::new();
         for leaf in condition.leaves() {
             if asked.iter().all(|a| a.number != leaf.index) {
                 let index = table.open_index(leaf.index);

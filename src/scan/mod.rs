@@ -48,7 +48,7 @@ impl custom::Implementation for SkipIndexScan {
         &self,
         code: &[i32],
         blocks: u32,
-        indexes: &[Rel],
+        indexes: &[Rel<'_>],
         key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
     ) -> Survivors {
         survivors::survivors(code, blocks, indexes, key)

@@ -22,13 +22,14 @@ fn decode(code: &[i32]) -> Option<Condition<Clause<Option<u16>>>> {
 pub fn survivors(
     code: &[i32],
     blocks: u32,
-    indexes: &[Rel],
+    indexes: &[Rel<'_>],
     key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
 ) -> Survivors {
     let mut pages = page::pages_read();
-    let open =
-        |&index: &Rel| IndexClauses { index, meta: or_raise(index, Meta::read(index)), clauses: Vec::new() };
-    let mut asked: Vec<IndexClauses> = indexes.iter().map(open).collect();
+    let mut asked: Vec<IndexClauses<'_>> = Vec::with_capacity(indexes.len());
+    for &index in indexes {
+        asked.push(IndexClauses { index, meta: or_raise(index, Meta::read(index)), clauses: Vec::new() });
+    }
     let condition = decode(code).and_then(|condition| {
         condition.try_map(&mut |clause| {
             // An index that the plan does not have rules nothing out.
@@ -59,7 +60,7 @@ pub fn survivors(
 
 /// The same condition, where an OR of many single keys of one column is one test of all of them: each page of a slice
 /// is read once then.
-fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses]) -> Condition<Ask> {
+fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Condition<Ask> {
     match condition {
         Condition::And(parts) => Condition::And(parts.into_iter().map(|part| merged(part, asked)).collect()),
         Condition::Or(parts) => {
@@ -81,7 +82,7 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses]) -> Condition<As
 }
 
 /// Adds the keys of one clause to another of the same index and column; false if they have none.
-fn join(asked: &mut [IndexClauses], into: Ask, from: Ask) -> bool {
+fn join(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
     if into.index != from.index {
         return false;
     }

@@ -42,7 +42,7 @@ impl Table<'_> {
 
     /// The name of an index column, for messages.
     pub fn index_column_name(&self, index: &Index, column: u16) -> String {
-        OpenRel::index(index.oid(), lock::Mode::None).column_name(usize::from(column))
+        OpenRel::index(index.oid(), lock::Mode::None).rel().column_name(usize::from(column))
     }
 
     /// Why an index of the table is not among those that the planner may use; None if it is.
@@ -52,7 +52,8 @@ impl Table<'_> {
         }
         // SAFETY: an index of the table, which is locked; it is closed again.
         unsafe {
-            let open = OpenRel::index(index, lock::Mode::AccessShare);
+            let guard = OpenRel::index(index, lock::Mode::AccessShare);
+            let open = guard.rel();
             if catalog::access_method_oid("skip") != Some((*(*open.raw()).rd_rel).relam) {
                 return Some("The index is not a skip index.");
             }

@@ -20,6 +20,7 @@ use super::pages::Pages;
 use super::{Private, implementation};
 use crate::pg::clause::Clause;
 use crate::pg::memory::Scratch;
+use crate::pg::relation::NodeIndexes;
 use crate::pg::{Rel, boundary, compat, fail, lock, server};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
 use served::Served;
@@ -63,7 +64,7 @@ impl Drop for SharedBlocks {
 /// Our part of the node, dropped with the query's memory.
 pub(super) struct Run {
     pub(super) private: Private,
-    pub(super) indexes: Vec<Rel>,
+    pub(super) indexes: NodeIndexes,
     /// The served conditions, and the keys.
     served: Served,
     /// What is being read, from the first row on.
@@ -129,12 +130,11 @@ pub(super) unsafe extern "C-unwind" fn begin(
             let exprs: Vec<*mut pg_sys::Node> = list((*scan).custom_exprs).collect();
             let (served, keys) = exprs.split_at(private.served.min(exprs.len()));
             let served = Served::new(served, keys, &raw mut (*node).ss);
-            let mut indexes = Vec::new();
+            let mut indexes = NodeIndexes::default();
             if !is_explained {
                 let mode = (*pg_sys::exec_rt_fetch((*scan).scan.scanrelid, estate)).rellockmode;
                 // The planner's locks on them are gone when the plan comes from a cache.
-                indexes
-                    .extend(private.indexes.iter().map(|&oid| Rel::from_raw(pg_sys::index_open(oid, mode))));
+                indexes = NodeIndexes::open(&private.indexes, mode);
                 implementation().started();
             }
             let run = Run {
@@ -168,7 +168,8 @@ unsafe fn survivors(run: &mut Run, node: *mut pg_sys::CustomScanState, blocks: u
             let value = clause.key.and_then(|number| served.value(usize::from(number)));
             clause.evaluated(value)
         };
-        Scratch::new().run(|| implementation().survivors(&run.private.code, blocks, &run.indexes, &mut key))
+        let indexes = run.indexes.rels();
+        Scratch::new().run(|| implementation().survivors(&run.private.code, blocks, indexes, &mut key))
     }
 }
 
@@ -198,7 +199,7 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
             )
         };
         if run.shared.is_none() {
-            run.indexes.iter().for_each(|&index| compat::count_index_scan(index));
+            run.indexes.rels().iter().for_each(|&index| compat::count_index_scan(index));
         }
         let mut blocks = SharedBlocks::new(blocks);
         // Nothing to read is the common case, and not worth setting up a scan for.
@@ -214,7 +215,7 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
 /// Counts an execution that parallel processes share.
 fn count_shared(run: &mut Run) {
     run.before.scans += 1;
-    run.indexes.iter().for_each(|&index| compat::count_index_scan(index));
+    run.indexes.rels().iter().for_each(|&index| compat::count_index_scan(index));
 }
 
 /// Ends reading, keeping the counts.
@@ -331,13 +332,10 @@ pub(super) unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
             pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
             stop(run);
             if !run.is_worker && run.before.scans > 0 {
-                let indexes: Vec<_> = run.indexes.iter().map(|index| index.oid()).collect();
+                let indexes: Vec<_> = run.indexes.rels().iter().map(|index| index.oid()).collect();
                 implementation().finished(&indexes, &run.before);
             }
-            // The locks are kept until the transaction ends, as the server's own index scans do.
-            for index in run.indexes.drain(..) {
-                pg_sys::index_close(index.raw(), pg_sys::NoLock as i32);
-            }
+            std::mem::take(&mut run.indexes).close();
         }
     })
 }

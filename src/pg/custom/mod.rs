@@ -48,7 +48,7 @@ pub trait Implementation: Sync {
         &self,
         code: &[i32],
         blocks: u32,
-        indexes: &[Rel],
+        indexes: &[Rel<'_>],
         key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
     ) -> Survivors;
     /// The executor has started with a scan of these indexes.

@@ -198,7 +198,7 @@ impl<'a> Table<'a> {
     pub fn all_indexes(&self) -> Vec<pg_sys::Oid> {
         let table = OpenRel::table(self.oid, lock::Mode::None);
         // SAFETY: an open table; a list of OIDs.
-        unsafe { oids(pg_sys::RelationGetIndexList(table.raw())) }
+        unsafe { oids(pg_sys::RelationGetIndexList(table.rel().raw())) }
     }
 
     /// The index's name, for messages.
@@ -211,9 +211,9 @@ impl<'a> Table<'a> {
     }
 
     /// One of the table's indexes, open as long as this is; the planner has locked it.
-    pub fn open_index(&self, number: usize) -> Rel {
+    pub fn open_index(&self, number: usize) -> Rel<'_> {
         let open = || OpenRel::index(self.indexes[number].oid(), lock::Mode::None);
-        **self.opened[number].get_or_init(open)
+        self.opened[number].get_or_init(open).rel()
     }
 
     /// Blocks of the table, as many as the executor will find.
@@ -223,7 +223,7 @@ impl<'a> Table<'a> {
         if self.rel().pages != 10 {
             self.rel().pages
         } else {
-            OpenRel::table(self.oid, lock::Mode::None).blocks()
+            OpenRel::table(self.oid, lock::Mode::None).rel().blocks()
         }
     }
 
