@@ -57,14 +57,14 @@ lint: ## rustfmt, boundary, imports, names, prose, clippy for the oldest and the
 		{ echo 'please install rustfmt and clippy: rustup component add rustfmt clippy' >&2; exit 1; }
 	cargo fmt --all --check
 	pgrx-config/boundary.sh
-	perl pgrx-config/imports.pl src crates/skip_core/src
+	perl pgrx-config/imports.pl src crates/*/src
 	pgrx-config/names.sh
 	pgrx-config/prose.sh
 	@$(BOTH_SERVERS); for pg_config in $$servers; do pgrx-config/clippy.sh "$$pg_config"; done
 	@pgrx-config/deny.sh
 
-unit: ## Tests of the pure crate: no server
-	cargo test --no-fail-fast --package skip_core
+unit: ## Tests of the pure crates: no server
+	cargo test --no-fail-fast --package 'skip_*'
 
 server-tests: ## The server tests on Debian's 15 and test-assert's 18, or on PG_CONFIGS='…'; FILTER=… for some
 	@$(BOTH_SERVERS); $(TEST_SERVERS)
@@ -76,5 +76,5 @@ test-16-17: ## The server tests on assert-enabled 16 and 17 only: built once, or
 	@pg_16="$(PG_CONFIG_16)"; pg_16=$${pg_16:-$$($(SETUP) server 16)}; \
 	pg_17="$(PG_CONFIG_17)"; pg_17=$${pg_17:-$$($(SETUP) server 17)}; servers="$$pg_16 $$pg_17"; $(TEST_SERVERS)
 
-fuzz: ## Fuzz the pure crate with RUNS=1000000 inputs for each target (some half an hour)
+fuzz: ## Fuzz the pure crates with RUNS=1000000 inputs for each target (some half an hour)
 	@RUNS="$(RUNS)" pgrx-config/fuzz.sh

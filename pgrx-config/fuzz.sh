@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes the pure crate: RUNS inputs (default: a million) for each target of crates/skip_core/fuzz, or for those named.
+# Fuzzes the pure crates: RUNS inputs (default: a million) for each target in fuzz/, or for those named.
 # What is worth keeping stays in its corpus/, for the next run; inputs that fail are put into its artifacts/.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 "$here/setup.sh" cargo-fuzz
 PATH=$("$here/setup.sh" cache)/bin:$PATH
-cd "$here/../crates/skip_core/fuzz"
+cd "$here/../fuzz"
 [ $# -gt 0 ] || set -- value policy state
 
 cargo run --quiet --example seeds -- corpus

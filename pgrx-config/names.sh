@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # filter being collected. Names that are to become different.
 known='Value Options'
 
-twice=$(find src crates/skip_core/src -name '*.rs' ! -path '*/compat*' -print0 | xargs -0 awk '
+twice=$(find src crates/*/src -name '*.rs' ! -path '*/compat*' -print0 | xargs -0 awk '
     match($0, /^ *(pub(\([a-z]*\))? )?(struct|enum|trait|type) [A-Z][A-Za-z0-9]*/) && !/^ *type [A-Za-z]+( =|;|:)/ {
         n = split(substr($0, RSTART, RLENGTH), words, " ")
         if (!seen[words[n], FILENAME]++) files[words[n]] = files[words[n]] " " FILENAME

@@ -3,17 +3,17 @@
 //! Two journeys lead through the code, and the folders are their stations.
 //!
 //! *A row becomes bits.* PostgreSQL calls the access method ([`index`]: build, insert, vacuum); the row's values
-//! become key hashes ([`hash`]), the hashes of a block range a filter (the crate `skip_core`), 64 filters and more
-//! a bit-sliced segment, segments pages ([`pages`]).
+//! become key hashes ([`hash`]), the hashes of a block range a filter (the crate `skip_filter`), 64 filters and
+//! more a bit-sliced segment (`skip_segment`), segments pages ([`pages`]).
 //!
 //! *A clause becomes block ranges.* The executor or the planner asks ([`index`]: scan, cost); the clause's keys
 //! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]). The Skip
-//! Index Scan ([`scan`]) plans with them and reads them.
+//! Index Scan ([`scan`], and the crate `skip_scan`) plans with them and reads them.
 //!
 //! What scans found is counted ([`stats`]).
 //!
-//! The type `bloom` ([`bloom`]) is independent of the index: its values are Bloom filters that can be stored, combined
-//! and exchanged. It shares [`hash`], [`pg`] and the crate `skip_core` with the index.
+//! The type `bloom` ([`bloom`]) is independent of the index: its values (the crate `skip_value`) are Bloom filters that
+//! can be stored, combined and exchanged. It shares [`hash`], [`pg`] and the crate `skip_filter` with the index.
 //!
 //! [`pg`] is the boundary: nothing outside of it touches server memory. Imports point down this list:
 //! index, scan and bloom; prune; hash; pages and stats; pg.

@@ -1,6 +1,6 @@
 //! `bloom_agg`: the keys of a group become a filter.
 //!
-//! Step, combine, serialize, deserialize and final function around `skip_core::collect`. A state and all it owns lies
+//! Step, combine, serialize, deserialize and final function around `skip_value::collect`. A state and all it owns lies
 //! in the group's memory, so that the server counts it against work_mem where there are many groups, and frees it. What
 //! it collects is kept once for all states in that memory.
 
@@ -18,9 +18,9 @@ use crate::pg::parallel_memory::{Found, Shared, SharedPlace};
 use crate::pg::text::of_bytes;
 use crate::pg::varlena::{Flat, Growing, Made, Room};
 use pgrx::prelude::*;
-use skip_core::collect::{CollectError, Collector, Options, OptionsKey, Sink};
-use skip_core::policy::{FilterPolicy, Size, spec};
-use skip_core::value::Keys;
+use skip_filter::policy::{FilterPolicy, Size, spec};
+use skip_value::Keys;
+use skip_value::collect::{CollectError, Collector, Options, OptionsKey, Sink};
 
 /// The state of a group.
 struct AggregateState {

@@ -15,7 +15,7 @@ use crate::pg::datum::Value;
 use crate::pg::function::Call;
 use crate::pg::varlena::{Flat, StoredId};
 use pgrx::prelude::*;
-use skip_core::value::Outline;
+use skip_value::Outline;
 
 /// What fetching a part costs, in bytes that could be fetched with a whole filter instead. Measured, all cached: 3 us
 /// for a part, 0.7 us for each 2 kB of a whole.

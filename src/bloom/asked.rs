@@ -11,7 +11,7 @@ use crate::pg::function::{Call, SiteMemory};
 use crate::pg::types::{self, InputFunction};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
-use skip_core::value::Keys;
+use skip_value::Keys;
 
 /// How values become hashes.
 pub enum Asked {

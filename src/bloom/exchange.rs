@@ -9,7 +9,7 @@ use crate::pg::function::Call;
 use crate::pg::sql_text::Text;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
-use skip_core::policy::{BloomFilter, Geometry, PolicyError, Size, spec};
+use skip_filter::policy::{BloomFilter, Geometry, PolicyError, Size, spec};
 
 /// The filter as the system stores it that its policy comes from.
 #[pg_extern(sql = false)]

@@ -1,4 +1,4 @@
-//! Text, binary and bytea: the value's bytes and a checksum (`skip_core::value::seal`).
+//! Text, binary and bytea: the value's bytes and a checksum (`skip_value::seal`).
 //!
 //! Text is `\x` and the bytes as hexadecimal digits, like bytea's.
 
@@ -8,8 +8,8 @@ use crate::pg::boundary;
 use crate::pg::function::Call;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
-use skip_core::value::seal::SEAL;
-use skip_core::value::{Value as Stored, ValueError, seal, unseal};
+use skip_value::seal::SEAL;
+use skip_value::{Value as Stored, ValueError, seal, unseal};
 use std::ffi::CString;
 
 /// Comes back without a value where the caller wants to go on after an error.

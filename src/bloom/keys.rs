@@ -32,8 +32,8 @@ use crate::pg::datum::{self, HashFunction, Repr, Value};
 use crate::pg::{fail, types};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
-use skip_core::policy::FilterPolicy;
-use skip_core::value::{Collation, KeyType, Keys};
+use skip_filter::policy::FilterPolicy;
+use skip_value::{Collation, KeyType, Keys};
 
 /// How values become key bytes.
 enum Form {

@@ -10,8 +10,8 @@
 //! | text, binary, bytea; the formats of other systems | [`io`], [`exchange`] |
 //! | sizes that nobody gave; errors | [`size`], [`problem`] |
 //!
-//! What a filter's bytes mean, how keys are collected and what the policies are is in `skip_core`: `value`, `collect`,
-//! `policy`. Here are the server's types, memory and errors.
+//! What a filter's bytes mean, how keys are collected and what the policies are is in the crates `skip_value` and
+//! `skip_filter`. Here are the server's types, memory and errors.
 //!
 //! Invariant: a filter that was made for one type and collation is never asked for a value of another: that could only
 //! say no.

@@ -9,10 +9,10 @@ use crate::pg::function::Call;
 use crate::pg::sql_text::Text;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
-use skip_core::collect::Options;
-use skip_core::hash_bytes;
-use skip_core::policy::spec;
-use skip_core::value::{Value as Stored, ValueError};
+use skip_filter::hash_bytes;
+use skip_filter::policy::spec;
+use skip_value::collect::Options;
+use skip_value::{Value as Stored, ValueError};
 
 /// Reads a stored value.
 pub fn decode(bytes: &[u8]) -> Stored<&[u8]> {

@@ -2,9 +2,9 @@
 
 use crate::pg::{Report, fail, types};
 use pgrx::prelude::*;
-use skip_core::collect::CollectError;
-use skip_core::policy::PolicyError;
-use skip_core::value::{KeyType, Keys, ValueError};
+use skip_filter::policy::PolicyError;
+use skip_value::collect::CollectError;
+use skip_value::{KeyType, Keys, ValueError};
 
 /// What is wrong with bytes that come from outside and are no filter; `code` if they are malformed, not unknown.
 pub fn no_filter(code: PgSqlErrorCode, error: &ValueError) -> Report {

@@ -10,7 +10,7 @@ use crate::pg::boundary;
 use crate::pg::function::Call;
 use crate::pg::selectivity::{Known, restriction};
 use pgrx::prelude::*;
-use skip_core::value::Value as Stored;
+use skip_value::Value as Stored;
 
 /// Matches in the histogram from which on it tells more than the filter's number of keys.
 const TELLING: f64 = 10.0;

@@ -3,7 +3,7 @@
 use super::problem::bad_policy;
 use crate::pg::fail;
 use pgrx::PgSqlErrorCode;
-use skip_core::policy::Size;
+use skip_filter::policy::Size;
 
 /// The false-positive rate unless another is asked for: some ten bits a key.
 const DEFAULT_RATE: f64 = 0.01;

@@ -21,7 +21,7 @@ use crate::pg::datum::{self, HashFunction, Repr, Value};
 use crate::pg::heap::Field;
 use crate::pg::types;
 use pgrx::pg_sys::{self, Oid};
-use skip_core::{canonical_f64, hash_bytes};
+use skip_filter::{canonical_f64, hash_bytes};
 
 /// How a value becomes the bytes that are hashed. The numbers are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

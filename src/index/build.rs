@@ -15,8 +15,8 @@ use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
 use crate::pg::{Rel, am, fail, memory, page};
 use pgrx::PgSqlErrorCode;
-use skip_core::Sizing;
-use skip_core::page::NO_BLOCK;
+use skip_filter::Sizing;
+use skip_segment::page::NO_BLOCK;
 use std::ffi::CStr;
 
 // Phases 0 and 1 are PostgreSQL's own: 1 is "initializing".

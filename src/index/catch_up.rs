@@ -17,7 +17,7 @@ use crate::pages::upkeep;
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::{Rel, attempt, memory};
-use skip_core::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
+use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
 
 /// Bits gathered at the most before they are written.
 const MOST_BITS: usize = 1 << 20;

@@ -22,7 +22,8 @@ use crate::pg::heap::{self, ColumnFinder, Field, Fields, HeapReader, Standing};
 use crate::pg::memory::{self, Scratch};
 use crate::pg::{Rel, attempt, compat};
 use pgrx::pg_sys;
-use skip_core::{DistinctHashes, RangeState};
+use skip_filter::DistinctHashes;
+use skip_segment::RangeState;
 
 /// What one range holds in one column.
 pub struct ColumnContents {

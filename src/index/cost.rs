@@ -14,7 +14,7 @@ use crate::pg::Rel;
 use crate::pg::planner::{Costs, IndexPathView, PathCondition};
 use crate::prune::facts::Facts;
 use crate::prune::{hashed, probe};
-use skip_core::expected::{OTHER_PAGES, Over, is_little, surviving_ranges};
+use skip_scan::expected::{OTHER_PAGES, Over, is_little, surviving_ranges};
 
 /// What a lookup reads, and what it leaves.
 struct IndexEstimate {

@@ -17,7 +17,7 @@ use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::error::or_raise;
 use crate::pg::evaluate::IndexRow;
 use crate::pg::options::Options;
-use skip_core::page::PAGE;
+use skip_segment::page::PAGE;
 
 /// Takes note of a new row.
 pub fn insert(

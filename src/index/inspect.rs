@@ -19,8 +19,10 @@ use crate::pg::{Rel, fail};
 use crate::prune::{self, Budget, hashed};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
-use skip_core::page::PAGE;
-use skip_core::{FIRST_PROBE_SLICE, OPEN_SLICE, RangeSet, rate_at_fill};
+use skip_filter::rate_at_fill;
+use skip_scan::RangeSet;
+use skip_segment::page::PAGE;
+use skip_segment::{FIRST_PROBE_SLICE, OPEN_SLICE};
 
 /// Bits looked at for the fill of a segment: enough for 1 % of a fill of one half.
 const SAMPLED_SLICES: u32 = 64;

@@ -10,8 +10,9 @@ use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::{self, ColumnMeta};
 use crate::pages::segment;
 use crate::pg::{Damage, Rel, error::Read, wal::Logging};
-use skip_core::page::SLICE_BYTES;
-use skip_core::{MIN_FILTER_BITS, RangeState, SegmentBuilder, SegmentShape};
+use skip_filter::MIN_FILTER_BITS;
+use skip_segment::page::SLICE_BYTES;
+use skip_segment::{RangeState, SegmentBuilder, SegmentShape};
 
 /// Ranges whose size is decided together: a word of bits.
 const GROUP: usize = 64;

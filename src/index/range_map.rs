@@ -22,7 +22,8 @@ use crate::pg::text;
 use crate::pg::{Rel, fail, query, scankey};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
-use skip_core::{OPEN_SLICE, RangeSet, or_slice, picture};
+use skip_scan::{RangeSet, picture};
+use skip_segment::{OPEN_SLICE, or_slice};
 
 /// The widest map, in characters.
 const MOST_CELLS: i32 = 100_000;

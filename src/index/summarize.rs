@@ -11,7 +11,7 @@ use crate::pages::meta::{self, Meta};
 use crate::pg::error::{Read, report};
 use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
-use skip_core::spans;
+use skip_segment::spans;
 
 /// Who summarizes: that decides how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

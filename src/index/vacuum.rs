@@ -21,7 +21,7 @@ use crate::pg::sandbox::Sandbox;
 use crate::pg::{Rel, attempt, boundary, memory};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use skip_core::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
+use skip_segment::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
 /// VACUUM is done with the table: summarize complete ranges and tidy up.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
@@ -87,7 +87,7 @@ fn close_open_ranges(
         let shape = segment.shape()?;
         let mut open = vec![0u64; shape.words()];
         segment::read_slice(index, &segment, &shape, OPEN_SLICE, |slice| {
-            skip_core::or_slice(&mut open, slice)
+            skip_segment::or_slice(&mut open, slice)
         })
         .map_err(Miss::not_recycled)?;
         let is_open = |r: &u32| open[(r / 64) as usize] >> (r % 64) & 1 != 0;

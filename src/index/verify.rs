@@ -19,8 +19,8 @@ use crate::pg::sql_text::Text;
 use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use skip_core::page::PageKind;
-use skip_core::{NULLS_SLICE, OPEN_SLICE};
+use skip_segment::page::PageKind;
+use skip_segment::{NULLS_SLICE, OPEN_SLICE};
 use std::collections::HashSet;
 
 /// Problems reported at most; a broken index has too many to be of use.

@@ -23,13 +23,13 @@ use crate::pg::{
     page::{self, ExclusivePage, KnownBlocks, SharedPage},
     wal::{self, Logging, PageEdit},
 };
-use skip_core::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
+use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
 
 const ENTRIES_AT: usize = 8;
 const ENTRY_BYTES: usize = 16;
 /// Entries that a page holds: (8144 - 8) / 16.
 pub const ENTRIES_PER_PAGE: usize =
-    (skip_core::page::PAYLOAD_END - skip_core::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
+    (skip_segment::page::PAYLOAD_END - skip_segment::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
 const FLAG_NULL: u16 = 1;
 
 /// One value that came into a summarized range.

@@ -26,15 +26,15 @@ use crate::pg::{
     page::{self, KnownBlocks, SharedPage},
     wal::{self, Logging, PageEdit},
 };
-use skip_core::SegmentShape;
-use skip_core::page::{NO_BLOCK, PageImage, PageKind, PageView, SLICE_BYTES, get_u16, get_u32, get_u64};
-use skip_core::spans::Span;
+use skip_segment::SegmentShape;
+use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, SLICE_BYTES, get_u16, get_u32, get_u64};
+use skip_segment::spans::Span;
 
 const ENTRIES_AT: usize = 8;
 const ENTRY_BYTES: usize = 32;
 /// Entries that a page holds: (8144 - 8) / 32.
 pub const ENTRIES_PER_PAGE: usize =
-    (skip_core::page::PAYLOAD_END - skip_core::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
+    (skip_segment::page::PAYLOAD_END - skip_segment::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
 
 /// A live segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

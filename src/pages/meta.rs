@@ -21,8 +21,8 @@ use crate::pg::{
     page::{self, SharedPage},
     wal::{self, Logging, PageEdit},
 };
-use skip_core::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
-use skip_core::{HASH_SCHEME, Sizing};
+use skip_filter::{HASH_SCHEME, Sizing};
+use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
 
 /// The meta page's block number.
 pub const META_BLOCK: u32 = 0;

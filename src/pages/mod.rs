@@ -7,7 +7,7 @@
 //! | segment | [`segment`] | bit-sliced filters of consecutive block ranges |
 //! | delta | [`delta`] | entries for tuples that came into ranges already summarized |
 //!
-//! [`skip_core::page`] gives a page's bytes their meaning, and each module here says what its payload is. [`upkeep`]
+//! [`skip_segment::page`] gives a page's bytes their meaning, and each module here says what its payload is. [`upkeep`]
 //! moves data: delta into segments, narrow segments into wide ones. Everything that writes goes through single-page WAL
 //! records ([`crate::pg::wal`]), so a crash leaves a prefix of them; each writer here says why every prefix is safe.
 //!

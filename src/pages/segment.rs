@@ -13,8 +13,9 @@ use crate::pg::{
     page::PinnedPage,
     wal::{self, Logging, PageEdit},
 };
-use skip_core::page::{PageImage, PageKind, SLICE_BYTES};
-use skip_core::{FIRST_PROBE_SLICE, NULLS_SLICE, SegmentShape, VALUES_SLICE, probes};
+use skip_filter::probes;
+use skip_segment::page::{PageImage, PageKind, SLICE_BYTES};
+use skip_segment::{FIRST_PROBE_SLICE, NULLS_SLICE, SegmentShape, VALUES_SLICE};
 use std::ops::Range;
 
 /// Why a page could not be used.

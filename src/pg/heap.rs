@@ -10,7 +10,7 @@ use super::{
     datum::{ColumnLayout, Repr, Value},
 };
 use pgrx::pg_sys;
-use skip_core::page::{PAGE, get_u16, get_u32};
+use skip_segment::page::{PAGE, get_u16, get_u32};
 
 const _: () = assert!(cfg!(target_endian = "little"), "tuple headers are read as on little-endian machines");
 

@@ -1,7 +1,7 @@
 //! Memory contexts for repeated work, memory limits, checks for interrupts, and random seeds.
 
 use pgrx::pg_sys;
-use skip_core::sharable;
+use skip_value::sharable;
 use std::sync::OnceLock;
 
 /// A memory context of its own, deleted when dropped.

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 /// Bounds and default of `pages_per_range`, as BRIN's; the default comes from the sweep in docs/options.md.
 pub const PAGES_PER_RANGE: (i32, i32, i32) = (1, 131_072, 16);
 /// Bounds and default of `false_positive_rate`. ClickHouse's parameters are odd above 0.2 (see
-/// skip_core::params); below 1e-9 filters would only grow.
+/// skip_filter::params); below 1e-9 filters would only grow.
 pub const FALSE_POSITIVE_RATE: (f64, f64, f64) = (1e-9, 0.2, 0.0001);
 /// Bounds and default of `delta_limit`, in kB.
 pub const DELTA_LIMIT_KB: (i32, i32, i32) = (64, 1_048_576, 256);

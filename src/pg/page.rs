@@ -2,7 +2,7 @@
 
 use super::{Damage, Rel, cache, compat, error::Read, lock::ExtensionLock};
 use pgrx::pg_sys;
-use skip_core::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView};
+use skip_segment::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

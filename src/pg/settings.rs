@@ -3,7 +3,7 @@
 use super::error::report;
 use super::{boundary, catalog, relation, text};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgLogLevel, PgSqlErrorCode, pg_sys};
-use skip_core::shard_of;
+use skip_scan::shard_of;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 

@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
-use skip_core::collect::Sink;
+use skip_value::collect::Sink;
 
 /// VARTAG_ONDISK of postgres.h.
 const ON_DISK: u8 = 18;

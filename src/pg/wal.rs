@@ -12,7 +12,7 @@
 use super::page::ExclusivePage;
 use super::{Rel, error::Read};
 use pgrx::pg_sys;
-use skip_core::page::{PAGE, PageBytes, PageImage, PageKind, PageView};
+use skip_segment::page::{PAGE, PageBytes, PageImage, PageKind, PageView};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Whether changes are logged one by one.

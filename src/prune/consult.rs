@@ -10,8 +10,8 @@ use crate::pages::directory::{self, Segment};
 use crate::pages::meta::Meta;
 use crate::pages::segment::Fetch;
 use crate::pg::{Rel, memory};
-use skip_core::page::PAGE;
-use skip_core::{EntryTests, RangeSet};
+use skip_scan::{EntryTests, RangeSet};
+use skip_segment::page::PAGE;
 
 /// An index being asked.
 pub struct Consult<'a> {

@@ -9,9 +9,10 @@ use super::Test;
 use crate::pages::directory::Segment;
 use crate::pages::segment::{self, Fetch};
 use crate::pg::{Rel, memory, page};
-use skip_core::{
-    FIRST_PROBE_SLICE, NULLS_SLICE, OPEN_SLICE, RangeSet, SegmentShape, VALUES_SLICE, and_slice, or_slice,
-    probes,
+use skip_filter::probes;
+use skip_scan::RangeSet;
+use skip_segment::{
+    FIRST_PROBE_SLICE, NULLS_SLICE, OPEN_SLICE, SegmentShape, VALUES_SLICE, and_slice, or_slice,
 };
 
 /// Accumulators of keys answered in one pass, in bytes: more keys than fit take several passes.

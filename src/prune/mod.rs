@@ -22,7 +22,7 @@ use crate::pages::meta::Meta;
 use crate::pages::segment::{Fetch, Miss};
 use crate::pg::{Damage, Rel, error::Read, memory};
 use consult::Consult;
-use skip_core::{Condition, EntryTest, Grouped, RangeSet};
+use skip_scan::{Condition, EntryTest, Grouped, RangeSet};
 
 /// What a column must satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use crate::pg::options::PAGES_PER_RANGE;
 use crate::pg::planner::ASSUMED_ELEMENTS;
 use crate::prune::facts::Facts;
 use crate::prune::{Ask, HashedClause, unit};
-use skip_core::Condition;
-use skip_core::expected::{OTHER_PAGES, Over, surviving_ranges};
+use skip_scan::Condition;
+use skip_scan::expected::{OTHER_PAGES, Over, surviving_ranges};
 use std::rc::Rc;
 
 /// A test as the estimate sees it.

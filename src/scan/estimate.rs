@@ -22,15 +22,15 @@ use crate::pg::clause::Match;
 use crate::pg::custom::plan::Expected;
 use crate::pg::custom::table::{Outer, Table};
 use crate::prune::{Ask, HashedClause, Test, hashed, probe};
-use skip_core::expected::{OTHER_PAGES, Over, is_little};
-use skip_core::{Condition, RangeSet};
+use skip_scan::expected::{OTHER_PAGES, Over, is_little};
+use skip_scan::{Condition, RangeSet};
 
 /// LeafEstimate of the ranges from which on a condition is not worth asking about.
 const NEARLY_ALL: f64 = 0.9;
 /// Keys of one list that are asked about while planning, at most: a millisecond's work.
 const MOST_KEYS: usize = 256;
 /// Ranges of the widest segment: one page of bits.
-const RANGES_A_PAGE: f64 = (skip_core::page::SLICE_BYTES * 8) as f64;
+const RANGES_A_PAGE: f64 = (skip_segment::page::SLICE_BYTES * 8) as f64;
 
 /// CPU cost per prefetched page, in units of cpu_operator_cost. It lets a sequential scan win where hardly anything is
 /// skipped.

@@ -4,7 +4,7 @@ use crate::pg::clause::{Clause, Match};
 use crate::pg::custom::expr::{Comparison, Expr, ExprKind};
 use crate::pg::custom::table::{Index, Table};
 use pgrx::pg_sys::Oid;
-use skip_core::{Condition, MOST_LEVELS};
+use skip_scan::{Condition, MOST_LEVELS};
 
 /// A clause being planned, on one of the table's indexes.
 pub type Leaf<'a> = Clause<Source<'a>>;

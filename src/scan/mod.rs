@@ -25,7 +25,7 @@ use crate::pg::custom::{self, Planned};
 use crate::prune::probe;
 use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
-use skip_core::blocks::{ScanCounters, Survivors};
+use skip_scan::blocks::{ScanCounters, Survivors};
 use std::any::Any;
 
 /// The Skip Index Scan.

@@ -17,7 +17,7 @@ use crate::pg::{catalog, fail, settings};
 use crate::prune::probe;
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
-use skip_core::Condition;
+use skip_scan::Condition;
 
 /// Sets of other tables that parameterised paths are made for, at most: a query that joins dozens of tables to one
 /// column is not planned for each of them.

@@ -6,8 +6,8 @@ use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::page;
 use crate::prune::{self, Ask, Budget, HashedClause, IndexClauses, Pruned, hashed};
-use skip_core::Condition;
-use skip_core::blocks::Survivors;
+use skip_scan::Condition;
+use skip_scan::blocks::Survivors;
 
 /// Puts a condition into a plan: clauses with the numbers of their key expressions.
 pub fn encode(condition: &Condition<Clause<Option<u16>>>, code: &mut Vec<i32>) {

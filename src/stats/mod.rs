@@ -1,7 +1,7 @@
 //! Statistics of Skip Index Scans: what the view pg_skip_stats shows.
 //!
 //! Counters per (database, index), shared by all backends where the server can give them memory ([`shared`]), else of
-//! the session. The table itself is [`skip_core::counters`]; this module
+//! the session. The table itself is [`skip_scan::counters`]; this module
 //! owns which memory it is in, and what SQL sees of it. No locks.
 //!
 //! An entry is known by OIDs only:
@@ -17,11 +17,11 @@ use crate::pg::{boundary, catalog, error, relation, shared};
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use skip_core::counters::{CounterTable, Key, WORDS};
+use skip_scan::counters::{CounterTable, Key, WORDS};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-pub use skip_core::counters::Counts;
+pub use skip_scan::counters::Counts;
 
 /// The shared memory's name; another one for each layout, so that two builds of the library do not meet.
 const NAME: &std::ffi::CStr = c"pg_skip statistics 1";

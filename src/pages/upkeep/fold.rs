@@ -9,7 +9,7 @@ use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::segment::{self, Bit};
 use crate::pg::{Damage, Rel, error::Read, memory};
-use skip_core::{NULLS_SLICE, VALUES_SLICE};
+use skip_segment::{NULLS_SLICE, VALUES_SLICE};
 
 /// Delta pages folded at once: at 508 entries a page and 20 probes each some 10 MB of bits to sort.
 const PAGES_AT_ONCE: usize = 64;

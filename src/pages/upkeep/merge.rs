@@ -13,9 +13,9 @@ use super::super::directory::{Directory, Segment};
 use super::super::segment::{self, Fetch, Miss};
 use crate::pages::meta;
 use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
-use skip_core::page::SLICE_BYTES;
-use skip_core::spans::{Span, start_of_run};
-use skip_core::{SegmentShape, copy_bits};
+use skip_segment::page::SLICE_BYTES;
+use skip_segment::spans::{Span, start_of_run};
+use skip_segment::{SegmentShape, copy_bits};
 
 /// Merges what is worth merging in a column, writing at most `most_blocks` blocks a merge.
 ///

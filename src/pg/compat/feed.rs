@@ -3,7 +3,7 @@
 
 use crate::pg::memory;
 use pgrx::pg_sys;
-use skip_core::blocks::Blocks;
+use skip_scan::blocks::Blocks;
 
 /// Lets go of the page that the scan is on.
 ///

@@ -24,7 +24,7 @@ use crate::pg::relation::NodeIndexes;
 use crate::pg::{Rel, boundary, compat, fail, lock, server};
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
 use served::Served;
-use skip_core::blocks::{Blocks, ScanCounters, SharedScan, Survivors};
+use skip_scan::blocks::{Blocks, ScanCounters, SharedScan, Survivors};
 
 /// The node: the server's part, and where ours is.
 #[repr(C)]

@@ -6,7 +6,7 @@ use super::exec::run_of;
 use super::table::Table;
 use crate::pg::{boundary, text};
 use pgrx::pg_sys;
-use skip_core::blocks::ScanCounters;
+use skip_scan::blocks::ScanCounters;
 use std::ffi::{CStr, CString};
 
 /// EXPLAIN's output.

@@ -7,7 +7,7 @@
 //! | [`describe`] | both in words, for messages |
 //! | [`plan`] | hooks, paths, plans |
 //! | [`exec`] | the executor node |
-//! | [`pages`] | reading the surviving pages, as [`skip_core::blocks`] gives them out |
+//! | [`pages`] | reading the surviving pages, as [`skip_scan::blocks`] gives them out |
 //! | [`raw`] | a test of rows as they lie on a page |
 //! | [`explain`] | EXPLAIN |
 //!
@@ -28,7 +28,7 @@ use super::{Rel, fail};
 use expr::Expr;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use plan::Expected;
-use skip_core::blocks::{ScanCounters, Survivors};
+use skip_scan::blocks::{ScanCounters, Survivors};
 use std::any::Any;
 use std::sync::OnceLock;
 use table::Table;

@@ -14,7 +14,7 @@ use crate::pg::compat::{self, PageFeed};
 use crate::pg::heap::LINE_POINTERS;
 use crate::pg::server;
 use pgrx::pg_sys;
-use skip_core::blocks::Blocks;
+use skip_scan::blocks::Blocks;
 
 /// A scan of chosen blocks.
 pub struct Pages {

@@ -1,5 +1,5 @@
 //! A long delta: many tests of it find what they should, and a query that reads it can be cancelled. Entries are
-//! looked up among the tests by `skip_core::EntryTests`.
+//! looked up among the tests by `skip_scan::EntryTests`.
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::cancel::cancelled;

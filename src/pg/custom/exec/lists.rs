@@ -5,7 +5,7 @@
 //! join, and the operator itself compares a row with the few elements that have its hash.
 
 use pgrx::pg_sys;
-use skip_core::members::ElementHashes;
+use skip_scan::members::ElementHashes;
 
 /// From so many elements on a hash table is made: the server's own bound.
 const LEAST_HASHED: i32 = 9;

@@ -1,12 +1,12 @@
 //! Sharing a scan between parallel processes.
 //!
 //! The leader makes the shared state before workers start, and takes their counts when it goes. Claims are made in
-//! [`skip_core::blocks`]; a rescan gives all ranges back.
+//! [`skip_scan::blocks`]; a rescan gives all ranges back.
 
 use super::{count_shared, run_of, stop};
 use crate::pg::{Rel, boundary};
 use pgrx::pg_sys;
-use skip_core::blocks::SharedScan;
+use skip_scan::blocks::SharedScan;
 use std::ffi::c_void;
 
 /// EstimateDSMCustomScan: bytes of shared memory.

@@ -5,7 +5,7 @@ use crate::shared::Database;
 
 macro_rules! vectors {
     ($name:literal) => {
-        include_str!(concat!("../../../../crates/skip_core/tests/vectors/", $name))
+        include_str!(concat!("../../../../crates/skip_filter/tests/vectors/", $name))
     };
 }
 

@@ -1,0 +1,92 @@
+//! What a filter is, apart from its bits: read once by whoever asks it row after row, or many filters alike.
+//!
+//! Reading a header takes several times as long as asking for a key. Two values of one length with the same header
+//! differ in nothing but bits, so that the outline of the one does for the other. (The policy stays a call by pointer:
+//! one that is known took as long.)
+
+use crate::error::ValueError;
+use crate::header;
+use crate::keys::Keys;
+use skip_filter::policy::{Geometry, Shape};
+use std::ops::Range;
+
+/// A filter's keys, shapes, and where their bits are.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    keys: Keys,
+    shapes: Vec<Shape>,
+    /// Each filter's numbers, and where its bits are.
+    places: Vec<(Geometry, Range<usize>)>,
+    header: Vec<u8>,
+    /// The header's bytes as a number, and which bits of it they are, if they are so few.
+    short: Option<(u64, u64)>,
+    length: u64,
+}
+
+/// The first eight bytes as a number.
+#[inline(always)]
+fn first_word(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|first| u64::from_le_bytes(*first))
+}
+
+impl Outline {
+    /// Of a value of so many bytes, of which the first are here.
+    ///
+    /// # Errors
+    /// What is wrong with the value, or that these are too few of its bytes.
+    pub fn read(first: &[u8], length: u64) -> Result<Self, ValueError> {
+        let (keys, shapes, start) = header::decode(first, length)?;
+        let bodies = shapes.iter().try_fold(start as u64, |sum, shape| sum.checked_add(shape.body_bytes()));
+        match bodies {
+            Some(end) if end == length => {
+                let mut from = start;
+                let place = |shape: &Shape| {
+                    let begin = from;
+                    from += shape.body_bytes() as usize;
+                    (*shape.geometry(), begin..from)
+                };
+                let places = shapes.iter().map(place).collect();
+                let mask = (1u64 << (start.min(8) * 8 - 1) << 1).wrapping_sub(1);
+                let short = first_word(first).filter(|_| start <= 8).map(|word| (word & mask, mask));
+                Ok(Self { keys, shapes, places, header: first[..start].to_vec(), short, length })
+            }
+            Some(end) if end < length => Err(ValueError::TOO_LONG),
+            _ => Err(ValueError::Truncated),
+        }
+    }
+
+    /// Whether these bytes are a value with this outline.
+    #[inline]
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        let has_header = match (self.short, first_word(bytes)) {
+            (Some((header, mask)), Some(word)) => word & mask == header,
+            _ => bytes.starts_with(&self.header),
+        };
+        bytes.len() as u64 == self.length && has_header
+    }
+
+    /// What the keys are.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The filters.
+    pub fn shapes(&self) -> &[Shape] {
+        &self.shapes
+    }
+
+    /// Where their bits begin.
+    pub fn start(&self) -> u64 {
+        self.header.len() as u64
+    }
+
+    /// Whether the value of these bytes, [which have this outline](Self::is_of), may hold the key of a hash. That
+    /// unreachable bits are zero is not checked here: no answer depends on them.
+    #[inline]
+    pub fn may_contain_hash(&self, bytes: &[u8], hash: u64) -> bool {
+        self.places.iter().any(|(geometry, place)| match bytes.get(place.clone()) {
+            Some(body) => self.keys.policy.test(body, geometry, hash),
+            None => true, // Too few bytes: not what was promised. Then nothing is known.
+        })
+    }
+}
