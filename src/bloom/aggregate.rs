@@ -77,7 +77,7 @@ struct Wanted {
 
 impl BuildRequest {
     fn of(call: &Call) -> Self {
-        let text = |text: Flat| text.with_bytes(of_bytes);
+        let text = |text: Flat<'_>| text.with_bytes(of_bytes);
         Self { rate: call.float(2), expected: call.integer(3), policy: call.varlena(4).map(text) }
     }
 

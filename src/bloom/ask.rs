@@ -45,7 +45,7 @@ enum Bits {
 }
 
 impl KeptFilter {
-    fn new(id: StoredId, filter: &Flat) -> Self {
+    fn new(id: StoredId, filter: &Flat<'_>) -> Self {
         let afar = filter.length_in_parts().and_then(|length| {
             let budget = length.checked_sub(4 * PART)?;
             let mut first = [0; FIRST];
@@ -58,7 +58,7 @@ impl KeptFilter {
 }
 
 impl Bits {
-    fn here(filter: &Flat) -> Self {
+    fn here(filter: &Flat<'_>) -> Self {
         Self::Here(filter.with_bytes(<[u8]>::to_vec))
     }
 }
@@ -70,7 +70,7 @@ impl Asker {
 
     /// Whether a filter may hold any of the values: one that cannot be read because a later version made it may hold
     /// all.
-    fn ask(&mut self, filter: &Flat, values: &[Value]) -> bool {
+    fn ask(&mut self, filter: &Flat<'_>, values: &[Value<'_>]) -> bool {
         let Self { asked, outline, kept } = self;
         let Some(id) = filter.stored_id() else {
             return filter.with_bytes(|bytes| any(asked, outline, bytes, values));
@@ -101,7 +101,7 @@ impl Asker {
     }
 }
 
-fn any(asked: &mut Asked, outline: &mut Option<Outline>, bytes: &[u8], values: &[Value]) -> bool {
+fn any(asked: &mut Asked, outline: &mut Option<Outline>, bytes: &[u8], values: &[Value<'_>]) -> bool {
     let known = match outline {
         Some(known) if known.is_of(bytes) => known,
         outline => match Outline::read(bytes, bytes.len() as u64) {

@@ -58,7 +58,7 @@ impl Asked {
     }
 
     /// The hash of a value in a filter of these keys; an error if they are of another type.
-    pub fn hash(&mut self, value: Value, keys: &Keys) -> u64 {
+    pub fn hash(&mut self, value: Value<'_>, keys: &Keys) -> u64 {
         match self {
             Self::Typed(reader) => {
                 reader.must_fit(keys);
@@ -74,9 +74,9 @@ impl Asked {
                     reader.must_fit(keys);
                     *reading = Some(Box::new((keys.clone(), input, reader)));
                 }
-                let Some(reading) = reading else { return 0 }; // set above
+                let (Some(reading), Some(literal)) = (reading, value.c_str()) else { undetermined() };
                 let (_, input, reader) = &mut **reading;
-                reader.hash(input.read(value, reader.repr()), keys.policy, keys.seed)
+                input.read(literal, |value| reader.hash(value, keys.policy, keys.seed))
             }
         }
     }

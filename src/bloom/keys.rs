@@ -108,7 +108,7 @@ impl KeyReader {
 
     /// The hash of a value's key.
     #[inline]
-    pub fn hash(&mut self, value: Value, policy: &dyn FilterPolicy, seed: u64) -> u64 {
+    pub fn hash(&mut self, value: Value<'_>, policy: &dyn FilterPolicy, seed: u64) -> u64 {
         match &mut self.form {
             Form::Canonical(canon) => {
                 value.with_bytes(|bytes| canon.with_key_bytes(bytes, |key| policy.hash(seed, key)))

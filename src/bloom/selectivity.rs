@@ -27,7 +27,7 @@ fn bloom_contains_sel(call: Call) -> f64 {
     })
 }
 
-fn estimate(known: &Known, bytes: &[u8]) -> Option<f64> {
+fn estimate(known: &Known<'_>, bytes: &[u8]) -> Option<f64> {
     let filter = Stored::decode(bytes).ok()?;
     let keys = filter.keys();
     let mut reader = KeyReader::new(known.column_type, known.collation);

@@ -150,7 +150,7 @@ impl KeyHasher {
     }
 
     /// Hashes a value of the hasher's type.
-    pub fn hash(&mut self, value: Value) -> u64 {
+    pub fn hash(&mut self, value: Value<'_>) -> u64 {
         match (&mut self.function, self.canon) {
             (Some(function), _) => function.hash(value, self.seed),
             (None, canon) if canon.is_of_function() => 0,
@@ -159,7 +159,7 @@ impl KeyHasher {
     }
 
     /// Hashes an equal value of other bytes, if one can be made: it must have the same hash.
-    pub fn hash_of_equal(&mut self, value: Value) -> Option<u64> {
+    pub fn hash_of_equal(&mut self, value: Value<'_>) -> Option<u64> {
         self.has_blanks.then(|| datum::with_another_blank(value, |equal| self.hash(equal)))
     }
 

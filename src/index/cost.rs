@@ -53,7 +53,7 @@ pub fn cost(path: &IndexPathView) -> Costs {
 }
 
 /// Keys of a condition.
-fn keys(condition: &PathCondition, over: Over) -> f64 {
+fn keys(condition: &PathCondition<'_>, over: Over) -> f64 {
     match over {
         Over::TheseKeys => condition.key_count,
         Over::AnyKeys => condition.key_count.max(condition.any_count),
@@ -61,7 +61,12 @@ fn keys(condition: &PathCondition, over: Over) -> f64 {
     .max(1.0)
 }
 
-fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[PathCondition]) -> IndexEstimate {
+fn estimate(
+    path: &IndexPathView,
+    index: Rel,
+    facts: &Facts,
+    conditions: &[PathCondition<'_>],
+) -> IndexEstimate {
     let usual = average(path, conditions, Over::TheseKeys, facts);
     // As for the Skip Index Scan: where it makes no difference, a plan for these parameters is estimated as one for
     // any.
@@ -90,7 +95,12 @@ fn estimate(path: &IndexPathView, index: Rel, facts: &Facts, conditions: &[PathC
     usual
 }
 
-fn average(path: &IndexPathView, conditions: &[PathCondition], over: Over, facts: &Facts) -> IndexEstimate {
+fn average(
+    path: &IndexPathView,
+    conditions: &[PathCondition<'_>],
+    over: Over,
+    facts: &Facts,
+) -> IndexEstimate {
     let all = |over: Over| conditions.iter().map(|c| keys(c, over)).sum::<f64>().max(1.0);
     let rows = path.row_selectivity() * path.table_rows() * all(over) / all(Over::TheseKeys);
     let pages_per_range = f64::from(facts.meta.pages_per_range);

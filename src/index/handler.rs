@@ -26,7 +26,13 @@ impl am::AccessMethod for SkipMethod {
 
     type InsertState = InsertState;
 
-    fn insert(heap: Rel, index: Rel, row: &IndexRow<'_>, place: TuplePlace, cache: InsertCache<InsertState>) {
+    fn insert(
+        heap: Rel,
+        index: Rel,
+        row: &IndexRow<'_>,
+        place: TuplePlace,
+        cache: InsertCache<'_, InsertState>,
+    ) {
         insert::insert(heap, index, row, place, cache);
     }
 
@@ -38,7 +44,7 @@ impl am::AccessMethod for SkipMethod {
         vacuum::vacuum_cleanup(heap, index);
     }
 
-    fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values>], add: &mut dyn FnMut(u64, u64)) -> i64 {
+    fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut dyn FnMut(u64, u64)) -> i64 {
         scan::bitmap(heap, index, clauses, add)
     }
 

@@ -25,7 +25,7 @@ pub fn insert(
     index: Rel,
     row: &IndexRow<'_>,
     place: TuplePlace,
-    mut cache: InsertCache<InsertState>,
+    mut cache: InsertCache<'_, InsertState>,
 ) {
     let mut progress = or_raise(index, Progress::read(index));
     let range = place.block / progress.pages_per_range;

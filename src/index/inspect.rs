@@ -207,7 +207,7 @@ fn skip_matching_ranges(
         let index = target.index.rel();
         let column = find_column(index, &text::of_bytes(column.to_bytes()));
         let value = value.map(|value| scankey::argument(index, column, value));
-        let clause = scankey::clause_of_argument(index, column, value);
+        let clause = scankey::clause_of_argument(index, column, value.as_ref());
         let ranges: Vec<i64> =
             survivors(index, &clause, target.table.rel().blocks()).iter().map(|r| r as i64).collect();
         SetOfIterator::new(ranges)
@@ -215,7 +215,7 @@ fn skip_matching_ranges(
 }
 
 /// The ranges of a table of `blocks` blocks in which a clause cannot be ruled out.
-pub(super) fn survivors(index: Rel, clause: &Clause<Values>, blocks: u32) -> RangeSet {
+pub(super) fn survivors(index: Rel, clause: &Clause<Values<'_>>, blocks: u32) -> RangeSet {
     let result = Meta::read(index).and_then(|meta| {
         let clauses = hashed::clauses(index, &meta, std::slice::from_ref(clause));
         if clauses.is_empty() {

@@ -43,7 +43,7 @@ fn skip_range_map(
         let (table, index) = (target.table.rel(), target.index.rel());
         let column = inspect::find_column(index, &text::of_bytes(column.to_bytes()));
         let value = value.map(|value| scankey::argument(index, column, value));
-        let clause = scankey::clause_of_argument(index, column, value);
+        let clause = scankey::clause_of_argument(index, column, value.as_ref());
         let blocks = table.blocks();
         let (pages_per_range, unfiltered) = steady(index, || without_filter(index, column, blocks));
         let matching = inspect::survivors(index, &clause, blocks);

@@ -10,7 +10,7 @@ use crate::pg::error::{Read, or_raise};
 use crate::prune::{self, Budget, hashed};
 
 /// Hands out the runs of blocks that may hold matching rows; returns a guess at the number of rows.
-pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values>], add: &mut dyn FnMut(u64, u64)) -> i64 {
+pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut dyn FnMut(u64, u64)) -> i64 {
     let blocks = heap.blocks();
     let pruned = or_raise(index, find(index, clauses, blocks));
     let Some(pruned) = pruned else { return 0 };
@@ -25,7 +25,7 @@ pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values>], add: &mut dyn F
     (pages * 10) as i64
 }
 
-fn find(index: Rel, clauses: &[Clause<Values>], blocks: u32) -> Read<Option<prune::Pruned>> {
+fn find(index: Rel, clauses: &[Clause<Values<'_>>], blocks: u32) -> Read<Option<prune::Pruned>> {
     let meta = Meta::read(index)?;
     let clauses = hashed::clauses(index, &meta, clauses);
     prune::prune(index, meta, clauses, blocks, Budget { pages: None })

@@ -25,7 +25,7 @@ pub trait AccessMethod {
         index: Rel,
         row: &IndexRow<'_>,
         place: TuplePlace,
-        cache: InsertCache<Self::InsertState>,
+        cache: InsertCache<'_, Self::InsertState>,
     );
     /// CREATE INDEX CONCURRENTLY compares the index with the table before it makes the index valid; VACUUM comes to an
     /// index that such a command has left behind.
@@ -34,7 +34,7 @@ pub trait AccessMethod {
     fn vacuum_cleanup(heap: Rel, index: Rel);
     /// Calls `add` with every run of heap blocks (first, behind last) that may hold matching rows; returns an
     /// estimate of the rows.
-    fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values>], add: &mut dyn FnMut(u64, u64)) -> i64;
+    fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut dyn FnMut(u64, u64)) -> i64;
     /// Costs of a path.
     fn cost(path: &IndexPathView) -> Costs;
     /// Checks an operator class.
@@ -53,16 +53,17 @@ pub struct TuplePlace {
 }
 
 /// Room for state that lives as long as a statement's IndexInfo (ii_AmCache).
-pub struct InsertCache<T> {
+pub struct InsertCache<'a, T> {
     info: *mut pg_sys::IndexInfo,
-    state: PhantomData<T>,
+    state: PhantomData<&'a mut T>,
 }
 
-impl<T: 'static> InsertCache<T> {
+impl<T: 'static> InsertCache<'_, T> {
     /// The state, made at the first call: `make` runs in the memory context that the state lives in.
     pub fn get_or_init(&mut self, make: impl FnOnce() -> T) -> &mut T {
-        // SAFETY: the IndexInfo of the statement; ii_AmCache is ours alone, and holds a T once it is set. The state
-        // is dropped with ii_Context.
+        // SAFETY: the IndexInfo that aminsert was called with, which has no other InsertCache meanwhile. ii_AmCache is
+        // the access method's own, and what that puts there is a T of the one AccessMethod. It is dropped with
+        // ii_Context.
         unsafe {
             let info = &mut *self.info;
             if info.ii_AmCache.is_null() {
@@ -147,7 +148,7 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
         // SAFETY: open relations, one value and flag for each column, a valid item pointer.
         unsafe {
             let index = Rel::from_raw(index);
-            let row = IndexRow::from_raw(values, nulls, index.key_columns());
+            let row = IndexRow::from_raw(index, values, nulls);
             let (block, offset) = pgrx::itemptr::item_pointer_get_both(*tid);
             let cache = InsertCache { info, state: PhantomData };
             A::insert(Rel::from_raw(heap), index, &row, TuplePlace { block, offset }, cache);

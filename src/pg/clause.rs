@@ -51,9 +51,9 @@ pub struct Clause<K> {
     pub key: K,
 }
 
-/// The values that a column is compared with, when the query runs. They live as long as what they were taken from.
-/// Nothing equals NULL, so that a NULL, as any value of [`Match::Value`] or [`Match::Array`], is no value.
-pub type Values = Vec<Value>;
+/// The values that a column is compared with, when the query runs. Nothing equals NULL, so that a NULL, as any value of
+/// [`Match::Value`] or [`Match::Array`], is no value.
+pub type Values<'a> = Vec<Value<'a>>;
 
 impl<K> Clause<K> {
     /// The clause with another key, of another index's list.
@@ -65,17 +65,18 @@ impl<K> Clause<K> {
     /// evaluate.
     ///
     /// # Safety
-    /// `value` is of type `key_type`, for [`Match::Array`] an array of such, and outlives the result.
-    pub(super) unsafe fn evaluated(&self, value: Option<pg_sys::Datum>) -> Clause<Values> {
+    /// `value` is of type `key_type`, for [`Match::Array`] an array of such. It, and the current memory context, live
+    /// for `'a`.
+    pub(super) unsafe fn evaluated<'a>(&self, value: Option<pg_sys::Datum>) -> Clause<Values<'a>> {
         let how = match (self.how, value) {
             (Match::ValueOrNull, None) => Match::IsNull,
             (how, _) => how,
         };
         let values = match (how, value) {
             (Match::IsNull | Match::IsNotNull, _) | (_, None) => Vec::new(),
-            // SAFETY: by the caller's promise, an array.
+            // SAFETY: the clause says that the key is an array, and an operator of the index took it for one.
             (Match::Array, Some(array)) => unsafe { datum::elements(array) },
-            // SAFETY: by the caller's promise.
+            // SAFETY: not NULL; of the type that the operator family declares for the key, which says how it lies.
             (_, Some(datum)) => vec![unsafe { Value::new(datum, Repr::of_type(self.key_type)) }],
         };
         Clause { how, ..self.with(self.index, values) }

@@ -2,6 +2,8 @@
 
 use super::{Rel, compat, server};
 use pgrx::pg_sys::{self, Datum, Oid};
+use std::ffi::CStr;
+use std::marker::PhantomData;
 
 /// How values of a type lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,9 @@ pub enum Repr {
     CString,
 }
 
+/// pg_type.typlen of what ends with a NUL.
+const C_STRING: i16 = -2;
+
 impl Repr {
     /// The representation of a type.
     pub fn of_type(oid: Oid) -> Self {
@@ -30,26 +35,57 @@ impl Repr {
         match usize::try_from(len) {
             Ok(len) if by_value => Repr::ByValue(len),
             Ok(len) => Repr::ByReference(len),
+            Err(_) if len == C_STRING => Repr::CString,
             Err(_) => Repr::Varlena,
+        }
+    }
+
+    /// Whether values of a column lie so.
+    pub(super) fn is_of(self, attribute: &pg_sys::FormData_pg_attribute) -> bool {
+        let (len, by_value) = (i32::from(attribute.attlen), attribute.attbyval);
+        match self {
+            Repr::ByValue(bytes) => by_value && usize::try_from(len) == Ok(bytes),
+            Repr::ByReference(bytes) => !by_value && usize::try_from(len) == Ok(bytes),
+            Repr::Name => !by_value && len == pg_sys::NAMEDATALEN as i32,
+            Repr::Varlena => len == -1,
+            Repr::CString => attribute.attlen == C_STRING,
         }
     }
 }
 
-/// A value that is not NULL, of a type with a known representation, in memory that lives long enough for it
-/// to be hashed.
+/// A value that is not NULL, of a type with a known representation, in memory that stays as it is for `'a`.
 #[derive(Clone, Copy)]
-pub struct Value {
+pub struct Value<'a> {
     datum: Datum,
     repr: Repr,
+    memory: PhantomData<&'a [u8]>,
 }
 
-impl Value {
+impl<'a> Value<'a> {
     /// Wraps a datum.
     ///
     /// # Safety
-    /// `datum` is a non-null value of a type with this representation and lives as long as the result is used.
-    pub unsafe fn new(datum: Datum, repr: Repr) -> Self {
-        Self { datum, repr }
+    /// `datum` is a non-null value of a type with this representation; if it is a pointer, what it points to lives for
+    /// `'a`.
+    pub(super) unsafe fn new(datum: Datum, repr: Repr) -> Self {
+        Self { datum, repr, memory: PhantomData }
+    }
+
+    /// The value whose bytes lie on a copied heap page; None if they are not as many as the representation says.
+    pub(super) fn on_page(bytes: &'a [u8], repr: Repr) -> Option<Self> {
+        let datum = match repr {
+            Repr::ByValue(len) if len == bytes.len() => {
+                let mut wide = [0u8; size_of::<Datum>()];
+                wide.get_mut(..len)?.copy_from_slice(bytes);
+                // fetch_att sign-extends; only the low bytes count for whoever takes the datum.
+                Datum::from(usize::from_le_bytes(wide))
+            }
+            Repr::ByReference(len) if len == bytes.len() => Datum::from(bytes.as_ptr()),
+            Repr::Name if bytes.len() == pg_sys::NAMEDATALEN as usize => Datum::from(bytes.as_ptr()),
+            _ => return None,
+        };
+        // SAFETY: as many bytes as the representation says, borrowed for 'a.
+        Some(unsafe { Self::new(datum, repr) })
     }
 
     /// Where the value is, if it is behind a pointer.
@@ -57,16 +93,23 @@ impl Value {
         self.datum.cast_mut_ptr()
     }
 
+    /// The string that a value is which ends with a NUL.
+    pub fn c_str(self) -> Option<&'a CStr> {
+        // SAFETY: the representation says that a NUL ends it; it lives for 'a.
+        (self.repr == Repr::CString).then(|| unsafe { CStr::from_ptr(self.datum.cast_mut_ptr()) })
+    }
+
     /// Calls `read` with the bytes of the value: of a varlena its contents (detoasted if need be), of a name
     /// what stands before its NUL.
     pub fn with_bytes<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
         let datum = self.datum;
-        // SAFETY: by new()'s promise each pointer leads to a value of the given length.
+        // SAFETY: new() was called for a datum of this representation: a pointer leads to as many bytes as that says,
+        // or up to a NUL, or as a varlena's header says; they live for 'a. A detoasted copy is this function's own.
         unsafe {
             match self.repr {
                 Repr::ByValue(len) => read(&datum.value().to_le_bytes()[..len.min(8)]),
                 Repr::ByReference(len) => read(std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), len)),
-                Repr::CString => read(std::ffi::CStr::from_ptr(datum.cast_mut_ptr()).to_bytes()),
+                Repr::CString => read(CStr::from_ptr(datum.cast_mut_ptr()).to_bytes()),
                 Repr::Name => {
                     let bytes =
                         std::slice::from_raw_parts(datum.cast_mut_ptr::<u8>(), pg_sys::NAMEDATALEN as usize);
@@ -91,13 +134,13 @@ impl Value {
 }
 
 /// Calls `read` with a string that has one blank more at its end: equal as char(n), but other bytes.
-pub fn with_another_blank<R>(string: Value, read: impl FnOnce(Value) -> R) -> R {
+pub fn with_another_blank<R>(string: Value<'_>, read: impl FnOnce(Value<'_>) -> R) -> R {
     let mut longer = string.with_bytes(<[u8]>::to_vec);
     longer.push(b' ');
     // SAFETY: makes a varlena of so many bytes in the current memory; freed after its use.
     unsafe {
         let copy = pg_sys::cstring_to_text_with_len(longer.as_ptr().cast(), longer.len() as i32);
-        let result = read(Value { datum: Datum::from(copy), repr: Repr::Varlena });
+        let result = read(Value::new(Datum::from(copy), Repr::Varlena));
         pg_sys::pfree(copy.cast());
         result
     }
@@ -117,23 +160,6 @@ unsafe fn is_plain(value: *const pg_sys::varlena) -> bool {
 pub fn until_nul(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     &bytes[..end]
-}
-
-/// The value whose bytes lie on a copied heap page: whole and aligned as on the page.
-///
-/// # Safety
-/// `bytes` are a whole, aligned value of a type with this representation and outlive the result's use.
-pub(super) unsafe fn value_on_page(bytes: &[u8], repr: Repr) -> Value {
-    let datum = match repr {
-        Repr::ByValue(len) => {
-            let mut wide = [0u8; 8];
-            wide[..len.min(8)].copy_from_slice(&bytes[..len.min(8)]);
-            // fetch_att sign-extends; only the low bytes count for whoever takes the datum.
-            Datum::from(usize::from_le_bytes(wide))
-        }
-        _ => Datum::from(bytes.as_ptr()),
-    };
-    Value { datum, repr }
 }
 
 /// A type's extended hash function, ready to be called.
@@ -157,27 +183,27 @@ impl HashFunction {
     }
 
     /// Hashes a value of the function's argument type.
-    pub fn hash(&mut self, value: Value, seed: u64) -> u64 {
+    pub fn hash(&mut self, value: Value<'_>, seed: u64) -> u64 {
         if self.trims && value.with_bytes(|bytes| bytes.last() == Some(&b' ')) {
             return self.hash_trimmed(value, seed);
         }
         self.call(value, seed)
     }
 
-    fn hash_trimmed(&mut self, value: Value, seed: u64) -> u64 {
+    fn hash_trimmed(&mut self, value: Value<'_>, seed: u64) -> u64 {
         value.with_bytes(|bytes| {
             let string = without_trailing_blanks(bytes);
             // SAFETY: makes a varlena of so many bytes in the current memory; freed after the call.
             unsafe {
                 let copy = pg_sys::cstring_to_text_with_len(string.as_ptr().cast(), string.len() as i32);
-                let hash = self.call(Value { datum: Datum::from(copy), repr: Repr::Varlena }, seed);
+                let hash = self.call(Value::new(Datum::from(copy), Repr::Varlena), seed);
                 pg_sys::pfree(copy.cast());
                 hash
             }
         })
     }
 
-    fn call(&mut self, value: Value, seed: u64) -> u64 {
+    fn call(&mut self, value: Value<'_>, seed: u64) -> u64 {
         // SAFETY: an extended hash function takes the value and an int8, and returns an int8 (amvalidate and
         // CREATE OPERATOR CLASS see to that); hashers are made for the type of the values they are given.
         let hash = unsafe {
@@ -194,7 +220,7 @@ pub fn hashes_trailing_blanks(collation: Oid) -> bool {
     if is_deterministic(collation) {
         return false;
     }
-    let hash = |string: &std::ffi::CStr| {
+    let hash = |string: &CStr| {
         // SAFETY: an immutable function of a string, which is palloc'd, and a seed.
         unsafe {
             let string = Datum::from(pg_sys::cstring_to_text(string.as_ptr()));
@@ -214,8 +240,8 @@ pub fn without_trailing_blanks(bytes: &[u8]) -> &[u8] {
 /// The elements of an array that are not NULL.
 ///
 /// # Safety
-/// `array` is a non-null value of an array type; it lives in memory that outlives the elements' use.
-pub(super) unsafe fn elements(array: Datum) -> Vec<Value> {
+/// `array` is a non-null value of an array type. It, and the current memory context, live for `'a`.
+pub(super) unsafe fn elements<'a>(array: Datum) -> Vec<Value<'a>> {
     // SAFETY: the array is detoasted first; deconstruct_array fills the two vectors of `count` elements.
     unsafe {
         let array = pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
@@ -235,7 +261,7 @@ pub(super) unsafe fn elements(array: Datum) -> Vec<Value> {
         );
         let repr = Repr::of_type(element);
         let present = (0..usize::try_from(count).unwrap_or(0)).filter(|&i| !*nulls.add(i));
-        present.map(|i| Value { datum: *values.add(i), repr }).collect()
+        present.map(|i| Value::new(*values.add(i), repr)).collect()
     }
 }
 

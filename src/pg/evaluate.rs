@@ -3,10 +3,11 @@
 use super::{
     Rel,
     datum::{Repr, Value},
+    fail,
     heap::Tuple,
     server,
 };
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode, pg_sys};
 
 /// The most columns an index has.
 const MAX_KEYS: usize = pg_sys::INDEX_MAX_KEYS as usize;
@@ -26,31 +27,54 @@ pub struct Evaluator<'a> {
 /// A row of an index. By-reference values live until the next row is formed.
 #[derive(Clone, Copy)]
 pub struct IndexRow<'a> {
+    index: Rel<'a>,
     values: &'a [pg_sys::Datum],
     nulls: &'a [bool],
 }
 
-impl IndexRow<'_> {
+impl<'a> IndexRow<'a> {
     /// What PostgreSQL handed to aminsert.
     ///
     /// # Safety
-    /// Both point to `count` elements that live as long as the row, formed for the index's columns.
-    pub unsafe fn from_raw(values: *const pg_sys::Datum, nulls: *const bool, count: usize) -> Self {
-        // SAFETY: by the caller's promise.
+    /// Both point to as many elements as the index has key columns, formed for these, which live for `'a`.
+    pub(super) unsafe fn from_raw(index: Rel<'a>, values: *const pg_sys::Datum, nulls: *const bool) -> Self {
+        let count = index.key_columns();
+        // SAFETY: `count` elements each, which nobody changes while the server waits for aminsert to come back.
         unsafe {
             Self {
+                index,
                 values: std::slice::from_raw_parts(values, count),
                 nulls: std::slice::from_raw_parts(nulls, count),
             }
         }
     }
 
-    /// The value of column `column` (0-based), whose type has this representation; None for NULL.
-    pub fn value(&self, column: usize, repr: Repr) -> Option<Value> {
+    /// The value of column `column` (0-based); None for NULL. Raises an error if the column's values lie otherwise than
+    /// `repr` says.
+    pub fn value(&self, column: usize, repr: Repr) -> Option<Value<'a>> {
         let (value, is_null) = (self.values.get(column)?, self.nulls.get(column)?);
-        // SAFETY: a value that PostgreSQL formed for this column.
-        (!is_null).then(|| unsafe { Value::new(*value, repr) })
+        if *is_null {
+            return None;
+        }
+        if !self.index.stores_as(column, repr) {
+            other_repr(self.index, column);
+        }
+        // SAFETY: FormIndexDatum made the value for this column, whose representation was just compared.
+        Some(unsafe { Value::new(*value, repr) })
     }
+}
+
+fn other_repr(index: Rel<'_>, column: usize) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+        format!(
+            "column \"{}\" of index \"{}\" has an unexpected type",
+            index.column_name(column),
+            index.name()
+        ),
+        None,
+        None,
+    )
 }
 
 impl<'a> Evaluator<'a> {
@@ -93,11 +117,9 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The index row of a tuple; None when a partial index does not want the tuple.
-    ///
-    /// The tuple's bytes must stay where they are until the row has been used.
-    pub fn form(&mut self, tuple: &Tuple<'_>, block: u32) -> Option<IndexRow<'_>> {
-        // SAFETY: the tuple is whole and aligned as on its page; the slot only points to it and is cleared
-        // before the bytes can go.
+    pub fn form<'r>(&'r mut self, tuple: &Tuple<'r>, block: u32) -> Option<IndexRow<'r>> {
+        // SAFETY: the tuple is whole and aligned as on its page. The slot points to its bytes, which the result
+        // borrows; after that the slot is only told to forget them.
         unsafe {
             let mut heap_tuple = pg_sys::HeapTupleData {
                 t_len: tuple.bytes.len() as u32,
@@ -118,7 +140,7 @@ impl<'a> Evaluator<'a> {
                 let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
                 server::FormIndexDatum(self.info, self.slot, self.estate, values, nulls);
             }
-            wanted.then_some(IndexRow { values: &self.values, nulls: &self.nulls })
+            wanted.then_some(IndexRow { index: self.index, values: &self.values, nulls: &self.nulls })
         }
     }
 }

@@ -97,19 +97,19 @@ impl Call {
     }
 
     /// An argument of a type with this representation.
-    pub fn value(&self, number: usize, repr: Repr) -> Option<Value> {
+    pub fn value(&self, number: usize, repr: Repr) -> Option<Value<'_>> {
         // SAFETY: the caller knows the declared type; arguments live as long as the call.
         self.datum(number).map(|datum| unsafe { Value::new(datum, repr) })
     }
 
     /// The elements of an array that are not NULL.
-    pub fn elements(&self, number: usize) -> Option<Vec<Value>> {
+    pub fn elements(&self, number: usize) -> Option<Vec<Value<'_>>> {
         // SAFETY: the argument is declared as anyarray.
         self.datum(number).map(|array| unsafe { datum::elements(array) })
     }
 
     /// An argument of a variable-length type.
-    pub fn varlena(&self, number: usize) -> Option<Flat> {
+    pub fn varlena(&self, number: usize) -> Option<Flat<'_>> {
         // SAFETY: the argument is declared with such a type.
         self.datum(number).map(|datum| unsafe { Flat::new(datum) })
     }

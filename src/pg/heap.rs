@@ -9,7 +9,7 @@ use super::{
     Rel,
     datum::{ColumnLayout, Repr, Value},
 };
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, Datum};
 use skip_segment::page::{PAGE, get_u16, get_u32};
 
 const _: () = assert!(cfg!(target_endian = "little"), "tuple headers are read as on little-endian machines");
@@ -222,15 +222,18 @@ pub enum Field<'a> {
     External,
 }
 
-impl Field<'_> {
-    /// The value as a function of its type would take it; None for NULL and for one stored out of line.
-    pub fn value(&self, repr: Repr) -> Option<Value> {
-        let bytes = match *self {
-            Field::Fixed(bytes) | Field::Plain(bytes, _) | Field::Compressed(bytes) => bytes,
-            Field::Null | Field::External => return None,
-        };
-        // SAFETY: fields are found on copied pages, which keep the alignment of the original.
-        Some(unsafe { super::datum::value_on_page(bytes, repr) })
+impl<'a> Field<'a> {
+    /// The value as a function of its type would take it; None for NULL, for one stored out of line, and for one that
+    /// lies otherwise than `repr` says.
+    pub fn value(&self, repr: Repr) -> Option<Value<'a>> {
+        match *self {
+            Field::Fixed(bytes) => Value::on_page(bytes, repr),
+            Field::Plain(bytes, _) | Field::Compressed(bytes) if repr == Repr::Varlena => {
+                // SAFETY: next_field() has cut the varlena out of a tuple, all of it, as its header says.
+                Some(unsafe { Value::new(Datum::from(bytes.as_ptr()), repr) })
+            }
+            _ => None,
+        }
     }
 }
 

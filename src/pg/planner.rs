@@ -54,11 +54,11 @@ impl Prices {
 }
 
 /// One condition of a path.
-pub struct PathCondition {
+pub struct PathCondition<'a> {
     /// 0-based index column.
     pub column: u16,
     /// The clause, where its keys are known at plan time.
-    pub clause: Option<Clause<Values>>,
+    pub clause: Option<Clause<Values<'a>>>,
     /// Number of keys, or a guess.
     pub key_count: f64,
     /// The same for keys that are not known.
@@ -150,7 +150,7 @@ impl IndexPathView {
     }
 
     /// The path's conditions.
-    pub fn conditions(&self) -> Vec<PathCondition> {
+    pub fn conditions(&self) -> Vec<PathCondition<'_>> {
         let mut found = Vec::new();
         // SAFETY: lists of valid planner nodes.
         unsafe {
@@ -166,7 +166,7 @@ impl IndexPathView {
 
     /// # Safety
     /// `node` is an indexable expression on column `column`, the index key on its left.
-    unsafe fn condition(&self, node: *mut pg_sys::Node, column: i16) -> PathCondition {
+    unsafe fn condition(&self, node: *mut pg_sys::Node, column: i16) -> PathCondition<'_> {
         let column = column.max(0) as u16;
         let unknown = |key_count| PathCondition { column, clause: None, key_count, any_count: key_count };
         // SAFETY: of an operator of the column's family, the value of its right side.

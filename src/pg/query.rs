@@ -22,7 +22,7 @@ const EQUAL: i16 = 1;
 pub fn blocks_of_rows(
     table: Rel,
     index: Rel,
-    clause: &Clause<Values>,
+    clause: &Clause<Values<'_>>,
     value: Option<AnyElement>,
     mut each: impl FnMut(u32),
 ) {
@@ -83,7 +83,7 @@ impl SqlBuilder {
 }
 
 /// Adds: the column equals `$1`, a value of type `given`, by the family's operator and the index's collation.
-fn add_equality(text: &SqlBuilder, index: Rel, clause: &Clause<Values>, given: pg_sys::Oid) {
+fn add_equality(text: &SqlBuilder, index: Rel, clause: &Clause<Values<'_>>, given: pg_sys::Oid) {
     let column = usize::from(clause.column);
     let class = index.column_class(column);
     let left = SqlBuilder::new();

@@ -1,5 +1,6 @@
 //! Relations: names, sizes, persistence, opening and closing.
 
+use super::datum::Repr;
 use super::{compat, text};
 use pgrx::pg_sys;
 use std::marker::PhantomData;
@@ -145,6 +146,12 @@ impl<'a> Rel<'a> {
             let attribute = compat::attribute(self.data().rd_att, column);
             text::of_server((*attribute).attname.data.as_ptr())
         }
+    }
+
+    /// Whether values of the relation's column `column` (0-based) lie in memory as a representation says.
+    pub(in crate::pg) fn stores_as(self, column: usize, repr: Repr) -> bool {
+        // SAFETY: as column_name.
+        repr.is_of(unsafe { &*compat::attribute(self.data().rd_att, column) })
     }
 
     /// The options bytea of an index, NULL when none were given.

@@ -9,15 +9,15 @@ use pgrx::{AnyElement, FromDatum, pg_sys};
 /// Decodes the executor's scan keys.
 ///
 /// # Safety
-/// `keys` points to `count` scan keys whose arguments live as long as the result.
-pub unsafe fn decode(keys: *const pg_sys::ScanKeyData, count: usize) -> Vec<Clause<Values>> {
-    // SAFETY: by the caller's promise.
+/// `keys` points to `count` scan keys of the index. Their arguments, and the current memory context, live for `'a`.
+pub(super) unsafe fn decode<'a>(keys: *const pg_sys::ScanKeyData, count: usize) -> Vec<Clause<Values<'a>>> {
+    // SAFETY: there are `count` of them.
     (0..count).map(|i| unsafe { decode_one(&*keys.add(i)) }).collect()
 }
 
 /// # Safety
 /// As [`decode`].
-unsafe fn decode_one(key: &pg_sys::ScanKeyData) -> Clause<Values> {
+unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Clause<Values<'a>> {
     let flags = key.sk_flags as u32;
     let has = |flag| flags & flag != 0;
     let how = match () {
@@ -72,14 +72,14 @@ fn key_type_of(index: Rel, column: u16, given: Oid) -> Option<Oid> {
 }
 
 /// The clause for a value that [`argument`] gave; None asks for IS NULL.
-pub fn clause_of_argument(index: Rel, column: u16, value: Option<AnyElement>) -> Clause<Values> {
+pub fn clause_of_argument<'a>(index: Rel, column: u16, value: Option<&'a AnyElement>) -> Clause<Values<'a>> {
     let Some(value) = value else {
         let key_type = pg_sys::InvalidOid;
         return Clause { index: 0, column, key_type, how: Match::IsNull, key: Vec::new() };
     };
     let given = value.oid();
     let key_type = key_type_of(index, column, given).unwrap_or(given);
-    // SAFETY: a non-null argument of type `given`, which lives as long as the function call.
+    // SAFETY: pgrx made the element of a non-null argument of type `given`, and lends it for the function call.
     let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
     Clause { index: 0, column, key_type, how: Match::Value, key: vec![value] }
 }

@@ -10,22 +10,22 @@ const MOST_COMMON: i32 = 1;
 const HISTOGRAM: i32 = 2;
 
 /// A constant that is compared with a column.
-pub struct Known {
+pub struct Known<'a> {
     /// The constant.
-    pub constant: Flat,
+    pub constant: Flat<'a>,
     pub column_type: pg_sys::Oid,
     pub collation: pg_sys::Oid,
     /// The column's most common values and their parts of the rows; empty where the user may not see them.
-    pub common: Vec<(Value, f64)>,
+    pub common: Vec<(Value<'a>, f64)>,
     /// Values from all over the others, if there is an order to take them from.
-    pub sample: Vec<Value>,
+    pub sample: Vec<Value<'a>>,
     /// Number of distinct values.
     pub distinct: f64,
     pub null_fraction: f64,
 }
 
 /// The arguments of a restriction estimator, where they are a column and a constant of variable length.
-pub fn restriction(call: &Call) -> Option<Known> {
+pub fn restriction(call: &Call) -> Option<Known<'_>> {
     let (root, arguments) = (call.pointer(0)?, call.pointer(2)?);
     let relation = call.integer(3)? as i32;
     let mut column = pg_sys::VariableStatData::default();
@@ -57,11 +57,11 @@ pub fn restriction(call: &Call) -> Option<Known> {
 
 /// # Safety
 /// A column's statistics as the planner found them, and the expression that it is compared with.
-unsafe fn known(
-    call: &Call,
+unsafe fn known<'a>(
+    call: &'a Call,
     column: &mut pg_sys::VariableStatData,
     other: *mut pg_sys::Node,
-) -> Option<Known> {
+) -> Option<Known<'a>> {
     // SAFETY: by the caller's promise; statistics are checked to be there before they are read.
     unsafe {
         if !pgrx::is_a(other, pg_sys::NodeTag::T_Const) {
@@ -98,7 +98,7 @@ unsafe fn known(
 ///
 /// # Safety
 /// The column has statistics.
-unsafe fn values(column: &pg_sys::VariableStatData, kind: i32) -> Vec<(Value, f64)> {
+unsafe fn values<'a>(column: &pg_sys::VariableStatData, kind: i32) -> Vec<(Value<'a>, f64)> {
     let mut slot = pg_sys::AttStatsSlot::default();
     let numbers = if kind == MOST_COMMON { pg_sys::ATTSTATSSLOT_NUMBERS } else { 0 };
     let flags = (pg_sys::ATTSTATSSLOT_VALUES | numbers) as i32;

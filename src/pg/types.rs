@@ -59,6 +59,7 @@ pub fn is_read_alike(oid: pg_sys::Oid) -> bool {
 pub struct InputFunction {
     info: Box<pg_sys::FmgrInfo>,
     parameter: pg_sys::Oid,
+    repr: Repr,
 }
 
 impl InputFunction {
@@ -71,15 +72,17 @@ impl InputFunction {
             pg_sys::getTypeInputInfo(oid, &mut function, &mut parameter);
             pg_sys::fmgr_info(function, &mut *info);
         }
-        Self { info, parameter }
+        Self { info, parameter, repr: Repr::of_type(oid) }
     }
 
-    /// The value that a literal stands for; an error if it stands for none. `repr` is that of the type.
-    pub fn read(&mut self, literal: Value, repr: Repr) -> Value {
-        // SAFETY: an unknown literal is a C string; the result is of the type and lives in the current memory.
+    /// Calls `take` with the value that a literal stands for; an error if it stands for none.
+    pub fn read<R>(&mut self, literal: &CStr, take: impl FnOnce(Value<'_>) -> R) -> R {
+        // SAFETY: input functions only read the literal. The value is of the type, and lies in the current memory
+        // context, which stays the same until the call of `take` is over.
         unsafe {
-            let text = literal.pointer().cast();
-            Value::new(server::InputFunctionCall(&mut *self.info, text, self.parameter, -1), repr)
+            let text = literal.as_ptr().cast_mut();
+            let read = server::InputFunctionCall(&mut *self.info, text, self.parameter, -1);
+            take(Value::new(read, self.repr))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Values of variable length: as they come, plain or stored out of line, and as they are made.
 
+use super::datum::{Repr, Value};
 use super::fail;
 use pgrx::PgSqlErrorCode;
 use pgrx::callconv::{BoxRet, FcInfo};
@@ -19,7 +20,7 @@ const SIZE_MASK: u32 = (1 << 30) - 1;
 const EXTERNAL_HEADER: usize = 2;
 
 /// An argument of variable length, not NULL.
-pub struct Flat(pg_sys::Datum);
+pub struct Flat<'a>(Value<'a>);
 
 /// Which value is stored out of line. Two pointers with the same number lead to the same bytes, for as long as a query
 /// runs: the number of a deleted value is given to another one only after four billion others.
@@ -30,20 +31,21 @@ pub struct StoredId {
     size: i32,
 }
 
-impl Flat {
+impl<'a> Flat<'a> {
     /// Wraps a datum.
     ///
     /// # Safety
-    /// A non-null value of a type of variable length, which lives as long as the result is used.
+    /// A non-null value of a type of variable length, which lives for `'a`.
     pub(super) unsafe fn new(datum: pg_sys::Datum) -> Self {
-        Self(datum)
+        // SAFETY: such values are varlenas.
+        Self(unsafe { Value::new(datum, Repr::Varlena) })
     }
 
     /// What says where an out-of-line value is; None if it is not stored in a table's TOAST relation.
     fn pointer(&self) -> Option<pg_sys::varatt_external> {
         // SAFETY: a varlena; a 1-byte header with tag says that it is a pointer, which may lie unaligned.
         unsafe {
-            let bytes = self.0.cast_mut_ptr::<u8>();
+            let bytes = self.0.pointer();
             if !pgrx::varatt_is_1b_e(bytes.cast()) || *bytes.add(1) != ON_DISK {
                 return None;
             }
@@ -73,7 +75,7 @@ impl Flat {
         // SAFETY: a varlena; what comes back is a copy in the current memory context, as long as its header says.
         let fetched = unsafe {
             let part =
-                pg_sys::pg_detoast_datum_slice(self.0.cast_mut_ptr(), offset as i32, into.len() as i32);
+                pg_sys::pg_detoast_datum_slice(self.0.pointer().cast(), offset as i32, into.len() as i32);
             let length = pgrx::varsize_any_exhdr(part).min(into.len());
             into.as_mut_ptr().copy_from_nonoverlapping(pgrx::vardata_any(part).cast(), length);
             pg_sys::pfree(part.cast());
@@ -91,8 +93,7 @@ impl Flat {
 
     /// Calls `read` with the contents, fetched and decompressed if need be.
     pub fn with_bytes<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
-        // SAFETY: by new()'s promise.
-        unsafe { super::datum::Value::new(self.0, super::datum::Repr::Varlena) }.with_bytes(read)
+        self.0.with_bytes(read)
     }
 }
 

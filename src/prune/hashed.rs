@@ -8,12 +8,12 @@ use crate::pg::clause::{Clause, Match, Values};
 
 /// Clauses with hashed keys. One whose key cannot be looked up (its type hashes otherwise than the column) rules
 /// nothing out and is left out.
-pub fn clauses(index: Rel, meta: &Meta, clauses: &[Clause<Values>]) -> Vec<HashedClause> {
+pub fn clauses(index: Rel, meta: &Meta, clauses: &[Clause<Values<'_>>]) -> Vec<HashedClause> {
     clauses.iter().filter_map(|one| clause(index, meta, one)).collect()
 }
 
 /// A clause with hashed keys; None if its key cannot be looked up, so that any range may have it.
-pub fn clause(index: Rel, meta: &Meta, clause: &Clause<Values>) -> Option<HashedClause> {
+pub fn clause(index: Rel, meta: &Meta, clause: &Clause<Values<'_>>) -> Option<HashedClause> {
     let column = usize::from(clause.column);
     let frozen = meta.columns.get(column)?;
     // A column that this build hashes otherwise is not kept up by inserts either, not even its NULLs.

@@ -226,7 +226,7 @@ fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet,
 }
 
 /// What it costs to read that, when the path is run once for each row of `outer`.
-pub fn cost(table: &Table<'_>, estimate: &Estimate, outer: Option<Outer>) -> Cost {
+pub fn cost(table: &Table<'_>, estimate: &Estimate, outer: Option<Outer<'_>>) -> Cost {
     let prices = table.prices();
     let loops = outer.map_or(1.0, |outer| table.loop_count(outer));
     // Repeated runs share pages.

@@ -37,7 +37,7 @@ fn at_level<'a>(
     level: usize,
 ) -> Option<Condition<Leaf<'a>>> {
     let inner = |part| if level < MOST_LEVELS { at_level(table, order, part, level + 1) } else { None };
-    let find = |arg: Expr<'a>, key_type: &dyn Fn(&Index, u16) -> Option<Oid>, how, key| {
+    let find = |arg: Expr<'a>, key_type: &dyn Fn(&Index<'_>, u16) -> Option<Oid>, how, key| {
         let indexes = order.iter().flat_map(|&number| {
             let index = table.indexes()[number];
             (0..index.columns()).map(move |column| (number, index, column))
@@ -50,7 +50,7 @@ fn at_level<'a>(
     };
     let compare = |c: Comparison<'a>, how| {
         let key_type = |operator| {
-            move |info: &Index, column| {
+            move |info: &Index<'_>, column| {
                 if info.has_collation(column, c.collation) { info.key_type(column, operator) } else { None }
             }
         };
@@ -65,11 +65,11 @@ fn at_level<'a>(
             turned.filter(|_| table.is_key(c.left))
         })
     };
-    let any_type = |_: &Index, _| Some(Oid::INVALID);
-    let is_bool = |info: &Index, column| info.is_boolean(column).then_some(pgrx::pg_sys::BOOLOID);
+    let any_type = |_: &Index<'_>, _| Some(Oid::INVALID);
+    let is_bool = |info: &Index<'_>, column| info.is_boolean(column).then_some(pgrx::pg_sys::BOOLOID);
     let has_bool = || order.iter().any(|&number| table.indexes()[number].has_boolean());
     let truth = |arg, value| {
-        if has_bool() { find(arg, &is_bool, Match::Value, Some(Expr::constant_bool(value))) } else { None }
+        if has_bool() { find(arg, &is_bool, Match::Value, Some(table.constant_bool(value))) } else { None }
     };
     let nothing = |arg, how| find(arg, &any_type, how, None);
     match expr.kind() {

@@ -44,12 +44,12 @@ impl custom::Implementation for SkipIndexScan {
         paths::plan(table, conditions, left_out)
     }
 
-    fn survivors(
+    fn survivors<'k>(
         &self,
         code: &[i32],
         blocks: u32,
         indexes: &[Rel<'_>],
-        key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
+        key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values<'k>>,
     ) -> Survivors {
         survivors::survivors(code, blocks, indexes, key)
     }

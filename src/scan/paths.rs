@@ -129,10 +129,10 @@ fn add_parameterised(table: &Table<'_>) {
     };
     let mut outers = table.join_conditions(&is_wanted);
     if outers.len() > 1 {
-        outers.push(Table::union(&outers));
+        outers.push(table.union(&outers));
     }
     for outer in outers.into_iter().rev().take(MOST_OUTER) {
-        let outer = Table::union(&[outer, table.lateral()]);
+        let outer = table.union(&[outer, table.lateral()]);
         if !table.needs_itself(outer) {
             add_path(table, &table.quals_with(outer), &[], Some(outer));
         }
@@ -141,7 +141,7 @@ fn add_parameterised(table: &Table<'_>) {
 
 /// Adds the paths that enforce these conditions: with all indexes that rule something out, and with each of them alone,
 /// which may be cheaper. False if no index can be asked about any.
-fn add_path(table: &Table<'_>, quals: &[Qual<'_>], forced: &[Oid], outer: Option<Outer>) -> bool {
+fn add_path(table: &Table<'_>, quals: &[Qual<'_>], forced: &[Oid], outer: Option<Outer<'_>>) -> bool {
     let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
     let choice = choose(table, &exprs, forced, |_, part| estimate::rules_out(table, part));
     check_forced(table, &exprs, choice.condition.as_ref(), forced);
@@ -172,7 +172,7 @@ fn add_choice(
     quals: &[Qual<'_>],
     condition: &Condition<Leaf<'_>>,
     served: &[bool],
-    outer: Option<Outer>,
+    outer: Option<Outer<'_>>,
 ) {
     let estimate = estimate::estimate(table, condition);
     let cost = estimate::cost(table, &estimate, outer);

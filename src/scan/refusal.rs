@@ -114,7 +114,7 @@ fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
     Refusal { why: format!("in the OR branch on \"{on}\", {}", inner.why), ..inner }
 }
 
-fn compared(table: &Table<'_>, index: &Index, c: &Comparison<'_>, how: Match) -> Refusal {
+fn compared(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>, how: Match) -> Refusal {
     let straight = column_of(index, c.left).map(|column| (column, Some(c.operator), c.right));
     let turned = || {
         let column = column_of(index, c.right).filter(|_| how != Match::Array)?;
@@ -154,7 +154,7 @@ fn compared(table: &Table<'_>, index: &Index, c: &Comparison<'_>, how: Match) ->
 
 /// Neither side of a comparison is a column of the index; one may have it inside, perhaps because types that do not fit
 /// made the parser cast it.
-fn inside(table: &Table<'_>, index: &Index, c: &Comparison<'_>) -> Refusal {
+fn inside(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>) -> Refusal {
     let column = table.column_inside(index, c.left).or_else(|| table.column_inside(index, c.right));
     let Some(column) = column.filter(|_| c.is_called_equal()) else {
         return not_a_column(table, index, c.left);
@@ -170,7 +170,7 @@ fn inside(table: &Table<'_>, index: &Index, c: &Comparison<'_>) -> Refusal {
 }
 
 /// What is compared or tested is no column of the index.
-fn not_a_column(table: &Table<'_>, index: &Index, arg: Expr<'_>) -> Refusal {
+fn not_a_column(table: &Table<'_>, index: &Index<'_>, arg: Expr<'_>) -> Refusal {
     match table.column_inside(index, arg) {
         Some(column) => {
             let name = table.index_column_name(index, column);
@@ -184,6 +184,6 @@ fn not_a_column(table: &Table<'_>, index: &Index, arg: Expr<'_>) -> Refusal {
     }
 }
 
-fn column_of(index: &Index, arg: Expr<'_>) -> Option<u16> {
+fn column_of(index: &Index<'_>, arg: Expr<'_>) -> Option<u16> {
     (0..index.columns()).find(|&column| index.is_column(arg, column))
 }

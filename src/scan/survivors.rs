@@ -19,11 +19,11 @@ fn decode(code: &[i32]) -> Option<Condition<Clause<Option<u16>>>> {
 }
 
 /// The ranges of a table of `blocks` blocks that may hold rows satisfying the plan's condition. `key` evaluates keys.
-pub fn survivors(
+pub fn survivors<'k>(
     code: &[i32],
     blocks: u32,
     indexes: &[Rel<'_>],
-    key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
+    key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values<'k>>,
 ) -> Survivors {
     let mut pages = page::pages_read();
     let mut asked: Vec<IndexClauses<'_>> = Vec::with_capacity(indexes.len());

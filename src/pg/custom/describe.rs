@@ -35,13 +35,13 @@ impl Table<'_> {
     }
 
     /// The index column that an expression has somewhere inside.
-    pub fn column_inside(&self, index: &Index, expr: Expr<'_>) -> Option<u16> {
+    pub fn column_inside(&self, index: &Index<'_>, expr: Expr<'_>) -> Option<u16> {
         let inside = self.attributes_of(expr);
         (0..index.columns()).find(|&c| index.attribute(c).is_some_and(|number| inside.contains(&number)))
     }
 
     /// The name of an index column, for messages.
-    pub fn index_column_name(&self, index: &Index, column: u16) -> String {
+    pub fn index_column_name(&self, index: &Index<'_>, column: u16) -> String {
         OpenRel::index(index.oid(), lock::Mode::None).rel().column_name(usize::from(column))
     }
 
@@ -91,7 +91,7 @@ impl Comparison<'_> {
     }
 }
 
-impl Index {
+impl Index<'_> {
     /// The name of a column's collation.
     pub fn collation_text(&self, column: u16) -> String {
         collation_text(self.collation(column))

@@ -91,12 +91,6 @@ impl<'a> Expr<'a> {
         }
     }
 
-    /// A boolean constant.
-    pub fn constant_bool(value: bool) -> Self {
-        // SAFETY: a palloc'd node in the planner's context.
-        unsafe { Self::new(pg_sys::makeBoolConst(value, false)) }
-    }
-
     /// Whether it is a constant.
     pub fn is_constant(self) -> bool {
         // SAFETY: a valid node.

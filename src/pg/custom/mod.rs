@@ -44,12 +44,12 @@ pub trait Implementation: Sync {
     fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
     /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`Implementation::plan`]
     /// said; `key` evaluates a clause's key.
-    fn survivors(
+    fn survivors<'k>(
         &self,
         code: &[i32],
         blocks: u32,
         indexes: &[Rel<'_>],
-        key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values>,
+        key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values<'k>>,
     ) -> Survivors;
     /// The executor has started with a scan of these indexes.
     fn started(&self);

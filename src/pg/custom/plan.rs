@@ -126,7 +126,7 @@ unsafe extern "C-unwind" fn get_relation_info(
 /// A path to add.
 pub struct NewPath<'a> {
     /// Tables whose values the keys need.
-    pub outer: Option<Outer>,
+    pub outer: Option<Outer<'a>>,
     pub startup: f64,
     pub total: f64,
     /// Of the total, what several processes share.
@@ -148,7 +148,7 @@ pub struct Expected {
     pub is_exact: bool,
 }
 
-impl Table<'_> {
+impl<'a> Table<'a> {
     /// Workers that a scan of so many blocks would get.
     pub fn workers(&self, blocks: f64) -> i32 {
         if !self.rel().consider_parallel || !self.rel().lateral_relids.is_null() {
@@ -171,19 +171,20 @@ impl Table<'_> {
     }
 
     /// Tables that every path of this one needs the values of (LATERAL).
-    pub fn lateral(&self) -> Outer {
-        Outer(self.rel().lateral_relids)
+    pub fn lateral(&self) -> Outer<'a> {
+        // SAFETY: a set of the planner's, which is complete before paths are made.
+        unsafe { Outer::new(self.rel().lateral_relids) }
     }
 
     /// CPU cost of checking the conditions of a path on one row, and of doing so at all.
-    fn qual_costs(&self, outer: Option<Outer>) -> (f64, f64) {
+    fn qual_costs(&self, outer: Option<Outer<'_>>) -> (f64, f64) {
         let base = self.rel().baserestrictcost;
         let (mut startup, mut per_tuple) = (base.startup, base.per_tuple);
         if let Some(outer) = outer {
             let mut more = pg_sys::QualCost::default();
             // SAFETY: the planner makes (or finds) the struct; costs are added up into `more`.
             unsafe {
-                let info = server::get_baserel_parampathinfo(self.root, self.rel, outer.0);
+                let info = server::get_baserel_parampathinfo(self.root, self.rel, outer.raw());
                 if !info.is_null() {
                     pg_sys::cost_qual_eval(&mut more, (*info).ppi_clauses, self.root);
                 }
@@ -195,7 +196,7 @@ impl Table<'_> {
     }
 
     /// Costs of reading rows: at startup, and for each.
-    pub fn row_costs(&self, outer: Option<Outer>) -> (f64, f64) {
+    pub fn row_costs(&self, outer: Option<Outer<'_>>) -> (f64, f64) {
         let (startup, per_tuple) = self.qual_costs(outer);
         // SAFETY: a plain global.
         (startup, per_tuple + unsafe { pg_sys::cpu_tuple_cost })
@@ -217,7 +218,7 @@ impl Table<'_> {
             base.pathtype = pg_sys::NodeTag::T_CustomScan;
             base.parent = self.rel;
             base.pathtarget = self.rel().reltarget;
-            let outer = new.outer.map_or(std::ptr::null_mut(), |outer| outer.0);
+            let outer = new.outer.map_or(std::ptr::null_mut(), |outer| outer.raw());
             base.param_info = server::get_baserel_parampathinfo(self.root, self.rel, outer);
             base.rows = if base.param_info.is_null() { self.rel().rows } else { (*base.param_info).ppi_rows };
             base.parallel_aware = new.workers > 0;

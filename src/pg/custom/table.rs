@@ -14,7 +14,7 @@ pub struct Table<'a> {
     pub(super) root: *mut pg_sys::PlannerInfo,
     pub(super) rel: *mut pg_sys::RelOptInfo,
     oid: pg_sys::Oid,
-    indexes: Vec<Index>,
+    indexes: Vec<Index<'a>>,
     /// Those that were opened, each once.
     opened: Vec<OnceCell<OpenRel>>,
     planner: PhantomData<&'a ()>,
@@ -22,8 +22,9 @@ pub struct Table<'a> {
 
 /// A skip index that the planner may use for the table as it is.
 #[derive(Clone, Copy)]
-pub struct Index {
+pub struct Index<'a> {
     info: *mut pg_sys::IndexOptInfo,
+    planner: PhantomData<&'a ()>,
 }
 
 /// A condition that a path is to enforce.
@@ -41,17 +42,30 @@ impl Qual<'_> {
 
 /// Other tables whose values a path needs.
 #[derive(Clone, Copy)]
-pub struct Outer(pub(super) pg_sys::Relids);
+pub struct Outer<'a> {
+    relids: pg_sys::Relids,
+    planner: PhantomData<&'a ()>,
+}
 
-impl Outer {
+impl Outer<'_> {
+    /// # Safety
+    /// A set of the planner's, or NULL, which stays as it is for `'a`.
+    pub(super) unsafe fn new(relids: pg_sys::Relids) -> Self {
+        Self { relids, planner: PhantomData }
+    }
+
+    pub(super) fn raw(self) -> pg_sys::Relids {
+        self.relids
+    }
+
     pub fn is_empty(self) -> bool {
-        self.0.is_null()
+        self.relids.is_null()
     }
 }
 
-impl Index {
+impl Index<'_> {
     fn info(&self) -> &pg_sys::IndexOptInfo {
-        // SAFETY: an entry of the planner's list, which lives as long as the table.
+        // SAFETY: an entry of the planner's list, which lives for 'a, as long as the planner's state.
         unsafe { &*self.info }
     }
 
@@ -143,9 +157,9 @@ impl<'a> Table<'a> {
                     && !info.hypothetical
                     && (info.indpred.is_null() || info.predOK)
             };
-            let indexes: Vec<Index> = list::<pg_sys::IndexOptInfo>((*rel).indexlist)
+            let indexes: Vec<Index<'a>> = list::<pg_sys::IndexOptInfo>((*rel).indexlist)
                 .filter(is_ours)
-                .map(|info| Index { info })
+                .map(|info| Index { info, planner: PhantomData })
                 .collect();
             let is_base = matches!(
                 (*rel).reloptkind,
@@ -190,7 +204,7 @@ impl<'a> Table<'a> {
     }
 
     /// The table's skip indexes.
-    pub fn indexes(&self) -> &[Index] {
+    pub fn indexes(&self) -> &[Index<'a>] {
         &self.indexes
     }
 
@@ -239,11 +253,11 @@ impl<'a> Table<'a> {
     }
 
     /// The conditions that a path gets that is given the values of other tables.
-    pub fn quals_with(&self, outer: Outer) -> Vec<Qual<'a>> {
+    pub fn quals_with(&self, outer: Outer<'_>) -> Vec<Qual<'a>> {
         let mut quals = self.quals();
         // SAFETY: the planner makes (or finds) the struct for this set of tables.
         unsafe {
-            let info = server::get_baserel_parampathinfo(self.root, self.rel, outer.0);
+            let info = server::get_baserel_parampathinfo(self.root, self.rel, outer.raw());
             if !info.is_null() {
                 quals.extend(self.usable((*info).ppi_clauses));
             }
@@ -269,8 +283,8 @@ impl<'a> Table<'a> {
 
     /// Join conditions that might be asked of an index, each with the tables whose values it needs: those among the
     /// query's conditions, and those that equalities imply. `is_wanted` says whether an index can be asked.
-    pub fn join_conditions(&self, is_wanted: &dyn Fn(&Self, Expr<'_>) -> bool) -> Vec<Outer> {
-        let mut found: Vec<Outer> = Vec::new();
+    pub fn join_conditions(&self, is_wanted: &dyn Fn(&Self, Expr<'_>) -> bool) -> Vec<Outer<'a>> {
+        let mut found: Vec<Outer<'a>> = Vec::new();
         if self.rel().joininfo.is_null() && !self.rel().has_eclass_joins {
             return found;
         }
@@ -290,9 +304,9 @@ impl<'a> Table<'a> {
                     continue;
                 }
                 let outer = pg_sys::bms_difference((*rinfo).clause_relids, rel.relids);
-                let known = found.iter().any(|o| pg_sys::bms_equal(o.0, outer));
+                let known = found.iter().any(|o| pg_sys::bms_equal(o.raw(), outer));
                 if !outer.is_null() && !known {
-                    found.push(Outer(outer));
+                    found.push(Outer::new(outer));
                 }
             }
         }
@@ -301,7 +315,7 @@ impl<'a> Table<'a> {
 
     /// # Safety
     /// `index` is one of the table's.
-    unsafe fn implied(&self, index: &Index) -> Vec<*mut pg_sys::RestrictInfo> {
+    unsafe fn implied(&self, index: &Index<'_>) -> Vec<*mut pg_sys::RestrictInfo> {
         let mut found = Vec::new();
         for column in 0..index.columns() {
             let mut wanted = (index.info, column);
@@ -321,15 +335,24 @@ impl<'a> Table<'a> {
     }
 
     /// All of these tables together.
-    pub fn union(outer: &[Outer]) -> Outer {
-        // SAFETY: bms_union makes a new set each time.
-        Outer(outer.iter().fold(std::ptr::null_mut(), |all, more| unsafe { pg_sys::bms_union(all, more.0) }))
+    pub fn union(&self, outer: &[Outer<'_>]) -> Outer<'a> {
+        // SAFETY: bms_union makes a new set each time, in the planner's memory.
+        unsafe {
+            let none: pg_sys::Relids = std::ptr::null_mut();
+            Outer::new(outer.iter().fold(none, |all, more| pg_sys::bms_union(all, more.relids)))
+        }
+    }
+
+    /// A boolean constant.
+    pub fn constant_bool(&self, value: bool) -> Expr<'a> {
+        // SAFETY: a palloc'd node in the planner's memory.
+        unsafe { Expr::new(pg_sys::makeBoolConst(value, false)) }
     }
 
     /// Whether the table is among those whose values it would need.
-    pub fn needs_itself(&self, outer: Outer) -> bool {
+    pub fn needs_itself(&self, outer: Outer<'_>) -> bool {
         // SAFETY: a set of the planner's.
-        unsafe { pg_sys::bms_is_member(self.rel().relid as i32, outer.0) }
+        unsafe { pg_sys::bms_is_member(self.rel().relid as i32, outer.raw()) }
     }
 
     /// How many different pages repeated runs fetch, by the server's own formula.
@@ -356,7 +379,7 @@ impl<'a> Table<'a> {
     }
 
     /// The clause with the value that its key expression gives, if estimation may compute it.
-    pub fn known_key<K>(&self, clause: &Clause<K>, key: Option<Expr<'_>>) -> Option<Clause<Values>> {
+    pub fn known_key<K>(&self, clause: &Clause<K>, key: Option<Expr<'_>>) -> Option<Clause<Values<'_>>> {
         let value = match key {
             None => None,
             Some(expr) => self.constant(expr)?,
@@ -429,13 +452,13 @@ impl<'a> Table<'a> {
     }
 
     /// How often a path that needs other tables' values is expected to be run.
-    pub fn loop_count(&self, outer: Outer) -> f64 {
+    pub fn loop_count(&self, outer: Outer<'_>) -> f64 {
         let mut least = f64::INFINITY;
         let mut member = -1;
         // SAFETY: members of a set of base relations are indexes into the planner's array; entries may be NULL.
         unsafe {
             loop {
-                member = pg_sys::bms_next_member(outer.0, member);
+                member = pg_sys::bms_next_member(outer.raw(), member);
                 if member < 0 {
                     break;
                 }
