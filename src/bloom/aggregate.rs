@@ -7,26 +7,30 @@
 use super::keys::KeyReader;
 use super::problem::{self, bad_policy};
 use super::size::{negative, size_of};
-use crate::pg::aggregate::{Aggregate, StatePointer};
+use crate::pg::aggregate::{Aggregate, StateFamily, StatePointer, Token};
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::boundary;
 use crate::pg::fail;
 use crate::pg::function::{Call, Lasting};
 use crate::pg::kept::Kept;
 use crate::pg::memory::{process_secret, work_mem};
-use crate::pg::parallel_memory::{Found, Shared, SharedPlace};
+use crate::pg::parallel_memory::{Shared, SharedPlace};
 use crate::pg::text::of_bytes;
-use crate::pg::varlena::{Flat, Growing, Made, Room};
+use crate::pg::varlena::{Flat, Growing, Made};
 use pgrx::prelude::*;
 use skip_filter::policy::{FilterPolicy, Size, spec};
 use skip_value::Keys;
 use skip_value::collect::{CollectError, Collector, Options, OptionsKey, Sink};
 
 /// The state of a group.
-struct AggregateState {
-    collector: Collector<'static, ContextAllocator>,
-    memory: ContextAllocator,
-    kind: &'static Kind,
+struct AggregateState<'m> {
+    collector: Collector<'m, ContextAllocator<'m>>,
+    memory: ContextAllocator<'m>,
+    kind: &'m Kind,
+}
+
+impl StateFamily for AggregateState<'static> {
+    type In<'m> = AggregateState<'m>;
 }
 
 /// What states collect, and how: the same for most groups.
@@ -47,7 +51,7 @@ thread_local! {
 }
 
 /// A kind for states in the memory of this group.
-fn keep(group: &Aggregate, options: Options, keys: Keys) -> &'static Kind {
+fn keep<'m>(group: &Aggregate<'m>, options: Options, keys: Keys) -> &'m Kind {
     let options = Options { secret: process_secret(), ..options };
     group.keep(&KINDS, options.key(), Kind { options, keys })
 }
@@ -76,12 +80,12 @@ struct Wanted {
 }
 
 impl BuildRequest {
-    fn of(call: &Call) -> Self {
+    fn of(call: &Call<'_>) -> Self {
         let text = |text: Flat<'_>| text.with_bytes(of_bytes);
         Self { rate: call.float(2), expected: call.integer(3), policy: call.varlena(4).map(text) }
     }
 
-    fn is_asked_again(&self, call: &Call) -> bool {
+    fn is_asked_again(&self, call: &Call<'_>) -> bool {
         call.float(2).map(f64::to_bits) == self.rate.map(f64::to_bits)
             && call.integer(3) == self.expected
             && match (call.varlena(4), &self.policy) {
@@ -110,14 +114,14 @@ impl Wanted {
             == of(options.policy, options.size, options.seed, options.expected)
     }
 
-    fn options(self, group: &Aggregate) -> Options {
+    fn options(self, group: &Aggregate<'_>) -> Options {
         let Self { policy, size, seed, expected } = self;
         let is_partial = group.is_partial();
         let bound = if is_partial { work_mem().min(MOST_SENT) } else { work_mem() };
         let guess = group.expected_rows() as u64;
         let mut options = Options { policy, size, seed, expected, bound, guess, is_partial, secret: 0 };
         // Fails for parameters that no filter has, before any row was read in vain.
-        options.bound = or_raise(Collector::<ContextAllocator>::bound_of(&options, options.bound));
+        options.bound = or_raise(Collector::<ContextAllocator<'_>>::bound_of(&options, options.bound));
         or_raise(options.shape_for(1));
         options
     }
@@ -129,28 +133,30 @@ fn or_raise<T>(result: Result<T, CollectError>) -> T {
 
 /// Adds a row: state, value, and optionally rate, expected number, policy.
 #[pg_extern(sql = false)]
-fn bloom_agg_step(call: Call) -> StatePointer {
+fn bloom_agg_step(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
-        let steps = call.typed_site(1, &STEPS, |key_type| {
+        let mut steps = call.typed_site(1, &STEPS, |key_type| {
             let Some(key_type) = call.type_before_cast(1).or(key_type) else { undetermined() };
             Steps { reader: KeyReader::new(key_type, call.collation()), last: None }
         });
         let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
         let wanted = steps.wanted(&call);
         let hash = steps.reader.hash(value, wanted.policy, wanted.seed);
-        if let Some(state) = call.state::<AggregateState>(0) {
-            if !wanted.is_of(state.collector.options()) {
-                problem::collecting(&CollectError::Options);
+        call.with_group::<AggregateState>(|state, group| {
+            if let Some(state) = state {
+                if !wanted.is_of(state.collector.options()) {
+                    problem::collecting(&CollectError::Options);
+                }
+                or_raise(state.collector.insert(hash, &state.memory));
+                return None;
             }
-            or_raise(state.collector.insert(hash, &state.memory));
-            return call.same(0);
-        }
-        let group = call.aggregate();
-        let memory = group.memory();
-        let kind = keep(&group, wanted.options(&group), steps.reader.keys(wanted.policy, wanted.seed));
-        let mut state = AggregateState { collector: Collector::new_in(&kind.options, memory), memory, kind };
-        or_raise(state.collector.insert(hash, &memory));
-        group.place(state)
+            let group = group.aggregate();
+            let memory = group.memory();
+            let kind = keep(&group, wanted.options(&group), steps.reader.keys(wanted.policy, wanted.seed));
+            let mut collector = Collector::new_in(&kind.options, memory);
+            or_raise(collector.insert(hash, &memory));
+            Some(AggregateState { collector, memory, kind })
+        })
     })
 }
 
@@ -166,7 +172,7 @@ fn undetermined() -> ! {
 
 impl Steps {
     /// What a row wants. Rows mostly want the same.
-    fn wanted(&mut self, call: &Call) -> Wanted {
+    fn wanted(&mut self, call: &Call<'_>) -> Wanted {
         if let Some((_, wanted)) = self.last.as_ref().filter(|(asked, _)| asked.is_asked_again(call)) {
             return *wanted;
         }
@@ -178,15 +184,19 @@ impl Steps {
 }
 
 /// A state on its way to where it is combined, which the server does next: with its first byte, it tells which.
-enum Sent {
+enum Sent<'m> {
     /// Bytes that live as long as this.
-    Bytes(&'static [u8]),
+    Bytes(&'m [u8]),
     /// The same, in memory that the processes of the query share.
-    Shared(Found),
+    Shared(SharedPlace),
     /// A state of this same process. It need not be copied, twice, to be thrown away. Nobody else gets it: aggregates
     /// that share a state share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every
     /// `aggtransno`).
-    Here(&'static mut AggregateState),
+    Here(Token),
+}
+
+impl StateFamily for Sent<'static> {
+    type In<'m> = Sent<'m>;
 }
 
 /// First bytes.
@@ -195,51 +205,50 @@ const SHARED: u8 = 1;
 const HERE: u8 = 2;
 
 /// What a state is written into.
-enum Out {
+enum Out<'a> {
     Value(Growing),
-    Shared(Shared),
+    Shared(Shared<'a>),
 }
 
-impl Out {
-    fn room(&mut self) -> &mut Room {
-        match self {
-            Self::Value(value) => &mut value.room,
-            Self::Shared(shared) => &mut shared.room,
-        }
-    }
-}
-
-impl Sink for Out {
+impl Sink for Out<'_> {
     fn write(&mut self, piece: &[u8]) -> Option<()> {
-        self.room().write(piece)
+        match self {
+            Self::Value(value) => value.write(piece),
+            Self::Shared(shared) => shared.write(piece),
+        }
     }
 
     fn zeros(&mut self, length: usize) -> Option<&mut [u8]> {
-        self.room().zeros(length)
+        match self {
+            Self::Value(value) => value.zeros(length),
+            Self::Shared(shared) => shared.zeros(length),
+        }
     }
 }
 
 #[pg_extern(sql = false)]
-fn bloom_agg_serialize(call: Call) -> Option<Made> {
-    boundary::callback(|| {
-        let state = call.state::<AggregateState>(0)?;
-        if let Some(token) = call.hand_on(0) {
-            or_raise(state.collector.flush());
-            return short(HERE, &token);
-        }
-        let group = call.aggregate();
-        let out = or_raise(state.collector.serialize(&state.kind.keys, |length| match group.share(length) {
-            Some(shared) => Out::Shared(shared),
-            None => Out::Value(value(BYTES, length)),
-        }));
-        if group.makes_room_for_others() {
-            drop(state.collector.take(&state.memory));
-        }
-        match out {
-            Out::Value(value) => Some(value.finish()),
-            Out::Shared(shared) => short(SHARED, shared.place().to_bytes().as_flattened()),
-        }
-    })
+fn bloom_agg_serialize(call: Call<'_>) -> Option<Made> {
+    boundary::callback(|| call.with_state::<AggregateState, _>(0, |state| sent(&call, state)).flatten())
+}
+
+/// What stands for a state on its way.
+fn sent(call: &Call<'_>, state: &mut AggregateState<'_>) -> Option<Made> {
+    if let Some(token) = call.hand_on(0) {
+        or_raise(state.collector.flush());
+        return short(HERE, &token);
+    }
+    let group = call.aggregate();
+    let out = or_raise(state.collector.serialize(&state.kind.keys, |length| match group.share(length) {
+        Some(shared) => Out::Shared(shared),
+        None => Out::Value(value(BYTES, length)),
+    }));
+    if group.makes_room_for_others() {
+        drop(state.collector.take(&state.memory));
+    }
+    match out {
+        Out::Value(value) => Some(value.finish()),
+        Out::Shared(shared) => short(SHARED, shared.place().to_bytes().as_flattened()),
+    }
 }
 
 /// A value in the making, with its first byte.
@@ -256,74 +265,85 @@ fn short(first: u8, rest: &[u8]) -> Option<Made> {
 }
 
 #[pg_extern(sql = false)]
-fn bloom_agg_deserialize(call: Call) -> StatePointer {
+fn bloom_agg_deserialize(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
-        let node = call.aggregate(); // nobody else has business here
-        let Some(sent) = call.bytes_for_state(0) else { return call.none() };
-        let sent = match sent.split_first() {
-            Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
-            Some((&SHARED, place)) => {
-                SharedPlace::from_bytes(place).and_then(|place| node.shared(place)).map(Sent::Shared)
-            }
-            Some((&HERE, token)) => {
-                token.try_into().ok().and_then(|token| call.handed_on(token)).map(Sent::Here)
-            }
-            _ => None,
-        };
-        call.pass(or_raise(sent.ok_or(CollectError::Wire)))
+        call.aggregate(); // nobody else has business here
+        call.pass::<Sent>(|call| {
+            let sent = match call.bytes(0)?.split_first() {
+                Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
+                Some((&SHARED, place)) => SharedPlace::from_bytes(place).map(Sent::Shared),
+                Some((&HERE, token)) => token.try_into().ok().map(Sent::Here),
+                _ => None,
+            };
+            Some(known(sent))
+        })
     })
+}
+
+/// An error where there is nothing that could have been sent.
+fn known<T>(sent: Option<T>) -> T {
+    or_raise(sent.ok_or(CollectError::Wire))
 }
 
 /// Adds the keys of another state, which comes as it was sent.
 #[pg_extern(sql = false)]
-fn bloom_agg_combine(call: Call) -> StatePointer {
-    boundary::callback(|| match call.state::<Sent>(1) {
-        None => call.same(0),
-        Some(Sent::Bytes(bytes)) => combine_bytes(&call, bytes),
-        Some(Sent::Shared(found)) => {
-            let whole = combine_bytes(&call, found.bytes());
-            found.free();
-            whole
-        }
-        Some(Sent::Here(part)) => combine_here(&call, part),
+fn bloom_agg_combine(call: Call<'_>) -> StatePointer {
+    boundary::callback(|| {
+        let whole = call.with_passed::<Sent, _>(1, |sent| match sent {
+            Sent::Bytes(bytes) => combine_bytes(&call, bytes),
+            Sent::Shared(place) => {
+                let found = known(call.aggregate().shared(place));
+                let whole = combine_bytes(&call, found.bytes());
+                found.free();
+                whole
+            }
+            Sent::Here(token) => combine_here(&call, token),
+        });
+        whole.unwrap_or_else(|| call.same(0))
     })
 }
 
-fn combine_bytes(call: &Call, sent: &[u8]) -> StatePointer {
-    if let Some(state) = call.state::<AggregateState>(0) {
-        or_raise(state.collector.combine_sent(sent, &state.kind.keys, &state.memory));
-        return call.same(0);
-    }
-    let group = call.aggregate();
-    let memory = group.memory();
-    let mut kind = None;
-    let collector = Collector::deserialize(sent, &memory, |options, keys| {
-        &kind.insert(keep(&group, options, keys)).options
-    });
-    let collector = or_raise(collector);
-    kind.map_or_else(|| call.none(), |kind| group.place(AggregateState { collector, memory, kind }))
+fn combine_bytes(call: &Call<'_>, sent: &[u8]) -> StatePointer {
+    call.with_group::<AggregateState>(|state, group| {
+        if let Some(state) = state {
+            or_raise(state.collector.combine_sent(sent, &state.kind.keys, &state.memory));
+            return None;
+        }
+        let group = group.aggregate();
+        let memory = group.memory();
+        let mut kind = None;
+        let collector = Collector::deserialize(sent, &memory, |options, keys| {
+            &kind.insert(keep(&group, options, keys)).options
+        });
+        let collector = or_raise(collector);
+        kind.map(|kind| AggregateState { collector, memory, kind })
+    })
 }
 
-fn combine_here(call: &Call, part: &mut AggregateState) -> StatePointer {
-    let &mut AggregateState { memory, kind, .. } = part;
-    let mut collector = part.collector.take(&memory);
-    if let Some(state) = call.state::<AggregateState>(0) {
-        if state.kind.keys != kind.keys {
-            problem::collecting(&CollectError::Keys);
+fn combine_here(call: &Call<'_>, token: Token) -> StatePointer {
+    call.with_group::<AggregateState>(|state, group| {
+        let group = group.aggregate();
+        let AggregateState { mut collector, memory, kind } =
+            known(group.take_handed_on::<AggregateState>(token));
+        if let Some(state) = state {
+            if state.kind.keys != kind.keys {
+                problem::collecting(&CollectError::Keys);
+            }
+            or_raise(state.collector.combine(&mut collector, &state.memory));
+            return None;
         }
-        or_raise(state.collector.combine(&mut collector, &state.memory));
-        return call.same(0);
-    }
-    let group = call.aggregate();
-    let kind = keep(&group, Options { is_partial: false, ..kind.options }, kind.keys.clone());
-    group.place(AggregateState { collector: collector.into_whole(&kind.options), memory, kind })
+        let kind = keep(&group, Options { is_partial: false, ..kind.options }, kind.keys.clone());
+        Some(AggregateState { collector: collector.into_whole(&kind.options), memory, kind })
+    })
 }
 
 /// The filter of the keys so far. The state stays as it is, for frames of windows that go on.
 #[pg_extern(sql = false)]
-fn bloom_agg_final(call: Call) -> Option<Made> {
+fn bloom_agg_final(call: Call<'_>) -> Option<Made> {
     boundary::callback(|| {
-        let state = call.state::<AggregateState>(0)?;
-        Some(or_raise(state.collector.finish(&state.kind.keys, Growing::with_capacity)).finish())
+        let finish = |state: &mut AggregateState<'_>| {
+            or_raise(state.collector.finish(&state.kind.keys, Growing::with_capacity)).finish()
+        };
+        call.with_state::<AggregateState, _>(0, finish)
     })
 }

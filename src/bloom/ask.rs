@@ -12,7 +12,7 @@ use super::asked::Asked;
 use super::problem;
 use crate::pg::boundary;
 use crate::pg::datum::Value;
-use crate::pg::function::Call;
+use crate::pg::function::{Call, SiteMemory};
 use crate::pg::varlena::{Flat, StoredId};
 use pgrx::prelude::*;
 use skip_value::Outline;
@@ -70,10 +70,10 @@ impl Asker {
 
     /// Whether a filter may hold any of the values: one that cannot be read because a later version made it may hold
     /// all.
-    fn ask(&mut self, filter: &Flat<'_>, values: &[Value<'_>]) -> bool {
+    fn ask(&mut self, filter: &Flat<'_>, values: &[Value<'_>], memory: SiteMemory<'_>) -> bool {
         let Self { asked, outline, kept } = self;
         let Some(id) = filter.stored_id() else {
-            return filter.with_bytes(|bytes| any(asked, outline, bytes, values));
+            return filter.with_bytes(|bytes| any(asked, outline, bytes, values, memory));
         };
         if kept.as_ref().is_none_or(|kept| kept.id != id) {
             *kept = None; // its memory goes before more is taken
@@ -82,12 +82,12 @@ impl Asker {
         let mut values = values;
         loop {
             match bits {
-                Bits::Here(bytes) => return any(asked, outline, bytes, values),
+                Bits::Here(bytes) => return any(asked, outline, bytes, values, memory),
                 Bits::Afar(_, 0) => *bits = Bits::here(filter),
                 Bits::Afar(distant, budget) => {
                     let Some((&value, rest)) = values.split_first() else { return false };
                     values = rest;
-                    let hash = asked.hash(value, distant.keys());
+                    let hash = asked.hash(value, distant.keys(), memory);
                     let mut fetch = |offset, part: &mut [u8]| {
                         *budget = budget.saturating_sub(PART);
                         filter.fetch(offset as usize, part);
@@ -101,7 +101,13 @@ impl Asker {
     }
 }
 
-fn any(asked: &mut Asked, outline: &mut Option<Outline>, bytes: &[u8], values: &[Value<'_>]) -> bool {
+fn any(
+    asked: &mut Asked,
+    outline: &mut Option<Outline>,
+    bytes: &[u8],
+    values: &[Value<'_>],
+    memory: SiteMemory<'_>,
+) -> bool {
     let known = match outline {
         Some(known) if known.is_of(bytes) => known,
         outline => match Outline::read(bytes, bytes.len() as u64) {
@@ -110,35 +116,35 @@ fn any(asked: &mut Asked, outline: &mut Option<Outline>, bytes: &[u8], values: &
             Err(error) => problem::damaged(&error),
         },
     };
-    values.iter().any(|&value| known.may_contain_hash(bytes, asked.hash(value, known.keys())))
+    values.iter().any(|&value| known.may_contain_hash(bytes, asked.hash(value, known.keys(), memory)))
 }
 
-fn contains(call: &Call, filter: usize, value: usize) -> bool {
-    let asker = call.site(|| Asker::new(Asked::argument(call, value)));
+fn contains(call: &Call<'_>, filter: usize, value: usize) -> bool {
+    let mut asker = call.site(|| Asker::new(Asked::argument(call, value)));
     let (Some(filter), Some(value)) = (call.varlena(filter), call.value(value, asker.asked.repr())) else {
         return false; // the functions are strict
     };
-    asker.ask(&filter, &[value])
+    asker.ask(&filter, &[value], call.site_memory())
 }
 
 /// `filter @> value`.
 #[pg_extern(sql = false)]
-fn bloom_contains(call: Call) -> bool {
+fn bloom_contains(call: Call<'_>) -> bool {
     boundary::callback(|| contains(&call, 0, 1))
 }
 
 /// `value <@ filter`.
 #[pg_extern(sql = false)]
-fn bloom_is_contained(call: Call) -> bool {
+fn bloom_is_contained(call: Call<'_>) -> bool {
     boundary::callback(|| contains(&call, 1, 0))
 }
 
 /// Whether the filter may hold any of an array's elements; NULLs are in no filter.
 #[pg_extern(sql = false)]
-fn bloom_contains_any(call: Call) -> bool {
+fn bloom_contains_any(call: Call<'_>) -> bool {
     boundary::callback(|| {
-        let asker = call.site(|| Asker::new(Asked::elements(&call, 1)));
+        let mut asker = call.site(|| Asker::new(Asked::elements(&call, 1)));
         let (Some(filter), Some(values)) = (call.varlena(0), call.elements(1)) else { return false };
-        asker.ask(&filter, &values)
+        asker.ask(&filter, &values, call.site_memory())
     })
 }

@@ -19,21 +19,20 @@ pub enum Asked {
     /// A literal: the keys that it was last read as, and how.
     Literal {
         collation: Oid,
-        memory: SiteMemory,
         reading: Option<Box<(Keys, InputFunction, KeyReader)>>,
     },
 }
 
 impl Asked {
     /// For values of the type of an argument.
-    pub fn argument(call: &Call, number: usize) -> Self {
+    pub fn argument(call: &Call<'_>, number: usize) -> Self {
         match call.type_of(number) {
             Some(pg_sys::UNKNOWNOID) => {
                 // SQL derives no collation from what may not be a string.
                 let given = call.collation();
                 let collation =
                     if given == pg_sys::InvalidOid { pg_sys::DEFAULT_COLLATION_OID } else { given };
-                Self::Literal { collation, memory: call.site_memory(), reading: None }
+                Self::Literal { collation, reading: None }
             }
             Some(input) => Self::Typed(KeyReader::new(input, call.collation())),
             None => undetermined(),
@@ -41,7 +40,7 @@ impl Asked {
     }
 
     /// For elements of an argument that is an array.
-    pub fn elements(call: &Call, number: usize) -> Self {
+    pub fn elements(call: &Call<'_>, number: usize) -> Self {
         let array = call.type_of(number).map(types::base_type);
         match array.and_then(types::element) {
             Some(input) => Self::Typed(KeyReader::new(input, call.collation())),
@@ -57,14 +56,15 @@ impl Asked {
         }
     }
 
-    /// The hash of a value in a filter of these keys; an error if they are of another type.
-    pub fn hash(&mut self, value: Value<'_>, keys: &Keys) -> u64 {
+    /// The hash of a value in a filter of these keys; an error if they are of another type. `memory` is that of the
+    /// place that keeps this.
+    pub fn hash(&mut self, value: Value<'_>, keys: &Keys, memory: SiteMemory<'_>) -> u64 {
         match self {
             Self::Typed(reader) => {
                 reader.must_fit(keys);
                 reader.hash(value, keys.policy, keys.seed)
             }
-            Self::Literal { collation, memory, reading } => {
+            Self::Literal { collation, reading } => {
                 if reading.as_ref().is_none_or(|known| known.0 != *keys) {
                     let oid = type_of_key(&keys.key_type);
                     refuse_ambiguous(oid);

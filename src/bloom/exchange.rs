@@ -30,7 +30,7 @@ fn bloom_export(filter: &[u8]) -> Made {
 
 /// The filter that another system's bytes hold.
 #[pg_extern(sql = false)]
-fn bloom_import(call: Call, bytes: &[u8], policy: Text, key_type: pg_sys::Oid) -> Made {
+fn bloom_import(call: Call<'_>, bytes: &[u8], policy: Text, key_type: pg_sys::Oid) -> Made {
     boundary::callback(|| {
         let spec = spec::parse(&policy.0).unwrap_or_else(|error| bad_policy(&error));
         let given = match spec.size {

@@ -14,7 +14,7 @@ use std::ffi::CString;
 
 /// Comes back without a value where the caller wants to go on after an error.
 #[pg_extern(sql = false)]
-fn bloom_in(call: Call) -> Option<Made> {
+fn bloom_in(call: Call<'_>) -> Option<Made> {
     boundary::callback(|| {
         const CODE: PgSqlErrorCode = PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION;
         let Some(bytes) = unhex(call.text(0)?.to_bytes()) else {
@@ -54,7 +54,7 @@ fn bloom_out(value: &[u8]) -> CString {
 
 /// Takes the rest of the message.
 #[pg_extern(sql = false)]
-fn bloom_recv(call: Call) -> Made {
+fn bloom_recv(call: Call<'_>) -> Made {
     boundary::callback(|| {
         let bytes = call.message(0);
         unsealed(&bytes)

@@ -50,15 +50,15 @@ fn bloom_intersection(one: &[u8], other: &[u8]) -> Made {
 
 /// A filter with one more key.
 #[pg_extern(sql = false)]
-fn bloom_add(call: Call) -> Option<Made> {
+fn bloom_add(call: Call<'_>) -> Option<Made> {
     boundary::callback(|| {
         let filter = call.varlena(0)?;
         let mut made = filter.with_bytes(Made::copy);
-        let asked = call.site(|| Asked::argument(&call, 1));
+        let mut asked = call.site(|| Asked::argument(&call, 1));
         // NULL is no key.
         let Some(value) = call.value(1, asked.repr()) else { return Some(made) };
         let mut filter = decode_mut(made.bytes());
-        let hash = asked.hash(value, filter.keys());
+        let hash = asked.hash(value, filter.keys(), call.site_memory());
         filter.insert_hash(hash);
         Some(made)
     })
@@ -67,7 +67,7 @@ fn bloom_add(call: Call) -> Option<Made> {
 /// A filter without keys, made for a number of them.
 #[pg_extern(sql = false)]
 fn bloom_empty(
-    call: Call,
+    call: Call<'_>,
     key_type: Option<pg_sys::Oid>,
     expected: Option<i64>,
     rate: Option<f64>,

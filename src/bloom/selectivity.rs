@@ -19,7 +19,7 @@ const TELLING: f64 = 10.0;
 const UNKNOWN: f64 = 0.01;
 
 #[pg_extern(sql = false)]
-fn bloom_contains_sel(call: Call) -> f64 {
+fn bloom_contains_sel(call: Call<'_>) -> f64 {
     boundary::callback(|| {
         let estimate =
             restriction(&call).and_then(|known| known.constant.with_bytes(|bytes| estimate(&known, bytes)));

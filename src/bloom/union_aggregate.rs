@@ -2,7 +2,7 @@
 
 use super::operators::{decode, decode_mut};
 use super::problem;
-use crate::pg::aggregate::StatePointer;
+use crate::pg::aggregate::{StateFamily, StatePointer};
 use crate::pg::alloc::ContextAllocator;
 use crate::pg::boundary;
 use crate::pg::function::Call;
@@ -11,12 +11,16 @@ use allocator_api2::vec::Vec;
 use pgrx::prelude::*;
 
 /// A filter in the group's memory.
-struct Union {
-    bytes: Vec<u8, ContextAllocator>,
+struct Union<'m> {
+    bytes: Vec<u8, ContextAllocator<'m>>,
 }
 
-impl Union {
-    fn new(bytes: &[u8], memory: ContextAllocator) -> Self {
+impl StateFamily for Union<'static> {
+    type In<'m> = Union<'m>;
+}
+
+impl<'m> Union<'m> {
+    fn new(bytes: &[u8], memory: ContextAllocator<'m>) -> Self {
         decode(bytes);
         let mut copy = Vec::with_capacity_in(bytes.len(), memory);
         copy.extend_from_slice(bytes);
@@ -32,47 +36,47 @@ impl Union {
     }
 }
 
+/// Adds a filter to the group's.
+fn add(call: &Call<'_>, bytes: &[u8]) -> StatePointer {
+    call.with_group::<Union>(|state, group| match state {
+        Some(state) => {
+            state.add(bytes);
+            None
+        }
+        None => Some(Union::new(bytes, group.aggregate().memory())),
+    })
+}
+
 #[pg_extern(sql = false)]
-fn bloom_union_agg_step(call: Call) -> StatePointer {
+fn bloom_union_agg_step(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
         let Some(filter) = call.varlena(1) else { return call.same(0) };
-        if let Some(state) = call.state::<Union>(0) {
-            filter.with_bytes(|bytes| state.add(bytes));
-            return call.same(0);
-        }
-        let group = call.aggregate();
-        group.place(filter.with_bytes(|bytes| Union::new(bytes, group.memory())))
+        filter.with_bytes(|bytes| add(&call, bytes))
     })
 }
 
 #[pg_extern(sql = false)]
-fn bloom_union_agg_combine(call: Call) -> StatePointer {
+fn bloom_union_agg_combine(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
-        let Some(theirs) = call.state::<Union>(1) else { return call.same(0) };
-        if let Some(state) = call.state::<Union>(0) {
-            state.add(&theirs.bytes);
-            return call.same(0);
-        }
-        let group = call.aggregate();
-        group.place(Union::new(&theirs.bytes, group.memory()))
+        let whole = call.with_passed::<Union, _>(1, |theirs| add(&call, &theirs.bytes));
+        whole.unwrap_or_else(|| call.same(0))
     })
 }
 
 #[pg_extern(sql = false)]
-fn bloom_union_agg_serialize(call: Call) -> Option<Made> {
-    boundary::callback(|| call.state::<Union>(0).map(|state| Made::copy(&state.bytes)))
+fn bloom_union_agg_serialize(call: Call<'_>) -> Option<Made> {
+    boundary::callback(|| call.with_state::<Union, _>(0, |state| Made::copy(&state.bytes)))
 }
 
 #[pg_extern(sql = false)]
-fn bloom_union_agg_deserialize(call: Call) -> StatePointer {
+fn bloom_union_agg_deserialize(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
-        let Some(bytes) = call.varlena(0) else { return call.none() };
         call.aggregate(); // nobody else has business here
-        call.pass(bytes.with_bytes(|bytes| Union::new(bytes, call.short_memory())))
+        call.pass::<Union>(|call| call.bytes(0).map(|bytes| Union::new(bytes, call.memory())))
     })
 }
 
 #[pg_extern(sql = false)]
-fn bloom_union_agg_final(call: Call) -> Option<Made> {
-    boundary::callback(|| call.state::<Union>(0).map(|state| Made::copy(&state.bytes)))
+fn bloom_union_agg_final(call: Call<'_>) -> Option<Made> {
+    boundary::callback(|| call.with_state::<Union, _>(0, |state| Made::copy(&state.bytes)))
 }

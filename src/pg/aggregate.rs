@@ -5,13 +5,25 @@
 //! place in memory that the query's processes share ([`parallel_memory`](super::parallel_memory)).
 
 use super::alloc::ContextAllocator;
+use super::handover;
 use super::parallel_memory::{Found, Shared, SharedPlace};
 use super::plan_tree;
+use super::tagged::{Tag, Tagged};
 use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::pg_sys;
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
+use std::marker::PhantomData;
+
+/// A kind of state: one that lies in memory of the lifetime `'m` refers to nothing else than what is there for `'m`.
+/// The type stands for all of them with `'static` in the place of that.
+pub trait StateFamily: 'static {
+    type In<'m>;
+}
+
+/// What stands for a state ([`Call::hand_on`](super::function::Call::hand_on)).
+pub type Token = [u8; size_of::<u64>()];
 
 /// A state of an aggregate on its way back to the server; None is NULL.
 pub struct StatePointer(pub(super) Option<pg_sys::Datum>);
@@ -36,25 +48,33 @@ unsafe impl SqlTranslatable for StatePointer {
         Ok(ReturnsRef::One(SqlMappingRef::literal("internal")));
 }
 
-/// An aggregate, or a window function, that is being computed.
-pub struct Aggregate {
+/// An aggregate, or a window function, that is being computed, for a group whose memory is there for `'m`.
+pub struct Aggregate<'m> {
     pub(super) context: pg_sys::MemoryContext,
     pub(super) node: *mut pg_sys::AggState,
     /// The memory that the function was looked up in.
     pub(super) look_up: pg_sys::MemoryContext,
+    pub(super) group: PhantomData<&'m ()>,
 }
 
-impl Aggregate {
+impl<'m> Aggregate<'m> {
     /// The memory of the group.
-    pub fn memory(&self) -> ContextAllocator {
-        // SAFETY: states live there, and nothing else refers to what is in it.
+    pub fn memory(&self) -> ContextAllocator<'m> {
+        // SAFETY: the context that the server keeps for the group's states.
         unsafe { ContextAllocator::new(self.context) }
     }
 
-    /// Puts a state into the memory of the group. It is never dropped: what it owns must be in the same memory.
-    pub fn place<T>(&self, state: T) -> StatePointer {
-        // SAFETY: the server keeps the context as long as the state.
-        StatePointer(Some(unsafe { put(self.context, state) }))
+    /// Takes the state that a token stands for, to be combined; None if it is gone, another process's, or the token
+    /// made up.
+    pub fn take_handed_on<S: StateFamily>(&self, token: Token) -> Option<S::In<'m>> {
+        if !self.combines() {
+            return None; // nobody knows whose bytes these are
+        }
+        let place = handover::take(u64::from_ne_bytes(token))?;
+        // SAFETY: the state is there, as its offer is. Its memory is that of a node below this one, which has one state
+        // (`keeps_what_it_hands_on`) and resets it only when this node begins anew or ends, whose states go before: so
+        // it lives for 'm. The node below does nothing with it any more.
+        Some(unsafe { Tagged::<S::In<'m>>::lend(place, Tag::of::<S>()) }.take())
     }
 
     /// Whether the node calls the function for an aggregate of its own, which it looked up when the query began. An
@@ -106,7 +126,7 @@ impl Aggregate {
     /// Memory to send a state of so many bytes in, from a worker; None where it had better be sent as a value. Only if
     /// the node sends a state and is done: of many groups or partitions, states would wait there for the leader. And
     /// only if it sends each state once: nobody would free the others.
-    pub fn share(&self, length: usize) -> Option<Shared> {
+    pub fn share(&self, length: usize) -> Option<Shared<'m>> {
         if !self.has_one_state() || !self.is_all_of_plan() || self.sends_twice() {
             return None;
         }
@@ -121,7 +141,7 @@ impl Aggregate {
     }
 
     /// What a worker shared, for the combination that follows; None if it is not of this query.
-    pub fn shared(&self, place: SharedPlace) -> Option<Found> {
+    pub fn shared(&self, place: SharedPlace) -> Option<Found<'m>> {
         if !self.combines() {
             return None; // nobody knows who made the place up
         }
@@ -159,19 +179,5 @@ impl Aggregate {
         // SAFETY: as above.
         let groups = unsafe { (*(*self.node).ss.ps.plan.cast::<pg_sys::Agg>()).numGroups };
         (groups as f64).max(1.0)
-    }
-}
-
-/// Puts a value into a memory context, where it is never dropped.
-///
-/// # Safety
-/// The context lives as long as the value is used.
-pub(super) unsafe fn put<T>(context: pg_sys::MemoryContext, value: T) -> pg_sys::Datum {
-    const { assert!(align_of::<T>() <= 8) };
-    // SAFETY: by the caller's promise; freshly allocated, large enough and aligned.
-    unsafe {
-        let place = pg_sys::MemoryContextAlloc(context, size_of::<T>()).cast::<T>();
-        place.write(value);
-        pg_sys::Datum::from(place)
     }
 }

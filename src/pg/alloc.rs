@@ -5,28 +5,32 @@
 
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use pgrx::pg_sys;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 /// What the server's allocations are aligned to, at least.
 const ALIGNMENT: usize = 8;
 
-/// Allocates in one memory context.
+/// Allocates in one memory context, which is neither reset nor deleted for `'m`.
 #[derive(Clone, Copy, Debug)]
-pub struct ContextAllocator(pg_sys::MemoryContext);
+pub struct ContextAllocator<'m> {
+    context: pg_sys::MemoryContext,
+    memory: PhantomData<&'m ()>,
+}
 
-impl ContextAllocator {
+impl ContextAllocator<'_> {
     /// Allocates in `context`.
     ///
     /// # Safety
-    /// The context outlives everything that is allocated in it and then used.
+    /// The context is there for `'m`, and nobody resets it.
     pub(super) unsafe fn new(context: pg_sys::MemoryContext) -> Self {
-        Self(context)
+        Self { context, memory: PhantomData }
     }
 }
 
-// SAFETY: what is allocated is valid until it is freed or its context goes (see new()); clones allocate in the same
-// context.
-unsafe impl Allocator for ContextAllocator {
+// SAFETY: what is allocated is valid until it is freed or 'm is over, and so are allocators of it; clones allocate in
+// the same context.
+unsafe impl Allocator for ContextAllocator<'_> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.align() > ALIGNMENT {
             return Err(AllocError);
@@ -34,9 +38,9 @@ unsafe impl Allocator for ContextAllocator {
         if layout.size() == 0 {
             return Ok(NonNull::slice_from_raw_parts(NonNull::<u64>::dangling().cast(), 0));
         }
-        // SAFETY: the context lives. Raises the server's error when there is no memory.
+        // SAFETY: the context is there for 'm. Raises the server's error when there is no memory.
         let memory = unsafe {
-            pg_sys::MemoryContextAllocExtended(self.0, layout.size(), pg_sys::MCXT_ALLOC_HUGE as i32)
+            pg_sys::MemoryContextAllocExtended(self.context, layout.size(), pg_sys::MCXT_ALLOC_HUGE as i32)
         };
         let memory = NonNull::new(memory.cast::<u8>()).ok_or(AllocError)?;
         Ok(NonNull::slice_from_raw_parts(memory, layout.size()))

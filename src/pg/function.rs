@@ -3,29 +3,35 @@
 //!
 //! Three lifetimes meet here. An argument lives for the call. What a place in a query keeps ([`Call::site`]) lives as
 //! long as the function's lookup there: the server's executor looks functions up once a query, others may for each
-//! row. An aggregate's state ([`Aggregate::place`]) lives in the memory of its group. So a state owns what it refers
+//! row. An aggregate's state ([`Call::with_group`]) lives in the memory of its group. So a state owns what it refers
 //! to, or has it kept for all states in that memory ([`Aggregate::keep`]); it refers to nothing that a place in a query
-//! keeps.
+//! keeps. The compiler sees to that: `'m` is the lifetime of the group's memory, and nothing else has it.
+//!
+//! That an argument is of the type that a method here takes it for is what `sql/` declares of the function, and only a
+//! superuser can declare a function of this library. Of type internal SQL knows no more: what comes as such is lent if
+//! its tag is right ([`super::tagged`]).
 
-use super::aggregate::{Aggregate, StatePointer, put};
+use super::aggregate::{Aggregate, StateFamily, StatePointer, Token};
 use super::alloc::ContextAllocator;
 use super::datum::{self, Repr, Value};
 use super::list::list;
+use super::tagged::{Lent, Tag, Tagged};
 use super::varlena::Flat;
 use super::{Report, catalog, compat, handover, plan_tree, types};
 use pgrx::callconv::{Arg, ArgAbi};
+use pgrx::pg_sys;
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
-use pgrx::{PgMemoryContexts, pg_sys};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::marker::PhantomData;
 use std::thread::LocalKey;
 
 /// Sites that last as long as the process, by type and collation: as many as there are functions declared with such
 /// types, and collations that the server comes with.
-pub struct Lasting<T>(RefCell<HashMap<(pg_sys::Oid, pg_sys::Oid), *mut T>>);
+pub struct Lasting<T>(RefCell<HashMap<(pg_sys::Oid, pg_sys::Oid), *mut Tagged<T>>>);
 
 impl<T> Default for Lasting<T> {
     fn default() -> Self {
@@ -33,12 +39,12 @@ impl<T> Default for Lasting<T> {
     }
 }
 
-impl<T> Lasting<T> {
-    fn get(&self, key: (pg_sys::Oid, pg_sys::Oid), make: impl FnOnce() -> T) -> *mut T {
+impl<T: 'static> Lasting<T> {
+    fn get(&self, key: (pg_sys::Oid, pg_sys::Oid), make: impl FnOnce() -> T) -> *mut Tagged<T> {
         if let Some(&known) = self.0.borrow().get(&key) {
             return known;
         }
-        let made = Box::into_raw(Box::new(make()));
+        let made = Box::into_raw(Box::new(Tagged::new(Tag::of::<T>(), make())));
         self.0.borrow_mut().insert(key, made);
         made
     }
@@ -49,17 +55,17 @@ fn is_built_in(oid: pg_sys::Oid) -> bool {
     oid.to_u32() < pg_sys::FirstNormalObjectId
 }
 
-/// What stands for a state ([`Call::hand_on`]).
-pub type Token = [u8; size_of::<u64>()];
-
 /// A call of an SQL function.
-pub struct Call(pg_sys::FunctionCallInfo);
+pub struct Call<'fcx> {
+    raw: pg_sys::FunctionCallInfo,
+    call: PhantomData<&'fcx ()>,
+}
 
 // SAFETY: stands for the whole call, as FunctionCallInfo itself does, and for no argument.
-unsafe impl<'fcx> ArgAbi<'fcx> for Call {
+unsafe impl<'fcx> ArgAbi<'fcx> for Call<'fcx> {
     unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        // SAFETY: by the caller's promise.
-        Self(unsafe { pg_sys::FunctionCallInfo::unbox_arg_unchecked(arg) })
+        // SAFETY: whatever the argument, this gives the call's own struct, which is there for 'fcx.
+        Self { raw: unsafe { pg_sys::FunctionCallInfo::unbox_arg_unchecked(arg) }, call: PhantomData }
     }
 
     fn is_virtual_arg() -> bool {
@@ -68,17 +74,17 @@ unsafe impl<'fcx> ArgAbi<'fcx> for Call {
 }
 
 // SAFETY: never appears in SQL.
-unsafe impl SqlTranslatable for Call {
+unsafe impl SqlTranslatable for Call<'_> {
     const TYPE_IDENT: &'static str = "pg_skip::pg::function::Call";
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
     const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::Skip);
     const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::Skip));
 }
 
-impl Call {
+impl Call<'_> {
     fn info(&self) -> &pg_sys::FunctionCallInfoBaseData {
-        // SAFETY: lives as long as the call.
-        unsafe { &*self.0 }
+        // SAFETY: there for 'fcx. Nobody changes it during the call but the function's result, at its end.
+        unsafe { &*self.raw }
     }
 
     /// Number of arguments.
@@ -112,23 +118,6 @@ impl Call {
     pub fn varlena(&self, number: usize) -> Option<Flat<'_>> {
         // SAFETY: the argument is declared with such a type.
         self.datum(number).map(|datum| unsafe { Flat::new(datum) })
-    }
-
-    /// The contents of a bytea argument of a deserialization function, for a state that lives in the current memory.
-    /// The server's own executor combines such a state in the step that deserializes it, on one row of its input, which
-    /// the argument is in: there it is lent. Nobody knows what other callers do: they get a copy in the current memory.
-    pub fn bytes_for_state(&self, number: usize) -> Option<&'static [u8]> {
-        let is_lent = self.aggregate().combines();
-        // SAFETY: a bytea; made flat in the current memory if it is not. What is not lent is copied there.
-        self.datum(number).map(|datum| unsafe {
-            let value = datum.cast_mut_ptr();
-            let mut flat = pg_sys::pg_detoast_datum_packed(value);
-            if !is_lent && flat == value {
-                flat = pg_sys::pg_detoast_datum_copy(value);
-            }
-            let length = pgrx::varsize_any_exhdr(flat);
-            std::slice::from_raw_parts(pgrx::vardata_any(flat).cast::<u8>(), length)
-        })
     }
 
     /// A float8 argument.
@@ -176,7 +165,7 @@ impl Call {
             // SAFETY: the node that calls the function for an aggregate of its own, whose arguments are behind the
             // state.
             unsafe {
-                let aggref = pg_sys::AggGetAggref(self.0).as_ref()?;
+                let aggref = pg_sys::AggGetAggref(self.raw).as_ref()?;
                 let argument = list::<pg_sys::TargetEntry>(aggref.args).nth(number.checked_sub(1)?)?;
                 vec![plan_tree::type_before_cast((*aggregate.node).ss.ps.plan, (*argument).expr.cast())]
             }
@@ -237,26 +226,26 @@ impl Call {
     /// [`Call::site`] of a function that makes its site from the type of an argument, and the collation. Where the
     /// function is looked up for each row, without an expression, it would be made for each row: what follows from a
     /// built-in type and collation alone never changes, and is made once for the process.
-    #[allow(clippy::mut_from_ref, reason = "as in site()")]
     pub fn typed_site<T: 'static>(
         &self,
         number: usize,
         lasting: &'static LocalKey<Lasting<T>>,
         make: impl FnOnce(Option<pg_sys::Oid>) -> T,
-    ) -> &mut T {
-        // SAFETY: fn_extra is the function's own, as in site().
-        let look_up = unsafe { &mut *self.info().flinfo };
-        if look_up.fn_extra.is_null() && look_up.fn_expr.is_null() {
+    ) -> Lent<'_, T> {
+        let look_up = self.info().flinfo;
+        // SAFETY: the lookup of the function that is being called.
+        if unsafe { (*look_up).fn_extra.is_null() && (*look_up).fn_expr.is_null() } {
             let declared = self.declared_type_of(number);
             let key = declared.filter(|&oid| is_built_in(oid)).map(|oid| (oid, self.collation()));
             if let Some(key) = key.filter(|&(_, collation)| is_built_in(collation)) {
                 // SAFETY: lasts as long as the process does.
-                let memory = SiteMemory(unsafe { pg_sys::TopMemoryContext });
-                look_up.fn_extra =
-                    lasting.with(|lasting| lasting.get(key, || memory.run(|| make(declared)))).cast();
-                // SAFETY: made for this one function, as in site(); types that are built in run no code of users', so
-                // nobody comes here a second time meanwhile.
-                return unsafe { &mut *look_up.fn_extra.cast::<T>() };
+                let memory = unsafe { SiteMemory::new(pg_sys::TopMemoryContext) };
+                let kept = lasting.with(|lasting| lasting.get(key, || memory.run(|| make(declared))));
+                // SAFETY: fn_extra is for the function's own use. What is in `lasting` is never freed.
+                return unsafe {
+                    (*look_up).fn_extra = kept.cast();
+                    Tagged::lend(kept.cast(), Tag::of::<T>())
+                };
             }
         }
         self.site(|| make(self.type_of(number)))
@@ -267,43 +256,40 @@ impl Call {
         self.info().fncollation
     }
 
-    /// What this place in the query keeps from call to call; `make` makes it at the first one.
-    ///
-    /// One function keeps one type.
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "the site is the function's alone, and functions ask for it once a call"
-    )]
-    pub fn site<T: 'static>(&self, make: impl FnOnce() -> T) -> &mut T {
-        // SAFETY: fn_extra is the function's own; a T lives there once it is set, and is dropped with fn_mcxt.
+    /// What this place in the query keeps from call to call; `make` makes it at the first one. One function keeps one
+    /// type.
+    pub fn site<T: 'static>(&self, make: impl FnOnce() -> T) -> Lent<'_, T> {
+        let (look_up, tag) = (self.info().flinfo, Tag::of::<T>());
+        // SAFETY: fn_extra is for the use of the function that was looked up, which is ours: it is NULL, or what this
+        // function or typed_site() has put there. It goes with fn_mcxt, in which the lookup is.
         unsafe {
-            let look_up = &mut *self.info().flinfo;
-            if look_up.fn_extra.is_null() {
-                let made = SiteMemory(look_up.fn_mcxt).run(make);
-                look_up.fn_extra =
-                    PgMemoryContexts::For(look_up.fn_mcxt).leak_and_drop_on_delete(made).cast();
+            if (*look_up).fn_extra.is_null() {
+                let memory = (*look_up).fn_mcxt;
+                let made = SiteMemory::new(memory).run(make);
+                (*look_up).fn_extra = Tagged::new(tag, made).put_and_drop(memory);
             }
-            &mut *look_up.fn_extra.cast::<T>()
+            Tagged::lend((*look_up).fn_extra, tag)
         }
     }
 
     /// The memory that [`Call::site`] keeps things in.
-    pub fn site_memory(&self) -> SiteMemory {
-        // SAFETY: the lookup of the function that is being called.
-        SiteMemory(unsafe { (*self.info().flinfo).fn_mcxt })
-    }
-
-    /// The memory that is current, which the result of a deserialization may stay in until it is combined.
-    pub fn short_memory(&self) -> ContextAllocator {
-        // SAFETY: results of the call live there.
-        unsafe { ContextAllocator::new(pg_sys::CurrentMemoryContext) }
+    pub fn site_memory(&self) -> SiteMemory<'_> {
+        // SAFETY: the lookup of the function that is being called lies there.
+        unsafe { SiteMemory::new((*self.info().flinfo).fn_mcxt) }
     }
 
     /// The aggregate that the function is called for; an error where there is none.
-    pub fn aggregate(&self) -> Aggregate {
+    pub fn aggregate(&self) -> Aggregate<'_> {
+        // SAFETY: the group's memory is there for the call.
+        unsafe { self.aggregate_for() }
+    }
+
+    /// # Safety
+    /// `'m` is not longer than the lifetime of the group's memory.
+    unsafe fn aggregate_for<'m>(&self) -> Aggregate<'m> {
         let mut context = std::ptr::null_mut();
         // SAFETY: fills the context.
-        let kind = unsafe { pg_sys::AggCheckCallContext(self.0, &mut context) };
+        let kind = unsafe { pg_sys::AggCheckCallContext(self.raw, &mut context) };
         if kind == 0 {
             super::fail(
                 pgrx::PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -315,35 +301,65 @@ impl Call {
         let is_plain = kind == pg_sys::AGG_CONTEXT_AGGREGATE as i32;
         let node = if is_plain { self.info().context.cast() } else { std::ptr::null_mut() };
         // SAFETY: the lookup of the function that is being called.
-        Aggregate { context, node, look_up: unsafe { (*self.info().flinfo).fn_mcxt } }
+        let look_up = unsafe { (*self.info().flinfo).fn_mcxt };
+        Aggregate { context, node, look_up, group: PhantomData }
     }
 
-    /// An argument that is a state which [`Aggregate::place`] or [`Call::pass`] made.
-    #[allow(clippy::mut_from_ref, reason = "each state is one argument of one call at a time")]
-    pub fn state<T>(&self, number: usize) -> Option<&mut T> {
-        // SAFETY: no user can make a value of type internal, so it is a pointer that our functions returned, and the
-        // aggregate's definition says of which type.
-        self.datum(number).map(|pointer| unsafe { &mut *pointer.cast_mut_ptr::<T>() })
+    /// A state that is an argument, lent for as long as the memory of which it is.
+    ///
+    /// # Safety
+    /// `'m` is not longer than the lifetime of that memory. Nothing with a shorter lifetime is put into the state.
+    unsafe fn lend<'m, S: StateFamily>(&self, number: usize) -> Option<Lent<'m, S::In<'m>>> {
+        // SAFETY: no user can make a value of type internal, so it is a pointer that a function of ours has returned,
+        // or, in an aggregate that a superuser has put together, another one's: also of something palloc'd.
+        self.datum(number).map(|state| unsafe { Tagged::lend(state.cast_mut_ptr(), Tag::of::<S>()) })
     }
 
-    /// A token for a state of a partial aggregate, by which [`Call::handed_on`] finds it; None unless it is certain
-    /// that the same process asks, and before the state's memory is reset.
+    /// Calls `look` with the state that is an argument.
+    pub fn with_state<S: StateFamily, R>(
+        &self,
+        number: usize,
+        look: impl for<'m> FnOnce(&mut S::In<'m>) -> R,
+    ) -> Option<R> {
+        // SAFETY: the memory of an argument is there for the call. `look` knows nothing of the lifetime that it sees,
+        // so it has nothing with that lifetime but what comes from the state.
+        unsafe { self.lend::<S>(number) }.map(|mut state| look(&mut state))
+    }
+
+    /// Calls `use_up` with the state of [`Call::pass`] that is an argument.
+    pub fn with_passed<S: StateFamily, R>(
+        &self,
+        number: usize,
+        use_up: impl for<'m> FnOnce(S::In<'m>) -> R,
+    ) -> Option<R> {
+        // SAFETY: as in with_state().
+        unsafe { self.lend::<S>(number) }.map(|state| use_up(state.take()))
+    }
+
+    /// Calls `work` with the state of the group, argument 0, if there is one. If it makes a state, that becomes the
+    /// group's, else the old one stays.
+    pub fn with_group<S: StateFamily>(
+        &self,
+        work: impl for<'m> FnOnce(Option<&mut S::In<'m>>, StateGroup<'_, 'm>) -> Option<S::In<'m>>,
+    ) -> StatePointer {
+        // SAFETY: the state lies in the group's memory, as it was returned by this function before, or is a superuser's
+        // doing. `work` knows nothing of the lifetime of that but that the group, and what is in it, has it.
+        let new = unsafe {
+            let mut state = self.lend::<S>(0);
+            work(state.as_deref_mut(), StateGroup { call: self, memory: PhantomData })
+        };
+        let Some(new) = new else { return self.same(0) };
+        // SAFETY: what the state refers to is in the group's memory, too.
+        StatePointer(Some(unsafe { Tagged::new(Tag::of::<S>(), new).put(self.aggregate().context) }.into()))
+    }
+
+    /// A token for a state of a partial aggregate, by which [`Aggregate::take_handed_on`] finds it; None unless it is
+    /// certain that the same process asks, and before the state's memory is reset.
     pub fn hand_on(&self, number: usize) -> Option<Token> {
         let aggregate = self.aggregate();
         let state = self.pointer(number).filter(|_| aggregate.keeps_what_it_hands_on())?;
         // SAFETY: a node without groups has its state in this context.
         Some(unsafe { handover::offer(aggregate.context, state) }.to_ne_bytes())
-    }
-
-    /// The state of a token, for the combination that follows; None if it is gone, or another process's.
-    pub fn handed_on<T>(&self, token: Token) -> Option<&'static mut T> {
-        if !self.aggregate().combines() {
-            return None; // nobody knows whose bytes these are
-        }
-        // SAFETY: the state is there, as its offer is; it is combined before its memory is reset
-        // (`keeps_what_it_hands_on`), and its own node does nothing with it any more. The aggregate's definition says
-        // of which type it is.
-        handover::take(u64::from_ne_bytes(token)).map(|state| unsafe { &mut *state.cast::<T>() })
     }
 
     /// A string that an input function is called with.
@@ -366,28 +382,87 @@ impl Call {
         StatePointer(self.datum(number))
     }
 
-    /// Returns a state that lives in the current memory until another function has used it up.
-    pub fn pass<T>(&self, state: T) -> StatePointer {
-        // SAFETY: nothing needs dropping that is not in the same memory.
-        StatePointer(Some(unsafe { put(pg_sys::CurrentMemoryContext, state) }))
+    /// Returns a state that lives in the current memory until another function has used it up; NULL if `make` makes
+    /// none. For deserialization functions: the server's own executor combines such a state in the step that
+    /// deserializes it, on one row of its input.
+    pub fn pass<S: StateFamily>(
+        &self,
+        make: impl for<'m> FnOnce(Passing<'_, 'm>) -> Option<S::In<'m>>,
+    ) -> StatePointer {
+        let state = make(Passing { call: self, memory: PhantomData });
+        // SAFETY: results of the call live in the current memory, and what this one refers to does so, too, or is lent
+        // for as long as it is used.
+        StatePointer(state.map(|state| unsafe {
+            Tagged::new(Tag::of::<S>(), state).put(pg_sys::CurrentMemoryContext).into()
+        }))
+    }
+}
+
+/// The group of a call of an aggregate's function, whose memory is there for `'m`.
+pub struct StateGroup<'c, 'm> {
+    call: &'c Call<'c>,
+    /// Neither longer nor shorter: nothing else has this lifetime.
+    memory: PhantomData<fn(&'m ()) -> &'m ()>,
+}
+
+impl<'m> StateGroup<'_, 'm> {
+    /// The aggregate; an error where there is none.
+    pub fn aggregate(&self) -> Aggregate<'m> {
+        // SAFETY: with_group() says so.
+        unsafe { self.call.aggregate_for() }
+    }
+}
+
+/// A call of a deserialization function. What it makes is used as long as `'m`.
+pub struct Passing<'c, 'm> {
+    call: &'c Call<'c>,
+    memory: PhantomData<fn(&'m ()) -> &'m ()>,
+}
+
+impl<'m> Passing<'_, 'm> {
+    /// The memory that the state is in.
+    pub fn memory(&self) -> ContextAllocator<'m> {
+        // SAFETY: the current memory is that of results: who calls a function keeps it until the result was used.
+        unsafe { ContextAllocator::new(pg_sys::CurrentMemoryContext) }
     }
 
-    /// Returns NULL.
-    pub fn none(&self) -> StatePointer {
-        StatePointer(None)
+    /// The contents of a bytea argument. The server's own executor has the argument as long as the state, as
+    /// [`Call::pass`] says: there it is lent. Nobody knows what other callers do: they get a copy in the current
+    /// memory.
+    pub fn bytes(&self, number: usize) -> Option<&'m [u8]> {
+        let is_lent = self.call.aggregate().combines();
+        // SAFETY: a bytea; made flat in the current memory if it is not. What is not lent is copied there.
+        self.call.datum(number).map(|datum| unsafe {
+            let value = datum.cast_mut_ptr();
+            let mut flat = pg_sys::pg_detoast_datum_packed(value);
+            if !is_lent && flat == value {
+                flat = pg_sys::pg_detoast_datum_copy(value);
+            }
+            let length = pgrx::varsize_any_exhdr(flat);
+            std::slice::from_raw_parts(pgrx::vardata_any(flat).cast::<u8>(), length)
+        })
     }
 }
 
 /// Memory that lives as long as what a site keeps: only for use by that.
 #[derive(Clone, Copy)]
-pub struct SiteMemory(pg_sys::MemoryContext);
+pub struct SiteMemory<'a> {
+    context: pg_sys::MemoryContext,
+    call: PhantomData<&'a ()>,
+}
 
-impl SiteMemory {
+impl SiteMemory<'_> {
+    /// # Safety
+    /// The context is there for `'a`.
+    unsafe fn new(context: pg_sys::MemoryContext) -> Self {
+        Self { context, call: PhantomData }
+    }
+
     /// Runs `make` with this memory as the current one: for what goes on in what it makes.
     pub fn run<R>(self, make: impl FnOnce() -> R) -> R {
-        // SAFETY: the site's own; after an ERROR nobody comes back, and the server sets its own context.
+        // SAFETY: the context is there for 'a; after an ERROR nobody comes back, and the server sets its own context.
         unsafe {
-            let before = pg_sys::MemoryContextSwitchTo(self.0);
+            let before = pg_sys::MemoryContextSwitchTo(self.context);
             let made = make();
             pg_sys::MemoryContextSwitchTo(before);
             made

@@ -36,14 +36,14 @@ impl<K, T> Drop for Ending<K, T> {
     }
 }
 
-impl Aggregate {
-    /// A value that equals this one, kept for as long as the memory of the group: only for states in that memory.
+impl<'m> Aggregate<'m> {
+    /// A value that equals this one, kept for as long as the memory of the group.
     pub fn keep<K: Eq + Hash, T: PartialEq>(
         &self,
         kept: &'static LocalKey<Kept<K, T>>,
         key: K,
         value: T,
-    ) -> &'static T {
+    ) -> &'m T {
         let context = self.context;
         if kept.with(|kept| !kept.0.borrow().contains_key(&context)) {
             PgMemoryContexts::For(context).leak_and_drop_on_delete(Ending { context, kept });
@@ -56,8 +56,8 @@ impl Aggregate {
                 alike.push(Box::new(value));
                 alike.len() - 1
             });
-            // SAFETY: what is in a box stays where it is until `Ending` drops it, when the context is reset or deleted;
-            // the states, which alone refer to it, are in that memory, and gone with it.
+            // SAFETY: what is in a box stays where it is until `Ending` drops it, when the context is reset or deleted:
+            // not before 'm is over.
             unsafe { &*std::ptr::from_ref::<T>(&alike[place]) }
         })
     }

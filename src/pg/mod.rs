@@ -47,6 +47,7 @@ mod server;
 pub mod settings;
 pub mod shared;
 pub mod sql_text;
+mod tagged;
 pub mod text;
 pub mod types;
 pub mod varlena;

@@ -14,6 +14,7 @@ use super::list::list;
 use super::memory;
 use super::varlena::Room;
 use pgrx::pg_sys::{self, NodeTag, PlanState};
+use skip_value::collect::Sink;
 use std::ffi::c_void;
 
 /// What fits into the queue is sent through it (PARALLEL_TUPLE_QUEUE_SIZE of execParallel.c).
@@ -51,22 +52,22 @@ struct Info {
 }
 
 /// Shared memory that is being written.
-pub struct Shared {
+pub struct Shared<'a> {
     query: pg_sys::dsm_handle,
     pointer: pg_sys::dsa_pointer,
-    /// For what is shared.
-    pub room: Room,
+    room: Room<'a>,
 }
 
-impl Shared {
+impl Shared<'_> {
     /// Room for so many bytes; None where they had better be sent: there are few, or nobody to share with, or little
     /// memory.
     ///
     /// # Safety
-    /// A node of a query that is being run.
+    /// A node of a query that runs for `'a`.
     pub(super) unsafe fn allocate(node: *mut PlanState, capacity: usize) -> Option<Self> {
-        // SAFETY: by the caller's promise. The area is in the leader's segment for this query, whose handle a worker
-        // was started with (LaunchParallelWorkers).
+        // SAFETY: the state of a query has its area, or NULL, as long as the query runs. The area is in the leader's
+        // segment for this query, whose handle a worker was started with (LaunchParallelWorkers). What was allocated in
+        // it is nobody else's until its place is sent.
         unsafe {
             let area = (*(*node).state).es_query_dsa;
             let is_worker = pg_sys::ParallelWorkerNumber >= 0;
@@ -90,20 +91,31 @@ impl Shared {
     }
 }
 
-/// Shared memory that another process wrote.
-pub struct Found {
-    area: *mut pg_sys::dsa_area,
-    pointer: pg_sys::dsa_pointer,
-    bytes: &'static [u8],
+impl Sink for Shared<'_> {
+    fn write(&mut self, piece: &[u8]) -> Option<()> {
+        self.room.write(piece)
+    }
+
+    fn zeros(&mut self, length: usize) -> Option<&mut [u8]> {
+        self.room.zeros(length)
+    }
 }
 
-impl Found {
+/// Shared memory that another process wrote.
+pub struct Found<'a> {
+    area: *mut pg_sys::dsa_area,
+    pointer: pg_sys::dsa_pointer,
+    bytes: &'a [u8],
+}
+
+impl Found<'_> {
     /// What a worker wrote that a Gather below this node started; None if it was another's.
     ///
     /// # Safety
-    /// A node of a query that is being run. The bytes are used before the Gather is closed.
+    /// A node of a query that is being run. The Gather is not closed for `'a`.
     pub(super) unsafe fn find(node: *mut PlanState, place: SharedPlace) -> Option<Self> {
-        // SAFETY: by the caller's promise; a place of this query is one that `allocate` gave, once.
+        // SAFETY: the area is that of the query that the place names. Its workers send what `allocate` gave them, as
+        // long as they say, and each place once.
         unsafe {
             let area = area_below(node, place.query)?;
             let memory = pg_sys::dsa_get_address(area, place.pointer).cast::<u8>();
@@ -118,9 +130,8 @@ impl Found {
     }
 
     /// Frees the memory.
-    pub fn free(&mut self) {
-        self.bytes = &[];
-        // SAFETY: allocated there; nobody else knows of it.
+    pub fn free(self) {
+        // SAFETY: allocated there; nobody else knows of it, and the bytes are borrowed from self.
         unsafe { pg_sys::dsa_free(self.area, self.pointer) };
     }
 }

@@ -25,7 +25,7 @@ pub struct Known<'a> {
 }
 
 /// The arguments of a restriction estimator, where they are a column and a constant of variable length.
-pub fn restriction(call: &Call) -> Option<Known<'_>> {
+pub fn restriction<'a>(call: &'a Call<'_>) -> Option<Known<'a>> {
     let (root, arguments) = (call.pointer(0)?, call.pointer(2)?);
     let relation = call.integer(3)? as i32;
     let mut column = pg_sys::VariableStatData::default();
@@ -58,7 +58,7 @@ pub fn restriction(call: &Call) -> Option<Known<'_>> {
 /// # Safety
 /// A column's statistics as the planner found them, and the expression that it is compared with.
 unsafe fn known<'a>(
-    call: &'a Call,
+    call: &'a Call<'_>,
     column: &mut pg_sys::VariableStatData,
     other: *mut pg_sys::Node,
 ) -> Option<Known<'a>> {

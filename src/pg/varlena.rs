@@ -9,6 +9,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use skip_value::collect::Sink;
+use std::mem::MaybeUninit;
 
 /// VARTAG_ONDISK of postgres.h.
 const ON_DISK: u8 = 18;
@@ -136,61 +137,53 @@ impl Made {
 }
 
 /// Memory that is written piece by piece.
-pub struct Room {
-    memory: *mut u8,
-    capacity: usize,
+pub(super) struct Room<'a> {
+    memory: &'a mut [MaybeUninit<u8>],
     length: usize,
 }
 
-impl Room {
+impl Room<'_> {
     /// Of so many bytes, nothing written yet.
     ///
     /// # Safety
-    /// They are there, nobody else's, for as long as this is used.
+    /// They are there, and nobody else's, for `'a`.
     pub(super) unsafe fn new(memory: *mut u8, capacity: usize) -> Self {
-        Self { memory, capacity, length: 0 }
+        // SAFETY: bytes need not have a value here.
+        Self { memory: unsafe { std::slice::from_raw_parts_mut(memory.cast(), capacity) }, length: 0 }
     }
 
     /// Number of bytes that are written.
-    pub fn length(&self) -> usize {
+    pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// Where the next bytes go, which count as written; None if there is no room for them.
-    fn next(&mut self, length: usize) -> Option<*mut u8> {
-        if length > self.capacity - self.length {
-            return None;
-        }
-        // SAFETY: within what is there.
-        let next = unsafe { self.memory.add(self.length) };
-        self.length += length;
-        Some(next)
+    /// Where the next bytes go; None if there is no room for them.
+    fn next(&mut self, length: usize) -> Option<&mut [MaybeUninit<u8>]> {
+        self.memory.get_mut(self.length..)?.get_mut(..length)
     }
 }
 
-impl Sink for Room {
+impl Sink for Room<'_> {
     fn write(&mut self, piece: &[u8]) -> Option<()> {
-        let next = self.next(piece.len())?;
-        // SAFETY: so many bytes are there; the piece lies elsewhere.
-        unsafe { next.copy_from_nonoverlapping(piece.as_ptr(), piece.len()) };
+        self.next(piece.len())?.write_copy_of_slice(piece);
+        self.length += piece.len();
         Some(())
     }
 
     fn zeros(&mut self, length: usize) -> Option<&mut [u8]> {
-        let next = self.next(length)?;
-        // SAFETY: so many bytes are there, and no longer without a value when they are lent.
-        unsafe {
-            next.write_bytes(0, length);
-            Some(std::slice::from_raw_parts_mut(next, length))
-        }
+        let start = self.length;
+        self.next(length)?.fill(MaybeUninit::new(0));
+        self.length += length;
+        // SAFETY: the line before the last gave them a value.
+        Some(unsafe { self.memory[start..self.length].assume_init_mut() })
     }
 }
 
 /// A value of variable length that is written piece by piece.
 pub struct Growing {
     made: Made,
-    /// For its contents.
-    pub room: Room,
+    /// For its contents, as long as the value itself is there.
+    room: Room<'static>,
 }
 
 impl Growing {

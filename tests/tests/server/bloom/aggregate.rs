@@ -267,3 +267,21 @@ fn parts_are_not_for_users(database: &Database) {
         assert_eq!(session.one("SELECT 1"), "1", "{call}");
     }
 }
+
+on_shared!(states_do_not_mix);
+/// Aggregates that a superuser puts together from functions of several: an error, not another state's bytes.
+fn states_do_not_mix(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE AGGREGATE steps_of_keys (bigint)
+             (SFUNC = bloom_agg_step, STYPE = internal, FINALFUNC = bloom_union_agg_final);
+         CREATE AGGREGATE steps_of_filters (bloom)
+             (SFUNC = bloom_union_agg_step, STYPE = internal, FINALFUNC = bloom_agg_final);
+         CREATE AGGREGATE steps_of_others (bigint)
+             (SFUNC = int8_avg_accum, STYPE = internal, FINALFUNC = bloom_agg_final)",
+    );
+    for call in ["steps_of_keys(i)", "steps_of_filters(bloom_empty('bigint', 9))", "steps_of_others(i)"] {
+        let error = session.error(&format!("SELECT {call} FROM generate_series(1, 99::bigint) i"));
+        assert!(error.message().contains("another aggregate"), "{call}: {error:?}");
+    }
+}
