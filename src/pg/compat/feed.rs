@@ -100,7 +100,7 @@ impl PageFeed {
     }
 
     /// There is nothing to let go of.
-    pub fn end(&mut self) {}
+    pub fn end(self) {}
 }
 
 /// The pages of the blocks that a [`Blocks`] gives.
@@ -164,8 +164,9 @@ impl PageFeed {
         unsafe { pg_sys::read_stream_reset(self.stream) };
     }
 
-    pub fn end(&mut self) {
-        // SAFETY: ended once.
+    /// Lets go of the pages that were read ahead.
+    pub fn end(self) {
+        // SAFETY: begun in begin(), ended once, because this consumes it.
         unsafe { pg_sys::read_stream_end(self.stream) };
     }
 }

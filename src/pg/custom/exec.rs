@@ -220,7 +220,7 @@ fn count_shared(run: &mut Run) {
 
 /// Ends reading, keeping the counts.
 fn stop(run: &mut Run) {
-    if let Some(mut pages) = run.pages.take() {
+    if let Some(pages) = run.pages.take() {
         pages.end();
     }
     if let Some(mut blocks) = run.blocks.take() {

@@ -138,12 +138,10 @@ impl Pages {
         }
     }
 
-    /// Ends the scan; it must not be used afterwards.
-    pub fn end(&mut self) {
-        // SAFETY: ended once, by the executor's end.
-        unsafe {
-            self.feed.end();
-            pg_sys::heap_endscan(self.scan.cast());
-        }
+    /// Ends the scan. (Not when it is dropped: after an error, the abort of the transaction lets go of all that it has.)
+    pub fn end(self) {
+        self.feed.end();
+        // SAFETY: begun in begin(), ended once, because this consumes it.
+        unsafe { pg_sys::heap_endscan(self.scan.cast()) }
     }
 }
