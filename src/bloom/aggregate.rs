@@ -292,7 +292,7 @@ fn bloom_agg_combine(call: Call<'_>) -> StatePointer {
         let whole = call.with_passed::<Sent, _>(1, |sent| match sent {
             Sent::Bytes(bytes) => combine_bytes(&call, bytes),
             Sent::Shared(place) => {
-                let found = known(call.aggregate().shared(place));
+                let found = known(call.shared(place));
                 let whole = combine_bytes(&call, found.bytes());
                 found.free();
                 whole

@@ -6,7 +6,7 @@
 
 use super::alloc::ContextAllocator;
 use super::handover;
-use super::parallel_memory::{Found, Shared, SharedPlace};
+use super::parallel_memory::Shared;
 use super::plan_tree;
 use super::tagged::{Tag, Tagged};
 use pgrx::callconv::{BoxRet, FcInfo};
@@ -81,20 +81,30 @@ impl<'m> Aggregate<'m> {
     /// engine on top of the server may compute an aggregate within another one's function, and then the node is that
     /// one's.
     pub(super) fn is_nodes_own(&self) -> bool {
-        // SAFETY: a node that is being run.
-        !self.node.is_null() && unsafe { (*(*self.node).ss.ps.state).es_query_cxt } == self.look_up
+        // SAFETY: a node's EState is there as long as itself.
+        self.state().is_some_and(|node| unsafe { (*node.ss.ps.state).es_query_cxt } == self.look_up)
+    }
+
+    /// The node that the call comes from, if it is one that aggregates.
+    fn state(&self) -> Option<&pg_sys::AggState> {
+        // SAFETY: NULL, or what AggCheckCallContext took for an AggState: the executor keeps it to the query's end, and
+        // changes nothing in it while it waits for the call.
+        unsafe { self.node.as_ref() }
+    }
+
+    /// Whether the node does part of the work, in this way.
+    fn is_split(&self, how: u32) -> bool {
+        self.state().is_some_and(|node| node.aggsplit & how != 0)
     }
 
     /// Whether the node combines states that come from nodes of the same plan, as they sent them.
     pub(super) fn combines(&self) -> bool {
-        // SAFETY: a node that is being run.
-        self.is_nodes_own() && unsafe { (*self.node).aggsplit } & plan_tree::COMBINE != 0
+        self.is_nodes_own() && self.is_split(plan_tree::COMBINE)
     }
 
     /// Whether other processes compute other parts.
     pub fn is_partial(&self) -> bool {
-        // SAFETY: set for aggregates; lives as long as the call.
-        !self.node.is_null() && unsafe { (*self.node).aggsplit } & plan_tree::SKIP_FINAL != 0
+        self.is_split(plan_tree::SKIP_FINAL)
     }
 
     /// Whether a state that this node hands on stays where it is while it is combined, by this process. A node without
@@ -107,20 +117,17 @@ impl<'m> Aggregate<'m> {
 
     /// Whether it is a partial aggregate without groups.
     fn has_one_state(&self) -> bool {
-        // SAFETY: as above.
-        self.is_partial()
-            && self.is_nodes_own()
-            && unsafe { (*self.node).aggstrategy } == pg_sys::AggStrategy::AGG_PLAIN
+        let is_plain = |node: &pg_sys::AggState| node.aggstrategy == pg_sys::AggStrategy::AGG_PLAIN;
+        self.is_partial() && self.is_nodes_own() && self.state().is_some_and(is_plain)
     }
 
     /// Whether nothing else is above it in this process's plan; a worker has the plan below its Gather.
     fn is_all_of_plan(&self) -> bool {
-        // SAFETY: as above; the statement that is being run.
-        !self.node.is_null()
-            && unsafe {
-                let node = &(*self.node).ss.ps;
-                (*(*node.state).es_plannedstmt).planTree == node.plan
-            }
+        self.state().is_some_and(|node| {
+            let node = &node.ss.ps;
+            // SAFETY: the node's EState has the statement that is being run.
+            unsafe { (*(*node.state).es_plannedstmt).planTree == node.plan }
+        })
     }
 
     /// Memory to send a state of so many bytes in, from a worker; None where it had better be sent as a value. Only if
@@ -130,24 +137,13 @@ impl<'m> Aggregate<'m> {
         if !self.has_one_state() || !self.is_all_of_plan() || self.sends_twice() {
             return None;
         }
-        // SAFETY: as above; a node that is being run.
+        // SAFETY: has_one_state() has seen that there is a node, which the executor keeps to the query's end.
         unsafe { Shared::allocate(self.node.cast(), length) }
     }
 
     /// Whether aggregates share a state, which is sent for each of them.
     fn sends_twice(&self) -> bool {
-        // SAFETY: as above.
-        unsafe { (*self.node).numaggs != (*self.node).numtrans }
-    }
-
-    /// What a worker shared, for the combination that follows; None if it is not of this query.
-    pub fn shared(&self, place: SharedPlace) -> Option<Found<'m>> {
-        if !self.combines() {
-            return None; // nobody knows who made the place up
-        }
-        // SAFETY: the node that combines is above the Gather that the place came through, which is open while it gives
-        // tuples.
-        unsafe { Found::find(self.node.cast(), place) }
+        self.state().is_some_and(|node| node.numaggs != node.numtrans)
     }
 
     /// Whether states should be freed when they were sent, because others like them come: where there are partitions,
@@ -159,25 +155,17 @@ impl<'m> Aggregate<'m> {
     /// The number of rows that the planner expects in a group, over all partitions and processes; 0 where there is no
     /// telling.
     pub fn expected_rows(&self) -> f64 {
-        if self.node.is_null() {
-            return 0.0;
-        }
-        // SAFETY: plan nodes of a running query.
+        let Some(node) = self.state() else { return 0.0 };
+        let plan = node.ss.ps.plan;
+        // SAFETY: the plan of an AggState is an Agg; the query that is being run keeps it, and the statement.
         unsafe {
-            let plan = (*self.node).ss.ps.plan;
+            let groups = ((*plan.cast::<pg_sys::Agg>()).numGroups as f64).max(1.0);
             if self.is_partial() {
                 // Groups are those of this part. There may be as many in the others, or as many others.
-                let statement = (*(*self.node).ss.ps.state).es_plannedstmt;
-                return plan_tree::rows_of_whole(statement, plan) / self.groups();
+                return plan_tree::rows_of_whole((*node.ss.ps.state).es_plannedstmt, plan) / groups;
             }
             let input = (*plan).lefttree;
-            if input.is_null() { 0.0 } else { (*input).plan_rows / self.groups() }
+            if input.is_null() { 0.0 } else { (*input).plan_rows / groups }
         }
-    }
-
-    fn groups(&self) -> f64 {
-        // SAFETY: as above.
-        let groups = unsafe { (*(*self.node).ss.ps.plan.cast::<pg_sys::Agg>()).numGroups };
-        (groups as f64).max(1.0)
     }
 }

@@ -15,6 +15,7 @@ use super::aggregate::{Aggregate, StateFamily, StatePointer, Token};
 use super::alloc::ContextAllocator;
 use super::datum::{self, Repr, Value};
 use super::list::list;
+use super::parallel_memory::{Found, SharedPlace};
 use super::tagged::{Lent, Tag, Tagged};
 use super::varlena::Flat;
 use super::{Report, catalog, compat, handover, plan_tree, types};
@@ -360,6 +361,17 @@ impl Call<'_> {
         let state = self.pointer(number).filter(|_| aggregate.keeps_what_it_hands_on())?;
         // SAFETY: a node without groups has its state in this context.
         Some(unsafe { handover::offer(aggregate.context, state) }.to_ne_bytes())
+    }
+
+    /// What a worker shared, to be combined by this call; None if it is not of this query.
+    pub fn shared(&self, place: SharedPlace) -> Option<Found<'_>> {
+        let aggregate = self.aggregate();
+        if !aggregate.combines() {
+            return None; // nobody knows who made the place up
+        }
+        // SAFETY: the node that combines is above the Gather that the place came through, which is open while it gives
+        // tuples, one of which this call is for.
+        unsafe { Found::find(aggregate.node.cast(), place) }
     }
 
     /// A string that an input function is called with.
