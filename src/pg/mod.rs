@@ -3,7 +3,11 @@
 //! Everything outside sees safe values: [`Rel`], [`page::SharedPage`], [`datum::Value`]… Rules kept here:
 //!
 //! - A safe function leans on no promise of its callers. What the server lends, a relation for instance, carries the
-//!   lifetime of the loan: no copy outlives the guard or the callback that it comes from.
+//!   lifetime of the loan: no copy outlives the guard or the callback that it comes from. What the server keeps for us
+//!   behind a pointer without a type has a tag, which is compared ([`tagged`]).
+//! - One thing no type says: what is made in the current memory context (a [`varlena::Made`], an
+//!   [`evaluate::Evaluator`], a [`datum::HashFunction`]) is not used after that context. Outside, only
+//!   [`memory::Scratch`] changes the current one, and nothing made in its `run` leaves that.
 //! - Guards release in `Drop`, but do nothing while a panic unwinds: that panic is a PostgreSQL ERROR on its
 //!   way to the transaction's abort, which releases pins, locks and memory itself.
 //! - WAL changes are published by an explicit `commit`, never in `Drop`.
