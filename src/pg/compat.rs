@@ -55,7 +55,8 @@ mod unguarded {
 /// # Safety
 /// `rel` is open and `buffer` a buffer number that was valid in this backend once.
 pub unsafe fn pin_recent(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buffer) -> bool {
-    // SAFETY: by the caller's promise; the server compares the buffer's tag.
+    // SAFETY: an open relation has its locator; a number that this backend was given once is that of a buffer. Whose
+    // page is in it the server compares itself.
     unsafe { unguarded::ReadRecentBuffer(locator(rel), pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
 }
 
@@ -64,14 +65,14 @@ pub unsafe fn pin_recent(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buff
 /// # Safety
 /// As [`pin_recent`].
 pub unsafe fn pin_recent_guarded(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buffer) -> bool {
-    // SAFETY: as above.
+    // SAFETY: as in pin_recent().
     unsafe { pg_sys::ReadRecentBuffer(locator(rel), pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
 }
 
 /// # Safety
 /// `rel` is open.
 unsafe fn locator(rel: pg_sys::Relation) -> Locator {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the entry of an open relation stays where it is.
     unsafe {
         #[cfg(feature = "pg15")]
         return (*rel).rd_node;
@@ -85,7 +86,8 @@ unsafe fn locator(rel: pg_sys::Relation) -> Locator {
 /// # Safety
 /// `desc` is a valid descriptor with more than `column` columns.
 pub unsafe fn attribute(desc: pg_sys::TupleDesc, column: usize) -> *mut pg_sys::FormData_pg_attribute {
-    // SAFETY: by the caller's promise. PostgreSQL 18 put compact attributes in front of the full ones.
+    // SAFETY: callers have the descriptor of an open relation, or hold a reference to it, and count its columns.
+    // PostgreSQL 18 put compact attributes in front of the full ones.
     unsafe {
         #[cfg(not(feature = "pg18"))]
         {
@@ -103,7 +105,7 @@ pub unsafe fn attribute(desc: pg_sys::TupleDesc, column: usize) -> *mut pg_sys::
 /// # Safety
 /// The planner's state, and a valid expression.
 pub unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg_sys::Node) -> f64 {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the planner's run that the array is of has called us, and waits.
     unsafe {
         #[cfg(any(feature = "pg15", feature = "pg16"))]
         {
@@ -173,7 +175,7 @@ pub unsafe fn try_lock_tuple(
     tid: pg_sys::ItemPointer,
     mode: pg_sys::LOCKMODE,
 ) -> bool {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the relation is open, and the server copies the tid.
     unsafe {
         #[cfg(not(feature = "pg18"))]
         {
@@ -217,7 +219,8 @@ pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
 /// # Safety
 /// `scan` is a scan descriptor of an open index.
 pub unsafe fn count_index_search(scan: pg_sys::IndexScanDesc) {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the executor calls amgetbitmap with the descriptor, and has the index open and the counters, if any, as
+    // long as its node.
     unsafe {
         #[cfg(feature = "pg18")]
         if !(*scan).instrument.is_null() {
@@ -265,7 +268,8 @@ pub unsafe fn named_segment(
     #[cfg(any(feature = "pg17", feature = "pg18"))]
     {
         let mut found = false;
-        // SAFETY: by the caller's promise; the mapping is pinned for the backend's life.
+        // SAFETY: the server compares the size with that of the segment that is there, and calls `init` with as many
+        // bytes. The mapping is pinned for the backend's life.
         unsafe { pg_sys::GetNamedDSMSegment(name.as_ptr(), bytes, Some(init), &mut found) }
     }
     #[cfg(any(feature = "pg15", feature = "pg16"))]
@@ -297,7 +301,8 @@ pub fn relopt(
 /// Called from BeginCustomScan for a node that scans one table.
 pub unsafe fn init_scan_slot(node: *mut pg_sys::CustomScanState, estate: *mut pg_sys::EState) {
     #[cfg(feature = "pg15")]
-    // SAFETY: by the caller's promise; the same calls as the server's own ExecInitSeqScan makes.
+    // SAFETY: the server has made the node and opened its table when it calls BeginCustomScan; the same calls as its
+    // own ExecInitSeqScan makes.
     unsafe {
         let scan = &raw mut (*node).ss;
         let rel = (*scan).ss_currentRelation;

@@ -170,7 +170,7 @@ fn is_aborted(infomask: u16) -> bool {
 /// # Safety
 /// `tuple` is a whole tuple.
 unsafe fn is_own(tuple: &pg_sys::HeapTupleData) -> bool {
-    // SAFETY: by the caller's promise; a tuple in progress has a plain xmin.
+    // SAFETY: standings() holds the lock of the page that the header lies on. A tuple in progress has a plain xmin.
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId((*tuple.t_data).t_choice.t_heap.t_xmin) }
 }
 

@@ -5,7 +5,7 @@ use pgrx::pg_sys;
 /// # Safety
 /// `list` is NULL or a list that outlives the iterator.
 unsafe fn cells(list: *mut pg_sys::List) -> impl Iterator<Item = pg_sys::ListCell> {
-    // SAFETY: by the caller's promise.
+    // SAFETY: not NULL, so that it has a length.
     let count = if list.is_null() { 0 } else { unsafe { (*list).length } };
     // SAFETY: i is below the list's length.
     (0..count).map(move |i| unsafe { *(*list).elements.add(i as usize) })
@@ -16,7 +16,8 @@ unsafe fn cells(list: *mut pg_sys::List) -> impl Iterator<Item = pg_sys::ListCel
 /// # Safety
 /// `list` is NULL or a pointer list of `T` that outlives the iterator.
 pub(super) unsafe fn list<T>(list: *mut pg_sys::List) -> impl Iterator<Item = *mut T> {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the cells of such a list hold pointers, and callers say to what: the server's structures have one kind in
+    // each list.
     unsafe { cells(list).map(|cell| cell.ptr_value.cast::<T>()) }
 }
 
@@ -25,7 +26,7 @@ pub(super) unsafe fn list<T>(list: *mut pg_sys::List) -> impl Iterator<Item = *m
 /// # Safety
 /// `list` is NULL or such a list.
 pub(super) unsafe fn oids(list: *mut pg_sys::List) -> Vec<pg_sys::Oid> {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the cells of such a list hold OIDs.
     unsafe { cells(list).map(|cell| cell.oid_value).collect() }
 }
 
@@ -34,6 +35,6 @@ pub(super) unsafe fn oids(list: *mut pg_sys::List) -> Vec<pg_sys::Oid> {
 /// # Safety
 /// `list` is NULL or such a list.
 pub(super) unsafe fn integers(list: *mut pg_sys::List) -> Vec<i32> {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the cells of such a list hold integers.
     unsafe { cells(list).map(|cell| cell.int_value).collect() }
 }

@@ -69,7 +69,8 @@ impl Options {
                 delta_limit: DELTA_LIMIT_KB.2 as u64 * 1024,
             };
         }
-        // SAFETY: by the caller's promise.
+        // SAFETY: not NULL, so build_reloptions has made it, as large as RawOptions; it is copied before anything else
+        // is called.
         let raw = unsafe { &*raw };
         Self {
             pages_per_range: raw.pages_per_range as u32,

@@ -47,7 +47,7 @@ unsafe fn whole_of(tree: *mut Plan, part: *mut Plan, above: *mut Plan) -> Option
     if tree == part {
         return Some(above);
     }
-    // SAFETY: by the caller's promise.
+    // SAFETY: plan nodes of the query that is being run, which keeps them to its end; children() leaves out NULL.
     unsafe {
         let above = as_aggregate(tree, COMBINE).map_or(above, |agg| agg.cast());
         children(tree).into_iter().find_map(|child| whole_of(child, part, above))
@@ -57,7 +57,7 @@ unsafe fn whole_of(tree: *mut Plan, part: *mut Plan, above: *mut Plan) -> Option
 /// # Safety
 /// A plan tree.
 unsafe fn any(tree: *mut Plan, test: fn(&Plan) -> bool) -> bool {
-    // SAFETY: by the caller's promise.
+    // SAFETY: as in whole_of().
     unsafe { test(&*tree) || children(tree).into_iter().any(|child| any(child, test)) }
 }
 
@@ -66,7 +66,7 @@ unsafe fn any(tree: *mut Plan, test: fn(&Plan) -> bool) -> bool {
 /// # Safety
 /// A plan tree.
 unsafe fn rows_of_parts(tree: *mut Plan) -> f64 {
-    // SAFETY: by the caller's promise.
+    // SAFETY: as in whole_of().
     unsafe {
         if as_aggregate(tree, SKIP_FINAL).is_none() {
             return children(tree).into_iter().map(|child| rows_of_parts(child)).sum();
@@ -83,7 +83,8 @@ unsafe fn rows_of_parts(tree: *mut Plan) -> f64 {
 /// # Safety
 /// `part` is an aggregate of the statement that is being run.
 pub(super) unsafe fn rows_of_whole(statement: *mut pg_sys::PlannedStmt, part: *mut Plan) -> f64 {
-    // SAFETY: by the caller's promise; the trees of subqueries are beside that of the statement.
+    // SAFETY: the statement is being run, and keeps its plans; those of subqueries are beside that of the statement.
+    // NULL is left out.
     unsafe {
         let trees = std::iter::once((*statement).planTree).chain(list::<Plan>((*statement).subplans));
         let mut trees = trees.filter(|tree| !tree.is_null());

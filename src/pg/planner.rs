@@ -77,7 +77,7 @@ impl IndexPathView {
     }
 
     fn index(&self) -> &pg_sys::IndexOptInfo {
-        // SAFETY: by new()'s promise.
+        // SAFETY: the planner calls amcostestimate with the path, and keeps it as long as its run.
         unsafe { &*(*self.path).indexinfo }
     }
 
@@ -103,7 +103,7 @@ impl IndexPathView {
 
     /// Whether parameters were given to the planner.
     pub fn has_parameters(&self) -> bool {
-        // SAFETY: by new()'s promise.
+        // SAFETY: the planner calls amcostestimate with its state.
         unsafe { has_parameters(self.root) }
     }
 
@@ -213,7 +213,7 @@ impl IndexPathView {
     /// # Safety
     /// `args` is the argument list of an indexable expression.
     unsafe fn constant(&self, args: *mut pg_sys::List) -> Option<Option<pg_sys::Datum>> {
-        // SAFETY: a list of two expressions.
+        // SAFETY: the planner matched the expression to the index: it has two arguments.
         unsafe { constant(self.root, list::<pg_sys::Node>(args).nth(1)?) }
     }
 }
@@ -226,7 +226,8 @@ pub(super) unsafe fn constant(
     root: *mut pg_sys::PlannerInfo,
     expr: *mut pg_sys::Node,
 ) -> Option<Option<pg_sys::Datum>> {
-    // SAFETY: by the caller's promise; estimate_expression_value evaluates stable functions too.
+    // SAFETY: the planner is running, and the expression is its query's. estimate_expression_value changes a copy; it
+    // evaluates stable functions too.
     unsafe {
         let value = server::estimate_expression_value(root, expr);
         if !is_a(value, pg_sys::NodeTag::T_Const) {
@@ -242,7 +243,7 @@ pub(super) unsafe fn constant(
 /// # Safety
 /// The planner's state.
 pub(super) unsafe fn has_parameters(root: *mut pg_sys::PlannerInfo) -> bool {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the planner is running, and has its global state as long.
     unsafe { !(*(*root).glob).boundParams.is_null() }
 }
 
@@ -252,7 +253,7 @@ pub(super) unsafe fn has_parameters(root: *mut pg_sys::PlannerInfo) -> bool {
 /// # Safety
 /// The planner's state, and a valid expression of its query.
 pub(super) unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg_sys::Node) -> f64 {
-    // SAFETY: by the caller's promise; a subplan's number counts from 1.
+    // SAFETY: the planner is running, and the expression is its query's. A subplan's number counts from 1.
     unsafe {
         let mut plain = array;
         while is_a(plain, pg_sys::NodeTag::T_RelabelType) {

@@ -132,7 +132,8 @@ fn add_predicate(text: &SqlBuilder, table: Rel, index: Rel) {
 /// # Safety
 /// The query returns a tid that is not NULL; its only parameter, if it has any, is of the value's type.
 unsafe fn each_block(text: &SqlBuilder, value: Option<AnyElement>, each: &mut impl FnMut(u32)) {
-    // SAFETY: by the caller's promise; SPI is connected. An ERROR leaves all of it to the transaction's abort.
+    // SAFETY: SPI is connected, and what it fetches stays until it is freed here. An ERROR leaves all of it to the
+    // transaction's abort.
     unsafe {
         let mut types = value.as_ref().map_or(pg_sys::InvalidOid, AnyElement::oid);
         let mut values = value.as_ref().map_or(pg_sys::Datum::null(), AnyElement::datum);

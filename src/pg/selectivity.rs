@@ -62,7 +62,8 @@ unsafe fn known<'a>(
     column: &mut pg_sys::VariableStatData,
     other: *mut pg_sys::Node,
 ) -> Option<Known<'a>> {
-    // SAFETY: by the caller's promise; statistics are checked to be there before they are read.
+    // SAFETY: get_restriction_variable has filled `column`, and `other` is a node of the query. restriction() frees the
+    // statistics tuple, if there is one, when this is over.
     unsafe {
         if !pgrx::is_a(other, pg_sys::NodeTag::T_Const) {
             return None;
@@ -102,7 +103,8 @@ unsafe fn values<'a>(column: &pg_sys::VariableStatData, kind: i32) -> Vec<(Value
     let mut slot = pg_sys::AttStatsSlot::default();
     let numbers = if kind == MOST_COMMON { pg_sys::ATTSTATSSLOT_NUMBERS } else { 0 };
     let flags = (pg_sys::ATTSTATSSLOT_VALUES | numbers) as i32;
-    // SAFETY: by the caller's promise. The values stay in the planner's memory: the slot is not freed.
+    // SAFETY: known() has seen that there is a statistics tuple. The values are copies in the planner's memory, where
+    // they stay: the slot is not freed.
     unsafe {
         if !pg_sys::get_attstatsslot(&mut slot, column.statsTuple, kind, pg_sys::InvalidOid, flags) {
             return Vec::new();

@@ -29,7 +29,8 @@ macro_rules! passing_errors {
             /// As the server's function of that name.
             #[allow(non_snake_case, clippy::too_many_arguments, reason = "the server's signature")]
             pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
-                // SAFETY: by the caller's promise; arguments are plain values.
+                // SAFETY: the same arguments under the contract of the server's function. They are plain values: the
+                // jump that `call` catches skips no destructor.
                 unsafe { call(|| raw::$name($($argument),*)) }
             }
         )*
@@ -87,7 +88,8 @@ passing_errors! {
 pub unsafe fn evaluate(state: *mut ExprState, context: *mut ExprContext) -> Option<Datum> {
     let mut is_null = false;
     let result: *mut bool = &raw mut is_null;
-    // SAFETY: by the caller's promise; a state that is ready has its function.
+    // SAFETY: ExecInitExpr, ExecInitQual and ExecPrepareQual set the function of what they make, and it is called with
+    // the context of the same node or EState.
     let value = unsafe {
         let function = (*state).evalfunc;
         call(|| function.map(|evaluate| evaluate(state, context, result)))
@@ -103,7 +105,7 @@ pub unsafe fn satisfies(state: *mut ExprState, context: *mut ExprContext) -> boo
     if state.is_null() {
         return true;
     }
-    // SAFETY: by the caller's promise. As ExecQual does, in the row's memory.
+    // SAFETY: the context is that of the EState that the state was made for. As ExecQual does, in the row's memory.
     unsafe {
         let before = pg_sys::CurrentMemoryContext;
         pg_sys::CurrentMemoryContext = (*context).ecxt_per_tuple_memory;

@@ -24,7 +24,8 @@ impl FromDatum for Text {
         is_null: bool,
         _type: pg_sys::Oid,
     ) -> Option<Self> {
-        // SAFETY: by the caller's promise a text.
+        // SAFETY: pgrx comes here for an argument or result that SQL declares as text, and has its datum until this
+        // returns.
         (!is_null).then(|| Self(unsafe { Flat::new(datum) }.with_bytes(of_bytes)))
     }
 }
@@ -53,7 +54,7 @@ unsafe impl BoxRet for Text {
 // SAFETY: never null where it is not an Option; the argument is declared as text.
 unsafe impl<'fcx> ArgAbi<'fcx> for Text {
     unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        // SAFETY: by the caller's promise; a text is a varlena that lives as long as the call.
+        // SAFETY: SQL declares the argument as text, and the server keeps it as long as the call.
         unsafe { arg.unbox_arg_using_from_datum().unwrap_or(Self(String::new())) }
     }
 }

@@ -27,7 +27,8 @@ pub unsafe fn of_server(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: by the caller's promise.
+    // SAFETY: not NULL; a name of the catalog's or a palloc'd string, each with a NUL at its end, which callers still
+    // have.
     of_bytes(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 

@@ -76,7 +76,7 @@ impl PageFeed {
     pub unsafe fn next(&mut self, scan: *mut pg_sys::HeapScanDescData) -> Option<u32> {
         memory::check_for_interrupts();
         while !self.is_over && self.ahead.len() <= self.distance {
-            // SAFETY: by begin()'s promise.
+            // SAFETY: the node drops `blocks` after the feed, and nobody uses it while a page is asked for.
             match unsafe { (*self.blocks).next_block() } {
                 // The block to be read right now is not worth asking for.
                 Some(block) if self.ahead.is_empty() => self.ahead.push_back(block),
@@ -123,7 +123,8 @@ impl PageFeed {
         // The callback takes no lock and reads no page.
         #[cfg(feature = "pg18")]
         let flags = pg_sys::READ_STREAM_DEFAULT | pg_sys::READ_STREAM_USE_BATCHING;
-        // SAFETY: by the caller's promise.
+        // SAFETY: the scan has the relation open, and the node drops `blocks` after it has ended the stream; nobody
+        // else uses it while the stream asks for a block.
         let stream = unsafe {
             pg_sys::read_stream_begin_relation(
                 flags as i32,

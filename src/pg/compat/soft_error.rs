@@ -37,7 +37,8 @@ mod since_16 {
     /// # Safety
     /// `context` is that of a function call.
     pub unsafe fn save_error(context: *mut pg_sys::Node, report: &Report) -> bool {
-        // SAFETY: by the caller's promise; a node's tag says what it is. The server copies the strings.
+        // SAFETY: NULL, or the node that the server calls the input function with: its tag says what it is. The server
+        // copies the strings.
         unsafe {
             if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_ErrorSaveContext {
                 return false;

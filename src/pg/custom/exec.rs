@@ -94,7 +94,9 @@ impl Run {
 /// # Safety
 /// A node made by [`create_state`].
 pub(super) unsafe fn run_of<'a>(node: *mut pg_sys::CustomScanState) -> Option<&'a mut Run> {
-    // SAFETY: by the caller's promise; NULL before begin().
+    // SAFETY: the server calls with the node that create_state() has made. begin() has put the Run into the query's
+    // memory, which goes after the node; NULL before. A callback asks once, and none runs within another of the same
+    // node.
     unsafe { (*node.cast::<Node>()).run.as_mut() }
 }
 
@@ -160,7 +162,8 @@ pub(super) unsafe extern "C-unwind" fn begin(
 /// # Safety
 /// A node after [`begin`] with its Run, in an execution.
 unsafe fn survivors(run: &mut Run, node: *mut pg_sys::CustomScanState, blocks: u32) -> Survivors {
-    // SAFETY: by the caller's promise. What is made of keys lives in the scratch memory until they are hashed.
+    // SAFETY: the executor is running the node, whose context is there as long as itself. What is made of keys lives in
+    // the scratch memory until they are hashed.
     unsafe {
         run.served.evaluate_keys((*node).ss.ps.ps_ExprContext);
         let served = &run.served;
@@ -182,7 +185,8 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
         return;
     }
     stop(run);
-    // SAFETY: by the caller's promise; scan and stream live in the query's memory.
+    // SAFETY: the executor is running the node: its EState, with the snapshot, and its open table are there until the
+    // query ends. Scan and stream live in the query's memory.
     unsafe {
         let estate = (*node).ss.ps.state;
         let heap = Rel::from_raw((*node).ss.ss_currentRelation);

@@ -120,7 +120,8 @@ unsafe fn condition(
     out: &Output,
     served: usize,
 ) -> Option<CString> {
-    // SAFETY: by the caller's promise; the expressions are the plan's, made ready for printing by the server's rules.
+    // SAFETY: explain() has the node and its ancestors from the server. The expressions are the plan's, made ready for
+    // printing by the server's rules.
     unsafe {
         let plan = (*node).ss.ps.plan;
         let exprs = list::<pg_sys::Node>((*plan.cast::<pg_sys::CustomScan>()).custom_exprs).take(served);

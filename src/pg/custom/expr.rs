@@ -93,13 +93,13 @@ impl<'a> Expr<'a> {
 
     /// Whether it is a constant.
     pub fn is_constant(self) -> bool {
-        // SAFETY: a valid node.
+        // SAFETY: the node is there for 'a.
         unsafe { is_a(self.node, pg_sys::NodeTag::T_Const) }
     }
 
     /// Whether it is an array whose elements stand in the query: a constant, or `ARRAY[…]`.
     pub fn has_elements(self) -> bool {
-        // SAFETY: a valid node.
+        // SAFETY: the node is there for 'a.
         unsafe { self.is_constant() || is_a(self.node, pg_sys::NodeTag::T_ArrayExpr) }
     }
 

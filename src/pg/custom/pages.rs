@@ -40,8 +40,10 @@ impl Pages {
     /// `heap` is an open heap table, locked for reading, and `snapshot` an active snapshot; both, and `blocks`, outlive
     /// the scan. Only the scan uses `blocks.next_block`.
     pub unsafe fn begin(heap: Rel, snapshot: pg_sys::Snapshot, blocks: *mut Blocks) -> Self {
-        // SAFETY: by the caller's promise. Without a scan type in the flags, the scan counts as nothing in the
-        // statistics, takes no predicate lock (the caller has), and has no read stream of its own.
+        // SAFETY: the node has its table open and locked, and its EState the snapshot, to the query's end; it drops
+        // `blocks` after it has ended the scan, or never asks the scan again. Without a scan type in the flags, the
+        // scan counts as nothing in the statistics, takes no predicate lock (the caller has), and has no read stream of
+        // its own.
         unsafe {
             let flags = pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
             let none = std::ptr::null_mut();
@@ -138,7 +140,7 @@ impl Pages {
         }
     }
 
-    /// Ends the scan. (Not when it is dropped: after an error, the abort of the transaction lets go of all that it has.)
+    /// Ends the scan. (Dropping does not: after an error, the abort of the transaction lets go of all that it has.)
     pub fn end(self) {
         self.feed.end();
         // SAFETY: begun in begin(), ended once, because this consumes it.

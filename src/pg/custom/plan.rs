@@ -154,7 +154,7 @@ impl<'a> Table<'a> {
         if !self.rel().consider_parallel || !self.rel().lateral_relids.is_null() {
             return 0;
         }
-        // SAFETY: valid by Table::new's promise; a plain global.
+        // SAFETY: the planner keeps `rel` for 'a; a plain global.
         unsafe {
             let most = pg_sys::max_parallel_workers_per_gather;
             pg_sys::compute_parallel_worker(self.rel, blocks, -1.0, most)
@@ -163,7 +163,7 @@ impl<'a> Table<'a> {
 
     /// Drops all paths that were added before.
     pub fn drop_paths(&self) {
-        // SAFETY: valid by Table::new's promise; the lists are not used before the hook returns.
+        // SAFETY: the planner keeps `rel` for 'a, and uses the lists again only when the hook has returned.
         unsafe {
             (*self.rel).pathlist = std::ptr::null_mut();
             (*self.rel).partial_pathlist = std::ptr::null_mut();

@@ -89,7 +89,8 @@ impl RawTest {
     #[inline]
     pub unsafe fn may_hold(&self, row: *const u8, len: usize) -> bool {
         let ColumnPlace { number, at, len: bytes } = self.place;
-        // SAFETY: by the caller's promise; a header has more than these bytes, and the value is checked to lie inside.
+        // SAFETY: Pages::row() gives a row of a pinned page and its length. A header has more than these bytes, and the
+        // value is checked to lie inside.
         unsafe {
             let word = |at: usize| row.add(at).cast::<u16>().read_unaligned();
             let start = usize::from(*row.add(T_HOFF)) + at;

@@ -97,7 +97,7 @@ impl Index<'_> {
 
     /// Whether the expression is index column `column` (0-based).
     pub fn is_column(&self, expr: Expr<'_>, column: u16) -> bool {
-        // SAFETY: a valid expression and index.
+        // SAFETY: an Expr's node and the planner's entry for the index live as long as its run.
         unsafe { pg_sys::match_index_to_operand(expr.raw(), column.into(), self.info) }
     }
 
@@ -145,7 +145,8 @@ impl<'a> Table<'a> {
         rte: *mut pg_sys::RangeTblEntry,
         ours: usize,
     ) -> Option<Self> {
-        // SAFETY: valid planner structures, by the caller's promise.
+        // SAFETY: the planner calls the hook with its structures for the table, which live, with all that they lead to,
+        // as long as its run.
         unsafe {
             let table = &*rte;
             if table.rtekind != pg_sys::RTEKind::RTE_RELATION || table.inh || !table.tablesample.is_null() {
@@ -187,7 +188,8 @@ impl<'a> Table<'a> {
         rel: *mut pg_sys::RelOptInfo,
         ours: usize,
     ) -> Option<Self> {
-        // SAFETY: by the caller's promise; simple_rte_array has an entry for each base relation.
+        // SAFETY: the planner makes the plan of one of its paths: `rel` is one of its base relations, for each of which
+        // simple_rte_array has an entry.
         unsafe {
             let rte = *(*root).simple_rte_array.add((*rel).relid as usize);
             Self::new(root, rel, rte, ours)
@@ -199,7 +201,8 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn rel(&self) -> &pg_sys::RelOptInfo {
-        // SAFETY: valid by new()'s promise.
+        // SAFETY: the planner's structure for the table, which lives for 'a. Paths are added when nothing is borrowed
+        // of it.
         unsafe { &*self.rel }
     }
 
@@ -248,7 +251,7 @@ impl<'a> Table<'a> {
 
     /// The conditions on the table alone that may be enforced first.
     pub fn quals(&self) -> Vec<Qual<'a>> {
-        // SAFETY: a list of the planner's.
+        // SAFETY: a list of the planner's, for this table.
         unsafe { self.usable(self.rel().baserestrictinfo) }
     }
 
@@ -270,7 +273,7 @@ impl<'a> Table<'a> {
     /// # Safety
     /// `rinfos` is a list of RestrictInfo that lives as long as the table.
     pub(super) unsafe fn usable(&self, rinfos: *mut pg_sys::List) -> Vec<Qual<'a>> {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the planner keeps the conditions of a table, and what it makes a plan of, as long as its run.
         unsafe {
             list::<pg_sys::RestrictInfo>(rinfos)
                 .filter(|&rinfo| {
@@ -357,19 +360,19 @@ impl<'a> Table<'a> {
 
     /// How many different pages repeated runs fetch, by the server's own formula.
     pub fn pages_fetched(&self, pages: f64) -> f64 {
-        // SAFETY: valid by new()'s promise.
+        // SAFETY: `root` is the planner's state, which lives for 'a; the function only reads it.
         unsafe { pg_sys::index_pages_fetched(pages, self.rel().pages, 0.0, self.root) }
     }
 
     /// Whether the expression might be an index column at all: a constant or a parameter is none.
     pub fn may_be_column(&self, expr: Expr<'_>) -> bool {
-        // SAFETY: a valid expression.
+        // SAFETY: an Expr's node lives as long as the planner's run.
         unsafe { !is_a(expr.raw(), pg_sys::NodeTag::T_Const) && !is_a(expr.raw(), pg_sys::NodeTag::T_Param) }
     }
 
     /// Whether the expression can be computed without the table's own row, always alike in one scan.
     pub fn is_key(&self, expr: Expr<'_>) -> bool {
-        // SAFETY: a valid expression.
+        // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`.
         unsafe {
             let used = pg_sys::pull_varnos(self.root, expr.raw());
             !pg_sys::bms_is_member(self.rel().relid as i32, used)
@@ -389,13 +392,15 @@ impl<'a> Table<'a> {
     }
 
     fn constant(&self, expr: Expr<'_>) -> Option<Option<pg_sys::Datum>> {
-        // SAFETY: a valid expression; stable functions are evaluated too.
+        // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`; stable functions are
+        // evaluated too.
         unsafe { planner::constant(self.root, expr.raw()) }
     }
 
     /// Part of the table's rows that satisfy an expression, by the planner's statistics.
     pub fn selectivity(&self, expr: Expr<'_>) -> f64 {
-        // SAFETY: a valid expression; other tables' values count as unknown constants.
+        // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`; other tables' values
+        // count as unknown constants.
         unsafe {
             server::clause_selectivity(
                 self.root,
@@ -428,20 +433,20 @@ impl<'a> Table<'a> {
 
     /// Whether parameters were given to the planner: the query is planned for these, and may be planned for any.
     pub fn has_parameters(&self) -> bool {
-        // SAFETY: valid by new()'s promise.
+        // SAFETY: `root` is the planner's state, which lives for 'a.
         unsafe { planner::has_parameters(self.root) }
     }
 
     /// How many elements an array has, as far as the planner knows.
     pub fn array_length(&self, array: Expr<'_>) -> f64 {
-        // SAFETY: a valid expression of this planner run.
+        // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`.
         unsafe { planner::array_length(self.root, array.raw()) }
     }
 
     /// What the planner takes checking an expression on a row to cost.
     pub fn cost_of(&self, expr: Expr<'_>) -> f64 {
         let mut cost = pg_sys::QualCost::default();
-        // SAFETY: a valid expression of this planner run.
+        // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`.
         unsafe { pg_sys::cost_qual_eval_node(&mut cost, expr.raw(), self.root) };
         cost.per_tuple
     }

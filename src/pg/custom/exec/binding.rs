@@ -46,7 +46,7 @@ impl Binding<'_> {
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn key(&self, node: *mut pg_sys::Node) -> Option<usize> {
-        // SAFETY: valid expressions.
+        // SAFETY: both are expressions of the plan, which are only read.
         self.keys.iter().position(|&key| unsafe { pg_sys::equal(key.cast(), node.cast()) })
     }
 
@@ -55,7 +55,7 @@ impl Binding<'_> {
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn argument(&mut self, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-        // SAFETY: by the caller's promise.
+        // SAFETY: an expression of the plan; a node's tag says what it is. It is only read.
         unsafe {
             let mut plain = node;
             while is_a(plain, pg_sys::NodeTag::T_RelabelType) {
@@ -270,6 +270,6 @@ impl Binding<'_> {
 /// # Safety
 /// A valid node.
 unsafe fn copy_of(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: by the caller's promise.
+    // SAFETY: a node of the plan, which the copy leaves as it is.
     unsafe { pg_sys::copyObjectImpl(node.cast_const().cast()).cast() }
 }

@@ -68,7 +68,8 @@ impl Hash {
     /// `value` is of the function's argument type, and not NULL.
     #[inline]
     unsafe fn of(&self, value: pg_sys::Datum) -> u32 {
-        // SAFETY: by the caller's promise; new() made room for the argument.
+        // SAFETY: new() made room for the argument. The value is not NULL, and of the operator's side that
+        // get_op_hash_functions gave the function for.
         unsafe {
             *(*self.0).args.as_mut_ptr() = pg_sys::NullableDatum { value, isnull: false };
             (*self.0).isnull = false;
@@ -83,7 +84,8 @@ impl List {
     /// # Safety
     /// As [`Check::holds`].
     pub(super) unsafe fn holds(&mut self, context: *mut pg_sys::ExprContext, served: &KeyValues) -> bool {
-        // SAFETY: by the caller's promise; the column is one of the slot's.
+        // SAFETY: Served has a value for each key, and its slot a column for each list. The states were made for the
+        // node that the context is of.
         unsafe {
             let list = *served.values.add(self.key);
             if list.isnull {
@@ -114,7 +116,9 @@ impl List {
     /// # Safety
     /// `list` is an array of the type that the node was made for; `memory` is emptied when it changes.
     unsafe fn hashed(&self, list: pg_sys::Datum, memory: pg_sys::MemoryContext) -> Elements {
-        // SAFETY: by the caller's promise. While hash functions run, nothing here has a destructor.
+        // SAFETY: holds() has seen that the list is not NULL; it is the array that the operator takes. The copy and the
+        // elements stay in `memory` until the keys change, and Elements is forgotten before. While hash functions run,
+        // nothing here has a destructor.
         unsafe {
             let before = pg_sys::MemoryContextSwitchTo(memory);
             let array = pg_sys::pg_detoast_datum_copy(list.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
@@ -165,7 +169,8 @@ impl Check {
     /// # Safety
     /// The node's context, with a row in it and keys evaluated; the row's memory is the current one.
     pub(super) unsafe fn holds(&mut self, context: *mut pg_sys::ExprContext, served: &KeyValues) -> bool {
-        // SAFETY: by the caller's promise.
+        // SAFETY: Served::hold() has made the row's memory the current one, and its callers have put a row into the
+        // node's context and evaluated the keys.
         unsafe {
             match self {
                 Check::All(parts) => parts.iter_mut().all(|part| part.holds(context, served)),
@@ -193,7 +198,7 @@ impl Check {
 /// A state made by ExecInitQual, and its context; the row's memory is the current one.
 #[inline]
 pub(super) unsafe fn is_true(state: *mut pg_sys::ExprState, context: *mut pg_sys::ExprContext) -> bool {
-    // SAFETY: by the caller's promise.
+    // SAFETY: ExecInitQual made the state for the node that the context is of; NULL is an empty list.
     unsafe {
         let Some(evaluate) = state.as_ref().and_then(|state| state.evalfunc) else { return true };
         let mut is_null = false;

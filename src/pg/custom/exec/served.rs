@@ -52,7 +52,8 @@ impl Served {
         let mut binding = Binding { keys, columns: vec![None; keys.len()], types: Vec::new(), planstate };
         let mut plain = std::ptr::null_mut();
         let mut lists = Vec::new();
-        // SAFETY: by the caller's promise.
+        // SAFETY: begin() passes expressions of the plan, which the query keeps to its end, as it does what is made of
+        // them in its memory here.
         unsafe {
             for &condition in conditions {
                 match binding.check(condition) {
@@ -103,7 +104,8 @@ impl Served {
         if self.are_known {
             return;
         }
-        // SAFETY: by the caller's promise. What lists had of the old keys goes before the memory that it was in.
+        // SAFETY: new() made the states for the node that the context is of, and a slot with these columns. What lists
+        // had of the old keys goes before the memory that it was in.
         unsafe {
             self.lists.iter_mut().for_each(Check::forget);
             pg_sys::MemoryContextReset(self.memory);
@@ -137,7 +139,8 @@ impl Served {
     /// The node's context, keys evaluated. The row's memory is reset before, as ExecScan does between its rows.
     #[inline]
     pub(super) unsafe fn hold(&mut self, context: *mut pg_sys::ExprContext) -> bool {
-        // SAFETY: by the caller's promise.
+        // SAFETY: next_row() and recheck() come with the node's context and a row in it, after evaluate_keys(). The row
+        // before is not needed any more, so its memory can go.
         unsafe {
             let memory = (*context).ecxt_per_tuple_memory;
             if !(*memory).isReset {
