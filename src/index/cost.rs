@@ -14,6 +14,7 @@ use crate::pg::Rel;
 use crate::pg::planner::{Costs, IndexPathView, PathCondition};
 use crate::prune::facts::Facts;
 use crate::prune::{hashed, probe};
+use skip_scan::cost::rows_for_blocks;
 use skip_scan::expected::{OTHER_PAGES, Over, is_little, surviving_ranges};
 
 /// What a lookup reads, and what it leaves.
@@ -36,13 +37,12 @@ pub fn cost(path: &IndexPathView) -> Costs {
     };
     let (table_blocks, rows) = (path.table_blocks().max(1.0), path.table_rows().max(1.0));
     let surviving = estimate.heap_blocks.clamp(0.0, table_blocks);
-    // N for which 2TN / (2T + N) is the number of surviving pages.
-    let fetched = (2.0 * table_blocks * surviving / (2.0 * table_blocks - surviving)).min(rows);
+    let fetched = rows_for_blocks(table_blocks, surviving).min(rows);
     let examined = (rows / table_blocks * surviving).max(fetched);
 
     // Repeated runs share pages.
     let slices = estimate.index_pages / path.loop_count().sqrt();
-    let consult = path.prices().consult(slices, path.index_blocks(), estimate.words);
+    let consult = path.prices().lookup(slices, path.index_blocks(), estimate.words);
     let unseen_rows = (examined - fetched) * path.cost_of_row();
     Costs {
         startup: consult,

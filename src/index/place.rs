@@ -1,27 +1,18 @@
 //! Where filters go: ranges' hashes become segments.
 //!
-//! Ranges are gathered in groups of 64. A group's filter size (m) is what its largest range needs, unless that
-//! wastes too much, when the group is halved. The size is *sticky*: as long as the open segment's m is enough
-//! and not more than twice too big, ranges go on into it, so that segments grow wide and neighbours can be
-//! merged later without looking at the table. A new m gets some headroom, so that noise in the counts does not
-//! start a new segment every other group.
+//! Ranges are gathered in groups of 64, whose filter sizes are chosen together ([`skip_segment::size`]). Ranges go on
+//! into the unfinished segment as long as they get its size, so that segments grow wide.
 
 use crate::pages::directory::{Directory, Segment};
 use crate::pages::meta::{self, ColumnMeta};
 use crate::pages::segment;
 use crate::pg::{Damage, Rel, error::Read, wal::Logging};
-use skip_filter::MIN_FILTER_BITS;
 use skip_segment::page::SLICE_BYTES;
+use skip_segment::size::{RangeNeed, choose_sizes};
 use skip_segment::{RangeState, SegmentBuilder, SegmentShape};
 
-/// Ranges whose size is decided together: a word of bits.
+/// Ranges whose sizes are chosen together: a word of bits.
 const GROUP: usize = 64;
-/// A group is not halved below this many ranges: a segment narrower than a byte wastes bits.
-const SMALLEST_GROUP: usize = 8;
-/// A group may take this many times the bits that its ranges need, each for itself.
-const WASTE: u64 = 2;
-/// Headroom of a new filter size: a sixteenth.
-const HEADROOM: u64 = 16;
 
 struct Pending {
     state: RangeState,
@@ -103,49 +94,39 @@ impl<'a> Placer<'a> {
     fn place_pending(&mut self, directory: &mut Directory) -> Read<()> {
         self.pending_hashes = 0;
         let pending = std::mem::take(&mut self.pending);
-        self.place(directory, &pending)
+        let needs: Vec<RangeNeed> = pending.iter().map(|range| self.need(range)).collect();
+        let mut left = &pending[..];
+        for sized in choose_sizes(&needs, self.current_size()) {
+            let (ranges, others) = left.split_at(sized.count);
+            self.place(directory, ranges, sized.filter_bits)?;
+            left = others;
+        }
+        Ok(())
     }
 
     fn current_size(&self) -> Option<u32> {
         self.open.as_ref().map(SegmentBuilder::filter_bits).or(self.sticky)
     }
 
-    fn place(&mut self, directory: &mut Directory, group: &[Pending]) -> Read<()> {
-        if group.is_empty() {
-            return Ok(());
-        }
-        let needs = self.needs(group);
-        let largest = needs.iter().copied().max().unwrap_or(0);
-        let sum: u64 = needs.iter().sum();
-        if largest * group.len() as u64 > WASTE * sum && group.len() >= 2 * SMALLEST_GROUP {
-            let (before, after) = group.split_at(group.len() / 2);
-            self.place(directory, before)?;
-            return self.place(directory, after);
-        }
-        let size = choose_size(self.current_size(), largest);
-        if self.open.as_ref().is_some_and(|open| open.filter_bits() != size) {
+    fn need(&self, range: &Pending) -> RangeNeed {
+        let filter_bits = self.frozen.sizing.filter_bits(range.hashes.len() as u64);
+        RangeNeed { filter_bits, is_partial: range.partial }
+    }
+
+    /// Puts ranges into the open segment, or into a new one if that has filters of another size.
+    fn place(&mut self, directory: &mut Directory, ranges: &[Pending], filter_bits: u32) -> Read<()> {
+        if self.open.as_ref().is_some_and(|open| open.filter_bits() != filter_bits) {
             self.close(directory)?;
         }
-        for range in group {
+        for range in ranges {
             let hashes = self.frozen.sizing.hashes;
-            let open = self.open.get_or_insert_with(|| SegmentBuilder::new(size, hashes));
+            let open = self.open.get_or_insert_with(|| SegmentBuilder::new(filter_bits, hashes));
             open.push(range.state, range.hashes.iter().copied());
             if open.memory_bytes() > self.memory || open.width() == SegmentShape::max_width(SLICE_BYTES) {
                 self.close(directory)?;
             }
         }
         Ok(())
-    }
-
-    /// Filter bits that each range needs.
-    fn needs(&self, group: &[Pending]) -> Vec<u64> {
-        let need = |range: &Pending| self.frozen.sizing.filter_bits(range.hashes.len() as u64);
-        let complete = group.iter().filter(|range| !range.partial).map(need).max().unwrap_or(0);
-        let neighbours = complete.max(u64::from(self.current_size().unwrap_or(0)));
-        group
-            .iter()
-            .map(|range| if range.partial { need(range).max(neighbours) } else { need(range) })
-            .collect()
     }
 
     /// Writes and publishes the open segment, cut into widths that fill pages well.
@@ -184,18 +165,5 @@ impl<'a> Placer<'a> {
             segment::write_page(self.index, &segment, page, self.logging, fill);
         }
         directory.publish(segment)
-    }
-}
-
-/// The filter size to go on with: the current one if it is enough and not more than twice too big.
-fn choose_size(current: Option<u32>, need: u64) -> u32 {
-    let need = need.max(MIN_FILTER_BITS);
-    match current.map(u64::from) {
-        Some(size) if size >= need && size <= 2 * need => size as u32,
-        _ if need == MIN_FILTER_BITS => MIN_FILTER_BITS as u32,
-        _ => {
-            let roomy = (need + need / HEADROOM).next_multiple_of(MIN_FILTER_BITS);
-            u32::try_from(roomy).unwrap_or(u32::MAX - u32::from(u8::MAX))
-        }
     }
 }

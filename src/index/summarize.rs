@@ -104,11 +104,8 @@ pub fn fill_gaps(
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
     let gaps = gaps(directory, meta.columns.len(), end);
-    // Each stretch is scanned once for all columns that lack it.
-    let mut edges: Vec<u32> = gaps.iter().flatten().flat_map(|&(from, to)| [from, to]).collect();
-    edges.sort_unstable();
-    edges.dedup();
-    if edges.is_empty() {
+    let stretches = spans::stretches(&gaps);
+    if stretches.is_empty() {
         return Ok(Summary::default());
     }
     let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
@@ -127,21 +124,16 @@ pub fn fill_gaps(
         .map(|(c, column)| Placer::new(index, c as u16, *column, caller.logging(), memory / 2))
         .collect();
     let mut ranges = 0;
-    for edge in edges.windows(2) {
+    for stretch in stretches {
         let left = u64::from(caller.most_ranges()).saturating_sub(ranges).min(u32::MAX.into()) as u32;
-        let span = (edge[0], edge[1].min(edge[0].saturating_add(left)));
+        let span = (stretch.first, stretch.end.min(stretch.first.saturating_add(left)));
         if span.0 == span.1 {
             break;
-        }
-        let lacking: Vec<usize> =
-            (0..gaps.len()).filter(|&c| gaps[c].iter().any(|g| g.0 <= span.0 && span.1 <= g.1)).collect();
-        if lacking.is_empty() {
-            continue;
         }
         fill_span(
             &mut collector,
             &mut placers,
-            &lacking,
+            &stretch.columns,
             directory,
             &meta,
             span,

@@ -4,6 +4,7 @@ use super::clause::{Clause, Match, Values};
 use super::list::list;
 use super::{OpenRel, lock, server};
 use pgrx::{is_a, pg_sys};
+use skip_scan::cost::Prices;
 
 /// Elements that the server takes an array to have that it knows nothing of.
 pub const ASSUMED_ELEMENTS: f64 = 10.0;
@@ -24,32 +25,13 @@ pub struct Costs {
     pub index_pages: f64,
 }
 
-/// The planner's cost parameters.
-#[derive(Clone, Copy)]
-pub struct Prices {
-    /// A page from anywhere, and the one behind the page before.
-    pub random: f64,
-    pub sequential: f64,
-    /// cpu_operator_cost.
-    pub operator: f64,
-}
-
-impl Prices {
-    /// Those of a tablespace.
-    pub(super) fn of(tablespace: pg_sys::Oid) -> Self {
-        let (mut random, mut sequential) = (0.0, 0.0);
-        // SAFETY: fills the two numbers; a plain global.
-        unsafe {
-            pg_sys::get_tablespace_page_costs(tablespace, &mut random, &mut sequential);
-            Self { random, sequential, operator: pg_sys::cpu_operator_cost }
-        }
-    }
-
-    /// Looking into an index: so many slices, of which it has no more than `index_blocks` different pages, and words of
-    /// 64 ranges ANDed. Meta and directory pages are as good as always cached; slices lie scattered, but close
-    /// together.
-    pub fn consult(&self, slices: f64, index_blocks: f64, words: f64) -> f64 {
-        slices.min(index_blocks) * self.random.min(self.sequential * 2.0) + words * self.operator * 0.1
+/// The planner's cost parameters for the pages of a tablespace.
+pub(super) fn prices(tablespace: pg_sys::Oid) -> Prices {
+    let (mut random, mut sequential) = (0.0, 0.0);
+    // SAFETY: fills the two numbers; a plain global.
+    unsafe {
+        pg_sys::get_tablespace_page_costs(tablespace, &mut random, &mut sequential);
+        Prices { random, sequential, operator: pg_sys::cpu_operator_cost }
     }
 }
 
@@ -140,7 +122,7 @@ impl IndexPathView {
 
     /// The planner's prices, for the index.
     pub fn prices(&self) -> Prices {
-        Prices::of(self.index().reltablespace)
+        prices(self.index().reltablespace)
     }
 
     /// What a sequential scan pays for each row: the row itself and the table's restrictions on it.

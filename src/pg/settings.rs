@@ -3,7 +3,7 @@
 use super::error::report;
 use super::{boundary, catalog, relation, text};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgLogLevel, PgSqlErrorCode, pg_sys};
-use skip_scan::shard_of;
+use skip_scan::names::IndexNames;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 
@@ -76,58 +76,38 @@ pub fn plan_probe_pages() -> u64 {
     u64::try_from(PROBE_PAGES.get()).unwrap_or(0)
 }
 
-/// Index names as a setting lists them: perhaps with a schema.
-pub struct Names(Vec<Vec<String>>);
-
 /// The indexes that must be used.
-pub fn forced_indexes() -> Names {
+pub fn forced_indexes() -> IndexNames {
     names_in(&FORCE_INDEXES)
 }
 
 /// The indexes that must not be used.
-pub fn ignored_indexes() -> Names {
+pub fn ignored_indexes() -> IndexNames {
     names_in(&IGNORE_INDEXES)
 }
 
-impl Names {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether an index is among them, or the partitioned index that it is part of, or the one that it is a shard of. A
-    /// name without a schema means any schema: what search_path is at the moment (functions and maintenance commands
-    /// have their own) does not matter.
-    pub fn has(&self, index: pg_sys::Oid) -> bool {
-        let lists = |schema: &str, name: &str| {
-            self.0.iter().any(|parts| match parts.as_slice() {
-                [only] => only == name,
-                [first, second] => first == schema && second == name,
-                _ => false,
-            })
-        };
-        let is_named = |oid| {
-            let Some((schema, name)) = catalog::qualified_name(oid) else { return false };
-            let table = || catalog::qualified_name(relation::table_of(oid)?);
-            let is_shard = || {
-                table().and_then(|(_, table)| shard_of(&name, &table)).is_some_and(|of| lists(&schema, of))
-            };
-            lists(&schema, &name) || is_shard()
-        };
-        !self.is_empty() && (is_named(index) || catalog::partition_ancestors(index).into_iter().any(is_named))
-    }
+/// Whether an index is in a list, or the partitioned index that it is part of, or the one that it is a shard of. A name
+/// without a schema means any schema: what search_path is at the moment (functions and maintenance commands have their
+/// own) does not matter.
+pub fn is_listed(names: &IndexNames, index: pg_sys::Oid) -> bool {
+    let is_named = |oid| {
+        let Some((schema, name)) = catalog::qualified_name(oid) else { return false };
+        names.names_index(&schema, &name, || Some(catalog::qualified_name(relation::table_of(oid)?)?.1))
+    };
+    !names.is_empty() && (is_named(index) || catalog::partition_ancestors(index).into_iter().any(is_named))
 }
 
-fn names_in(setting: &GucSetting<Option<CString>>) -> Names {
+fn names_in(setting: &GucSetting<Option<CString>>) -> IndexNames {
     // SAFETY: the setting's string is NUL-terminated or NULL. The look at its first byte spares every planning a copy.
     let is_empty = unsafe {
         let text = *setting.as_ptr();
         text.is_null() || *text == 0
     };
     if is_empty {
-        return Names(Vec::new());
+        return IndexNames::default();
     }
     let text = setting.get().map(|text| text::of_bytes(text.to_bytes())).unwrap_or_default();
-    Names(split_names(&text).unwrap_or_default()) // the check hook takes nothing that cannot be split
+    IndexNames::parse(&text).unwrap_or_default() // the check hook takes nothing that is no list
 }
 
 /// Refuses what is no list of names; warns of names that there are no indexes of, as far as one can look.
@@ -144,7 +124,7 @@ unsafe extern "C-unwind" fn check_names(
             }
             text::of_server(*new)
         };
-        let Some(names) = split_names(&text) else { return false };
+        let Some(names) = IndexNames::parse(&text) else { return false };
         // SAFETY: plain state of the process.
         let can_look = unsafe { pg_sys::IsTransactionState() && pg_sys::ParallelWorkerNumber < 0 };
         if can_look && catalog::current_database() != pg_sys::InvalidOid {
@@ -160,51 +140,4 @@ unsafe extern "C-unwind" fn check_names(
         }
         true
     })
-}
-
-/// Splits `a, s.b, "C"."d"` into names and their parts as SQL reads identifiers; None for what it would not take.
-fn split_names(text: &str) -> Option<Vec<Vec<String>>> {
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return Some(Vec::new());
-    }
-    let mut names = vec![Vec::new()];
-    while !rest.is_empty() {
-        let (part, behind) = split_identifier(rest)?;
-        names.last_mut()?.push(part);
-        let behind = behind.trim_start();
-        rest = match behind.chars().next() {
-            None => break,
-            Some('.') => behind[1..].trim_start(),
-            Some(',') => {
-                names.push(Vec::new());
-                behind[1..].trim_start()
-            }
-            Some(_) => return None,
-        };
-        if rest.is_empty() {
-            return None; // nothing behind a separator
-        }
-    }
-    Some(names)
-}
-
-fn split_identifier(text: &str) -> Option<(String, &str)> {
-    if let Some(quoted) = text.strip_prefix('"') {
-        let mut name = String::new();
-        let mut chars = quoted.char_indices().peekable();
-        while let Some((at, c)) = chars.next() {
-            if c != '"' {
-                name.push(c);
-            } else if chars.next_if(|&(_, next)| next == '"').is_some() {
-                name.push('"');
-            } else {
-                return (!name.is_empty()).then_some((name, &quoted[at + 1..]));
-            }
-        }
-        return None;
-    }
-    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
-    (end > 0).then(|| (text[..end].to_ascii_lowercase(), &text[end..]))
 }

@@ -13,6 +13,7 @@ use crate::pg::{Rel, error::Read};
 use pgrx::pg_sys::Oid;
 use skip_filter::Sizing;
 use skip_filter::params::theoretical_rate;
+use skip_scan::expected::slices_of_key;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -112,12 +113,11 @@ impl Facts {
         self.columns.get(usize::from(column)).map_or(&[], Vec::as_slice)
     }
 
-    /// Slices that one key of a column takes. A slice leaves half of a segment's ranges, so that a narrow segment is
-    /// mostly ruled out before all probes are made.
+    /// Slices that one key of a column takes.
     pub fn slices(&self, column: u16) -> f64 {
         let of = |kind: &Filters| {
-            let probes = (kind.ranges / kind.segments as f64).log2().max(0.0) + 2.0;
-            (probes.min(kind.hashes.into()) + 1.0) * kind.segments as f64
+            let segments = kind.segments as f64;
+            slices_of_key(kind.ranges / segments, kind.hashes) * segments
         };
         self.kinds(column).iter().map(of).sum()
     }

@@ -1,8 +1,6 @@
 //! What a lookup finds on average: from statistics and from what the index's filters are like, without asking it.
 //!
-//! Ranges with rows that are looked for lie between as many as there are rows (scattered) and as few as hold so many
-//! (in the order of the table); ANALYZE's correlation says where, squared as the server does for btree. Unknown tests
-//! count as independent.
+//! The formulas are in [`skip_scan::expected`]. Unknown tests count as independent.
 
 use super::matching::Leaf;
 use crate::pg::Rel;
@@ -14,7 +12,7 @@ use crate::pg::planner::ASSUMED_ELEMENTS;
 use crate::prune::facts::Facts;
 use crate::prune::{Ask, HashedClause, unit};
 use skip_scan::Condition;
-use skip_scan::expected::{OTHER_PAGES, Over, surviving_ranges};
+use skip_scan::expected::{OTHER_PAGES, Over, ranges_with_rows, surviving_ranges};
 use std::rc::Rc;
 
 /// A test as the estimate sees it.
@@ -130,10 +128,9 @@ impl<'t, 'a> Sight<'t, 'a> {
         }
         let rows = selectivity * table.rows();
         let rows_a_range = (table.rows() / ranges).max(1.0);
-        let clustered = (rows / rows_a_range).ceil();
         let attribute = table.indexes()[leaf.index].attribute(leaf.column);
-        let order = attribute.map_or(0.0, |attribute| table.correlation(attribute)).powi(2);
-        let with_rows = (order * clustered + (1.0 - order) * rows).min(ranges);
+        let correlation = attribute.map_or(0.0, |attribute| table.correlation(attribute));
+        let with_rows = ranges_with_rows(rows, rows_a_range, correlation, ranges);
         let false_positives = keys * facts.rate(leaf.column, rows_a_range);
         (surviving_ranges(ranges, summarized, false_positives, with_rows) / ranges).clamp(0.0, 1.0)
     }

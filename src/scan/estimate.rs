@@ -22,7 +22,7 @@ use crate::pg::clause::Match;
 use crate::pg::custom::plan::Expected;
 use crate::pg::custom::table::{Outer, Table};
 use crate::prune::{Ask, HashedClause, Test, hashed, probe};
-use skip_scan::expected::{OTHER_PAGES, Over, is_little};
+use skip_scan::expected::{OTHER_PAGES, Over, is_little, part_of_all_keys, scattered_runs};
 use skip_scan::{Condition, RangeSet};
 
 /// LeafEstimate of the ranges from which on a condition is not worth asking about.
@@ -32,9 +32,6 @@ const MOST_KEYS: usize = 256;
 /// Ranges of the widest segment: one page of bits.
 const RANGES_A_PAGE: f64 = (skip_segment::page::SLICE_BYTES * 8) as f64;
 
-/// CPU cost per prefetched page, in units of cpu_operator_cost. It lets a sequential scan win where hardly anything is
-/// skipped.
-const OPERATORS_A_PAGE: f64 = 20.0;
 /// CPU cost per lookup of a row in a list of keys, in units of cpu_operator_cost.
 const OPERATORS_A_LIST: f64 = 2.0;
 
@@ -134,9 +131,9 @@ fn asked<'a>(sight: &mut Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Expe
 
 fn averaged(sight: &Sight<'_, '_>, parts: &Condition<LeafEstimate<'_, '_>>, over: Over) -> ExpectedReads {
     let part = sight.fraction(parts, true, over);
-    let ranges = f64::from(sight.count()) * part;
+    let ranges = f64::from(sight.count());
     let slices = parts.leaves().iter().map(|part| part.slices).sum();
-    ExpectedReads { ranges, runs: ranges * (1.0 - part) + part, slices, is_exact: false }
+    ExpectedReads { ranges: ranges * part, runs: scattered_runs(ranges, part), slices, is_exact: false }
 }
 
 /// Whether asking about a condition is worth it, when another will be asked about besides: not if it is known to let
@@ -204,8 +201,7 @@ fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Optio
     let pruned = probe::probe(index, meta, vec![clause], blocks)?;
     let survived = pruned.ranges.count() as f64 / ranges.max(1.0);
     let times = keys.len() as f64 / most as f64;
-    let fraction = 1.0 - (1.0 - survived.min(1.0)).powf(times);
-    Some((fraction, (pruned.slices as f64 * times).min(f64::from(index.blocks()))))
+    Some((part_of_all_keys(survived, times), (pruned.slices as f64 * times).min(f64::from(index.blocks()))))
 }
 
 /// The ranges, in units, that known tests leave, and the index pages read for that.
@@ -230,16 +226,15 @@ pub fn cost(table: &Table<'_>, estimate: &Estimate, outer: Option<Outer<'_>>) ->
     let prices = table.prices();
     let loops = outer.map_or(1.0, |outer| table.loop_count(outer));
     // Repeated runs share pages.
-    let consult = prices.consult(estimate.slices / loops.sqrt(), estimate.index_blocks, estimate.words);
+    let consult = prices.lookup(estimate.slices / loops.sqrt(), estimate.index_blocks, estimate.words);
     let pages = estimate.heap_blocks;
     let read = if loops > 1.0 { table.pages_fetched(pages * loops) / loops } else { pages }.min(pages);
-    let runs = estimate.runs.min(read);
-    let io = runs * prices.random + (read - runs) * prices.sequential;
+    let io = prices.blocks(read, estimate.runs);
     let (startup, per_row) = table.row_costs(outer);
     let lists = estimate.lists * OPERATORS_A_LIST * prices.operator;
-    let per_row = (per_row - estimate.unpaid + lists).max(prices.operator);
+    let per_row = per_row - estimate.unpaid + lists;
     let rows_a_page = table.rows() / estimate.table_blocks.max(1.0);
-    let rows = (per_row * rows_a_page + OPERATORS_A_PAGE * prices.operator) * pages;
+    let rows = prices.rows(pages, rows_a_page, per_row);
     let startup = consult + startup;
     Cost { startup, total: startup + io + rows, shared: rows }
 }

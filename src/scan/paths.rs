@@ -52,7 +52,7 @@ fn forced(table: &Table<'_>) -> Vec<Oid> {
     if names.is_empty() || catalog::in_foreign_key_check() {
         return Vec::new();
     }
-    table.all_indexes().into_iter().filter(|&index| names.has(index)).collect()
+    table.all_indexes().into_iter().filter(|&index| settings::is_listed(&names, index)).collect()
 }
 
 /// The numbers of the table's indexes, those to be preferred first: forced ones, then those with most columns, so that

@@ -4,13 +4,15 @@
 //! |---|---|---|
 //! | the tests of a query are combined by AND and OR | [`condition`] | [`Condition`] |
 //! | what they let through is estimated | [`expected`] | [`expected::surviving_ranges`] |
+//! | and what reading that costs | [`cost`] | [`cost::Prices`] |
 //! | the delta's entries are looked up among the tests | [`entry_tests`] | [`EntryTests`] |
 //! | the answers are sets of block ranges | [`rangeset`] | [`RangeSet`] |
 //! | whose blocks are given out to the processes that read them | [`blocks`] | [`blocks::Blocks`] |
 //! | rows are checked against long lists of keys | [`members`] | [`members::ElementHashes`] |
 //! | what scans found is added up, over all processes | [`counters`] | [`counters::CounterTable`] |
 //!
-//! [`mod@picture`] draws a table's ranges. [`shard`] knows how a distributed engine names the parts of a table.
+//! [`mod@picture`] draws a table's ranges. [`names`] reads the lists of indexes in settings;
+//! [`shard`] knows how a distributed engine names the parts of a table.
 //!
 //! This crate knows nothing of filters, segments and pages: a range is a number here.
 
@@ -19,10 +21,12 @@
 
 pub mod blocks;
 pub mod condition;
+pub mod cost;
 pub mod counters;
 pub mod entry_tests;
 pub mod expected;
 pub mod members;
+pub mod names;
 pub mod picture;
 pub mod rangeset;
 pub mod shard;
@@ -31,4 +35,3 @@ pub use condition::{Condition, Grouped, MOST_LEVELS};
 pub use entry_tests::{EntryTest, EntryTests};
 pub use picture::picture;
 pub use rangeset::RangeSet;
-pub use shard::shard_of;

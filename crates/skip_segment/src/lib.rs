@@ -2,11 +2,12 @@
 //!
 //! | step | module | what it gives |
 //! |---|---|---|
+//! | sizes of filters are chosen so that segments get wide | [`size`] | [`size::choose_sizes`] |
 //! | ranges are filled row by row, 64 at a time | [`builder`] | [`SegmentBuilder`] |
 //! | and turned into slices | [`transpose`] | [`transpose64`] |
 //! | which lie on pages | [`segment`] | [`SegmentShape`] |
 //! | and pages get their checksums | [`page`] | [`page::PageImage`], [`page::PageView`] |
-//! | gaps between segments are found, and runs to merge | [`spans`] | [`spans::gaps`], [`spans::start_of_run`] |
+//! | gaps between segments are found, and runs to merge | [`spans`] | [`spans::gaps`], [`spans::runs_to_merge`] |
 //! | narrow segments are put side by side | [`merge`] | [`copy_bits`] |
 //! | a lookup ANDs and ORs slices | [`lookup`] | [`and_slice`], [`or_slice`] |
 //!
@@ -25,6 +26,7 @@ pub mod lookup;
 pub mod merge;
 pub mod page;
 pub mod segment;
+pub mod size;
 pub mod spans;
 pub mod transpose;
 

@@ -1,6 +1,12 @@
 //! Which block ranges a column's segments cover: gaps between them, and runs of them to merge.
+//!
+//! Which to merge: from the newest segment back, neighbours with the same filters are gathered as long as the next one
+//! is less than twice as wide as what was gathered, as a binary counter carries. So a wide segment is written again
+//! only when the gathered ones have grown to its order of size, each range is moved O(log n) times in all, and O(log n)
+//! segments remain.
 
 use crate::segment::SegmentShape;
+use std::ops::Range;
 
 /// What a segment covers, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +44,49 @@ pub fn gaps(spans: impl IntoIterator<Item = Span>, end: u32) -> Vec<(u32, u32)> 
     gaps
 }
 
-/// Where the run to merge starts that ends with the last of `spans`, on pages with `page_bytes` bytes of payload, of
-/// which a merge may write `most_pages`. Neighbours with the same filters are merged, backwards, as long as one is not
-/// twice as wide as all behind it together: each bit is then moved a logarithmic number of times in all, and O(log n)
-/// spans remain.
-pub fn start_of_run(spans: &[Span], page_bytes: u32, most_pages: u32) -> usize {
+/// Ranges that some columns lack filters for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// First range.
+    pub first: u32,
+    /// The first range behind it.
+    pub end: u32,
+    /// The columns that lack all of these ranges, by number. Never empty; all others lack none of them.
+    pub columns: Vec<usize>,
+}
+
+/// The gaps of several columns, as [`gaps`] gives them for each, cut into stretches: so each range is in one stretch at
+/// most, and is scanned once for all columns that lack it. In ascending order.
+pub fn stretches(gaps: &[Vec<(u32, u32)>]) -> Vec<Stretch> {
+    let mut edges: Vec<u32> = gaps.iter().flatten().flat_map(|&(first, end)| [first, end]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let lacks = |gaps: &[(u32, u32)], first, end| gaps.iter().any(|gap| gap.0 <= first && end <= gap.1);
+    let stretch = |edge: &[u32]| {
+        let (first, end) = (edge[0], edge[1]);
+        let columns = (0..gaps.len()).filter(|&column| lacks(&gaps[column], first, end)).collect();
+        Stretch { first, end, columns }
+    };
+    edges.windows(2).map(stretch).filter(|stretch| !stretch.columns.is_empty()).collect()
+}
+
+/// The runs of neighbours to merge, the last one first, on pages with `page_bytes` bytes of payload, of which one merge
+/// may write `most_pages`. Each is two spans or more.
+pub fn runs_to_merge(spans: &[Span], page_bytes: u32, most_pages: u32) -> Vec<Range<usize>> {
+    let mut runs = Vec::new();
+    let mut end = spans.len();
+    while end > 1 {
+        let start = start_of_run(&spans[..end], page_bytes, most_pages);
+        if end - start > 1 {
+            runs.push(start..end);
+        }
+        end = start.min(end - 1);
+    }
+    runs
+}
+
+/// Where the run to merge starts that ends with the last of `spans`: that one itself if there is nothing to merge.
+fn start_of_run(spans: &[Span], page_bytes: u32, most_pages: u32) -> usize {
     let Some(mut start) = spans.len().checked_sub(1) else { return 0 };
     let mut width = spans[start].width;
     let mut chosen = start;
@@ -99,6 +143,28 @@ mod tests {
         let mut spans = row(&[8, 8]);
         spans[1].first_range = 4; // a merge was cut off
         assert_eq!(gaps(spans, 12), []);
+    }
+
+    #[test]
+    fn a_stretch_is_what_the_same_columns_lack() {
+        let stretch = |first, end, columns: &[usize]| Stretch { first, end, columns: columns.to_vec() };
+        assert_eq!(stretches(&[]), []);
+        assert_eq!(stretches(&[vec![], vec![(3, 9)]]), [stretch(3, 9, &[1])]);
+        assert_eq!(
+            stretches(&[vec![(0, 5), (20, 30)], vec![(3, 9), (20, 30)]]),
+            [stretch(0, 3, &[0]), stretch(3, 5, &[0, 1]), stretch(5, 9, &[1]), stretch(20, 30, &[0, 1])]
+        );
+    }
+
+    #[test]
+    fn runs_are_found_from_the_last_to_the_first() {
+        assert_eq!(runs_to_merge(&[], PAGE, u32::MAX), []);
+        assert_eq!(runs_to_merge(&row(&[8]), PAGE, u32::MAX), []);
+        assert_eq!(runs_to_merge(&row(&[8, 8, 4096, 16, 8, 8]), PAGE, u32::MAX), [3..6, 0..3]);
+        assert_eq!(runs_to_merge(&row(&[4096, 512, 64, 8]), PAGE, u32::MAX), [], "as wide as they should be");
+        let mut other = row(&[8, 8, 8, 8]);
+        other[..2].iter_mut().for_each(|span| span.num_probes = 5);
+        assert_eq!(runs_to_merge(&other, PAGE, u32::MAX), [2..4, 0..2]);
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! Merging neighbouring segments of equal filter size into wider ones, by moving bits.
 //!
-//! Which: from the newest segment back, neighbours are gathered as long as the next one is less than twice as
-//! wide as what was gathered, as a binary counter carries. So a wide segment is written again only when the
-//! gathered ones have grown to its order of size, each range is moved O(log n) times in all, and O(log n)
-//! segments remain. Whole-table merges (VACUUM, skip_summarize) and the small ones of autosummarize differ only
-//! in how many bytes they may write.
+//! Which ones, [`skip_segment::spans`] says. Whole-table merges (VACUUM, skip_summarize) and the small ones of
+//! autosummarize differ only in how many bytes they may write.
 //!
 //! The wide segment is written and published first, then the narrow ones are retired; a crash in between leaves
 //! both, each right, and the next maintenance retires the covered ones.
@@ -14,7 +11,7 @@ use super::super::segment::{self, Fetch, Miss};
 use crate::pages::meta;
 use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
 use skip_segment::page::SLICE_BYTES;
-use skip_segment::spans::{Span, start_of_run};
+use skip_segment::spans::{Span, runs_to_merge};
 use skip_segment::{SegmentShape, copy_bits};
 
 /// Merges what is worth merging in a column, writing at most `most_blocks` blocks a merge.
@@ -24,15 +21,9 @@ use skip_segment::{SegmentShape, copy_bits};
 pub fn merge_column(directory: &mut Directory, column: u16, most_blocks: u32) -> Read<()> {
     let segments = directory.segments(column);
     let spans: Vec<Span> = segments.iter().map(Segment::span).collect();
-    let mut end = segments.len();
-    while end > 1 {
-        let start = start_of_run(&spans[..end], SLICE_BYTES, most_blocks);
-        if end - start > 1 {
-            merge_run(directory, &segments[start..end])?;
-        }
-        end = start.min(end - 1);
-    }
-    Ok(())
+    runs_to_merge(&spans, SLICE_BYTES, most_blocks)
+        .into_iter()
+        .try_for_each(|run| merge_run(directory, &segments[run]))
 }
 
 fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {

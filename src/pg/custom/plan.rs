@@ -12,9 +12,9 @@ use super::super::list::list;
 use super::expr::Expr;
 use super::table::{Outer, Qual, Table};
 use super::{Planned, encode_private, implementation};
-use crate::pg::planner::Prices;
-use crate::pg::{boundary, server, settings};
+use crate::pg::{boundary, planner, server, settings};
 use pgrx::pg_sys;
+use skip_scan::cost::Prices;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -116,7 +116,9 @@ unsafe extern "C-unwind" fn get_relation_info(
                 return;
             }
             let ignored = settings::ignored_indexes();
-            for info in skip.filter(|&info| ignored.has((*info).indexoid)).collect::<Vec<_>>() {
+            for info in
+                skip.filter(|&info| settings::is_listed(&ignored, (*info).indexoid)).collect::<Vec<_>>()
+            {
                 (*rel).indexlist = pg_sys::list_delete_ptr((*rel).indexlist, info.cast());
             }
         }
@@ -204,7 +206,7 @@ impl<'a> Table<'a> {
 
     /// The planner's prices, for the table.
     pub fn prices(&self) -> Prices {
-        Prices::of(self.rel().reltablespace)
+        planner::prices(self.rel().reltablespace)
     }
 
     /// Adds a path; the planner keeps it if it is any good.
