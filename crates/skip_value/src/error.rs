@@ -1,31 +1,32 @@
 //! What can be wrong with a stored filter, or with two of them.
 
 use skip_filter::policy::PolicyError;
-use std::fmt;
+use thiserror::Error;
 
 /// A stored filter cannot be read, or not be used as asked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum ValueError {
     /// A version of the layout that this build does not know.
+    #[error("its layout has version {0}, which is unknown")]
     Version(u8),
     /// A policy that this build does not know.
+    #[error("its filter policy has number {0}, which is unknown")]
     Policy(u8),
     /// Fewer bytes than the header says.
+    #[error("it ends too early")]
     Truncated,
     /// Something else is wrong.
+    #[error("{0}")]
     Malformed(&'static str),
     /// The numbers are not the policy's.
-    Shape(PolicyError),
+    #[error(transparent)]
+    Shape(#[from] PolicyError),
     /// Two filters cannot be put together: what differs, as name and both sides.
+    #[error("they differ in {}", differences(.0))]
     Mismatch(Vec<(&'static str, String, String)>),
     /// A series of filters, where one is wanted.
+    #[error("it is a series of {0} filters")]
     Series(usize),
-}
-
-impl From<PolicyError> for ValueError {
-    fn from(error: PolicyError) -> Self {
-        Self::Shape(error)
-    }
 }
 
 impl ValueError {
@@ -38,22 +39,7 @@ impl ValueError {
     }
 }
 
-impl fmt::Display for ValueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Version(version) => write!(f, "its layout has version {version}, which is unknown"),
-            Self::Policy(code) => write!(f, "its filter policy has number {code}, which is unknown"),
-            Self::Truncated => f.write_str("it ends too early"),
-            Self::Malformed(what) => f.write_str(what),
-            Self::Shape(error) => error.fmt(f),
-            Self::Mismatch(differences) => {
-                let texts =
-                    differences.iter().map(|(what, one, other)| format!("{what} ({one} and {other})"));
-                write!(f, "they differ in {}", texts.collect::<Vec<_>>().join(", "))
-            }
-            Self::Series(members) => write!(f, "it is a series of {members} filters"),
-        }
-    }
+fn differences(facts: &[(&str, String, String)]) -> String {
+    let texts = facts.iter().map(|(what, one, other)| format!("{what} ({one} and {other})"));
+    texts.collect::<Vec<_>>().join(", ")
 }
-
-impl std::error::Error for ValueError {}

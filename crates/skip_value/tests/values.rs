@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use proptest::prelude::*;
-use skip_filter::policy::{Geometry, POLICIES, Shape, by_name};
+use skip_filter::policy::{Geometry, POLICIES, PolicyError, Shape, by_name};
 use skip_value::{Collation, KeyType, Keys, Outline, Value, ValueError, empty, seal, unseal};
 
 fn keys(policy: &str) -> Keys {
@@ -289,4 +289,22 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         prop_assert!(changed.may_contain_hash(7));
     }
     Ok(())
+}
+
+/// Errors are texts for users: each says what is at fault, and a policy's own words go through unchanged.
+#[test]
+fn errors_say_what_is_wrong() {
+    let kinds = keys("skip");
+    let (narrow, wide) = (empty(&kinds, &[shape(&kinds, 128, 3)]), empty(&kinds, &[shape(&kinds, 256, 4)]));
+    let differ = Value::decode(&narrow).unwrap().must_fit(&Value::decode(&wide).unwrap()).unwrap_err();
+    assert_eq!(differ.to_string(), "they differ in bits (128 and 256), probes (3 and 4)");
+    assert_eq!(ValueError::Series(3).to_string(), "it is a series of 3 filters");
+    let length = PolicyError::Length { expected: 16, found: 8 };
+    assert_eq!(ValueError::from(length.clone()).to_string(), length.to_string());
+    let many = PolicyError::Bits { policy: "skip", bits: 1, allowed: (64, 640, 64) };
+    assert_eq!(many.to_string(), "a filter of policy skip has 64 to 640 bits in steps of 64, not 1");
+    let geometry = |bits, seed| Geometry { bits, probes: 3, seed };
+    let two =
+        PolicyError::Mismatch { left: ("skip", geometry(64, 0)), right: ("leveldb", geometry(64, 255)) };
+    assert_eq!(two.to_string(), "filters differ in policy (skip and leveldb), seed (0x0 and 0xff)");
 }

@@ -1,17 +1,19 @@
 //! What can be wrong with a filter's parameters, its bytes, or a pair of filters.
 
-use std::fmt;
-
 use super::geometry::Geometry;
+use thiserror::Error;
 
 /// A policy cannot do what it was asked for. The text of each names the numbers at fault.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum PolicyError {
     /// A false-positive rate that is not between 0 and 1.
+    #[error("a false-positive rate must be between 0 and 1, not {0}")]
     Rate(f64),
     /// Bits a key that are not a number, or fewer than half a bit.
+    #[error("bits_per_key must be a number of at least 0.5, not {0}")]
     BitsPerKey(f64),
     /// No filter of the policy has a rate that low.
+    #[error("policy {policy} cannot have a false-positive rate of {rate:e}: the lowest is {lowest:e}")]
     RateTooLow {
         /// The policy's name.
         policy: &'static str,
@@ -21,6 +23,7 @@ pub enum PolicyError {
         lowest: f64,
     },
     /// A number of bits that the policy's filters cannot have.
+    #[error("a filter of policy {policy} has {} to {} bits in steps of {}, not {bits}", .allowed.0, .allowed.1, .allowed.2)]
     Bits {
         /// The policy's name.
         policy: &'static str,
@@ -30,6 +33,7 @@ pub enum PolicyError {
         allowed: (u64, u64, u64),
     },
     /// A number of probes that the policy's filters cannot have.
+    #[error("a filter of policy {policy} has 1 to {most} probes, not {probes}")]
     Probes {
         /// The policy's name.
         policy: &'static str,
@@ -39,15 +43,19 @@ pub enum PolicyError {
         most: u8,
     },
     /// A seed for a policy without one.
+    #[error("policy {policy} has no seed")]
     Seed {
         /// The policy's name.
         policy: &'static str,
     },
     /// Neither whole keys nor prefixes are to be added.
+    #[error("a filter must hold whole keys, prefixes or both")]
     NoKeys,
     /// A prefix of no bytes, which every key shares.
+    #[error("a prefix has at least one byte")]
     EmptyPrefix,
     /// Bytes that are no filter of the policy, or not one that this build knows.
+    #[error("not a filter of policy {policy}: {reason}")]
     Encoding {
         /// The policy's name.
         policy: &'static str,
@@ -55,11 +63,13 @@ pub enum PolicyError {
         reason: &'static str,
     },
     /// A size that the policy's bytes do not hold, and that was not given beside them.
+    #[error("the bytes of a filter of policy {policy} do not include its size, number of hashes and seed")]
     SizeNotGiven {
         /// The policy's name.
         policy: &'static str,
     },
     /// A body of the wrong length for its shape.
+    #[error("the filter has {found} bytes of bits, but its size requires {expected}")]
     Length {
         /// Bytes of the shape.
         expected: u64,
@@ -67,6 +77,7 @@ pub enum PolicyError {
         found: u64,
     },
     /// Two filters that cannot be put together.
+    #[error("filters differ in {}", differences(.left, .right))]
     Mismatch {
         /// Policy and numbers of the one.
         left: (&'static str, Geometry),
@@ -75,62 +86,17 @@ pub enum PolicyError {
     },
 }
 
-/// Names everything that differs between two filters.
-fn differences(f: &mut fmt::Formatter<'_>, left: &(&str, Geometry), right: &(&str, Geometry)) -> fmt::Result {
-    let numbers = |geometry: &Geometry| {
-        [geometry.bits.to_string(), geometry.probes.to_string(), format!("{:#x}", geometry.seed)]
+/// Names everything that differs between two filters, given by policy and numbers.
+fn differences(left: &(&str, Geometry), right: &(&str, Geometry)) -> String {
+    let facts = |&(policy, geometry): &(&str, Geometry)| {
+        [
+            ("policy", policy.to_owned()),
+            ("bits", geometry.bits.to_string()),
+            ("probes", geometry.probes.to_string()),
+            ("seed", format!("{:#x}", geometry.seed)),
+        ]
     };
-    let mut before = "filters differ in";
-    if left.0 != right.0 {
-        write!(f, "{before} policy ({} and {})", left.0, right.0)?;
-        before = ",";
-    }
-    let pairs = numbers(&left.1).into_iter().zip(numbers(&right.1));
-    for (name, (one, other)) in ["bits", "probes", "seed"].iter().zip(pairs) {
-        if one != other {
-            write!(f, "{before} {name} ({one} and {other})")?;
-            before = ",";
-        }
-    }
-    Ok(())
+    let pairs = facts(left).into_iter().zip(facts(right)).filter(|(one, other)| one != other);
+    let texts = pairs.map(|((name, one), (_, other))| format!("{name} ({one} and {other})"));
+    texts.collect::<Vec<_>>().join(", ")
 }
-
-impl fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rate(rate) => write!(f, "a false-positive rate must be between 0 and 1, not {rate}"),
-            Self::BitsPerKey(bits) => write!(f, "bits_per_key must be a number of at least 0.5, not {bits}"),
-            Self::RateTooLow { policy, rate, lowest } => {
-                write!(
-                    f,
-                    "policy {policy} cannot have a false-positive rate of {rate:e}: the lowest is {lowest:e}"
-                )
-            }
-            Self::Bits { policy, bits, allowed: (fewest, most, step) } => {
-                write!(
-                    f,
-                    "a filter of policy {policy} has {fewest} to {most} bits in steps of {step}, not {bits}"
-                )
-            }
-            Self::Probes { policy, probes, most } => {
-                write!(f, "a filter of policy {policy} has 1 to {most} probes, not {probes}")
-            }
-            Self::Seed { policy } => write!(f, "policy {policy} has no seed"),
-            Self::NoKeys => f.write_str("a filter must hold whole keys, prefixes or both"),
-            Self::EmptyPrefix => f.write_str("a prefix has at least one byte"),
-            Self::Encoding { policy, reason } => write!(f, "not a filter of policy {policy}: {reason}"),
-            Self::SizeNotGiven { policy } => {
-                write!(
-                    f,
-                    "the bytes of a filter of policy {policy} do not include its size, number of hashes and seed"
-                )
-            }
-            Self::Length { expected, found } => {
-                write!(f, "the filter has {found} bytes of bits, but its size requires {expected}")
-            }
-            Self::Mismatch { left, right } => differences(f, left, right),
-        }
-    }
-}
-
-impl std::error::Error for PolicyError {}

@@ -2,7 +2,7 @@
 
 use crate::header::MOST_MEMBERS;
 use skip_filter::policy::{FilterPolicy, PolicyError, Shape, Size};
-use std::fmt;
+use thiserror::Error;
 
 /// The most bytes of all filters of a value: a server's values end at 1 GB, and the header must fit, too.
 pub(super) const MOST_BYTES: u64 = (1 << 30) - (1 << 16);
@@ -88,44 +88,27 @@ impl Options {
 }
 
 /// Keys cannot be collected as asked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum CollectError {
     /// The policy cannot do it.
-    Policy(PolicyError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// The filter would be larger than a value can be.
+    #[error("a filter for {keys} keys would be larger than 1 GB")]
     TooLarge {
         /// The number of keys it would be for.
         keys: u64,
     },
     /// Parts have become filters of more sizes than a value can have members.
+    #[error("the parts have become filters of more than {MOST_MEMBERS} different sizes")]
     TooManySizes,
     /// States of different options cannot be combined.
+    #[error("parts of one filter were collected with different parameters")]
     Options,
     /// States of keys of different types or collations cannot be combined.
+    #[error("parts of one filter have keys of different types or collations")]
     Keys,
     /// Bytes that are no state.
+    #[error("bytes that are no state of this aggregate")]
     Wire,
 }
-
-impl From<PolicyError> for CollectError {
-    fn from(error: PolicyError) -> Self {
-        Self::Policy(error)
-    }
-}
-
-impl fmt::Display for CollectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy(error) => error.fmt(f),
-            Self::TooLarge { keys } => write!(f, "a filter for {keys} keys would be larger than 1 GB"),
-            Self::TooManySizes => {
-                write!(f, "the parts have become filters of more than {MOST_MEMBERS} different sizes")
-            }
-            Self::Options => f.write_str("parts of one filter were collected with different parameters"),
-            Self::Keys => f.write_str("parts of one filter have keys of different types or collations"),
-            Self::Wire => f.write_str("bytes that are no state of this aggregate"),
-        }
-    }
-}
-
-impl std::error::Error for CollectError {}
