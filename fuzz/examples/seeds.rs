@@ -57,16 +57,16 @@ fn vectors() -> Result<Vec<(Keys, Geometry, Vec<u8>)>> {
     let mut vectors = Vec::new();
     for row in rows(LEVELDB).filter(|row| row[0] == "filter") {
         let mut body = hex(row[3])?;
-        let probes = body.pop().ok_or("no probes")?;
-        vectors.push((keys("leveldb", 0)?, Geometry { bits: body.len() as u64 * 8, probes, seed: 0 }, body));
+        let num_probes = body.pop().ok_or("no probes")?;
+        vectors.push((keys("leveldb", 0)?, Geometry { bits: body.len() as u64 * 8, num_probes, seed: 0 }, body));
     }
     for row in rows(CLICKHOUSE).filter(|row| row[0] == "filter") {
         let (bytes, seed): (u64, u64) = (row[1].parse()?, row[3].parse()?);
-        let geometry = Geometry { bits: bytes * 8, probes: row[2].parse()?, seed };
+        let geometry = Geometry { bits: bytes * 8, num_probes: row[2].parse()?, seed };
         vectors.push((keys("clickhouse", seed)?, geometry, hex(row[5])?));
     }
     for row in rows(ROCKSDB).filter(|row| !row[0].starts_with('#')) {
-        let geometry = Geometry { bits: row[1].parse::<u64>()? * 8, probes: row[0].parse()?, seed: 0 };
+        let geometry = Geometry { bits: row[1].parse::<u64>()? * 8, num_probes: row[0].parse()?, seed: 0 };
         vectors.push((keys("rocksdb", 0)?, geometry, hex(row[3])?));
     }
     Ok(vectors)
@@ -90,7 +90,7 @@ fn values() -> Result<Vec<Vec<u8>>> {
             (&full, vec![step]),
             (&full, vec![step; 3]),
         ] {
-            let shape = |bits| Shape::new(keys.policy, Geometry { bits, probes: 5, seed: keys.seed });
+            let shape = |bits| Shape::new(keys.policy, Geometry { bits, num_probes: 5, seed: keys.seed });
             let shapes = sizes.into_iter().map(shape).collect::<std::result::Result<Vec<_>, _>>()?;
             let mut bytes = empty(keys, &shapes);
             let mut value = Value::decode_mut(&mut bytes)?;
@@ -118,7 +118,7 @@ fn states() -> Result<Vec<Vec<u8>>> {
             is_partial: false,
             secret: 0,
         };
-        let fixed = Size::Fixed { bytes: 64, probes: 5 };
+        let fixed = Size::Fixed { bytes: 64, num_probes: 5 };
         for (options, count) in [
             (Options { bound: 4_096, ..plain }, 0),
             (Options { bound: 4_096, ..plain }, 20),
@@ -147,7 +147,7 @@ fn refused() -> Result<Vec<Vec<u8>>> {
     let body = [1, 2, 3, 4, 5, 6, 7, 8];
     let member = |bits| WireMember {
         bits,
-        probes: 5,
+        num_probes: 5,
         ones: 60,
         full_at: 60,
         most: 60,
@@ -186,7 +186,7 @@ fn main() -> Result<()> {
         let filter = BloomFilter::from_parts(shape, &body[..])?;
         value.add(&[&keys.encode(&[shape]), &body])?;
         let (bits, seed) = (geometry.bits.to_le_bytes(), geometry.seed.to_le_bytes());
-        policy.add(&[&bits, &[geometry.probes, 2], &seed, b"some key", &filter.export()])?;
+        policy.add(&[&bits, &[geometry.num_probes, 2], &seed, b"some key", &filter.export()])?;
     }
     for bytes in values()? {
         value.add(&[&bytes])?;

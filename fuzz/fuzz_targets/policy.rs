@@ -12,13 +12,13 @@ use std::borrow::Cow;
 const HEAD: usize = 26;
 
 fuzz_target!(|input: &[u8]| {
-    let Some((&[bits @ .., probes, by], rest)) = input.split_first_chunk::<10>() else { return };
+    let Some((&[bits @ .., num_probes, by], rest)) = input.split_first_chunk::<10>() else { return };
     let Some((&seed, rest)) = rest.split_first_chunk::<8>() else { return };
     let Some((key, encoded)) = rest.split_first_chunk::<8>() else { return };
     assert_eq!(input.len(), encoded.len() + HEAD);
     let (bits, seed) = (u64::from_le_bytes(bits), u64::from_le_bytes(seed));
     for &policy in POLICIES {
-        let as_long = Geometry { bits: encoded.len() as u64 * 8, probes, seed };
+        let as_long = Geometry { bits: encoded.len() as u64 * 8, num_probes, seed };
         for given in [None, Some(Geometry { bits, ..as_long }), Some(as_long)] {
             // Where it lies, or with the rest of a word behind it, in memory that grows from its length.
             let filter =
@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
         }
         let prefix = KeyParts::new(false, Some(Prefix::Capped(4))).unwrap();
         for size in
-            [Size::Fixed { bytes: bits, probes }, Size::Rate(f64::from_bits(bits)), Size::BitsPerKey(10.0)]
+            [Size::Fixed { bytes: bits, num_probes }, Size::Rate(f64::from_bits(bits)), Size::BitsPerKey(10.0)]
         {
             let configured =
                 ConfiguredPolicy::new(policy, size).and_then(|configured| configured.with_seed(seed));

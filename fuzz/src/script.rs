@@ -28,8 +28,8 @@ const SIZES: [Size; 8] = [
     Size::Rate(1e-4),
     Size::BitsPerKey(10.0),
     Size::BitsPerKey(0.5),
-    Size::Fixed { bytes: 64, probes: 3 },
-    Size::Fixed { bytes: 1_280, probes: 7 },
+    Size::Fixed { bytes: 64, num_probes: 3 },
+    Size::Fixed { bytes: 1_280, num_probes: 7 },
 ];
 
 /// What all processes agree on, and what each does.

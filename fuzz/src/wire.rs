@@ -38,7 +38,7 @@ fn is_small(wire: &Wire<'_>) -> bool {
 /// Whether a hash is in the state, as exact one or in a filter.
 fn holds(wire: &Wire<'_>, options: &Options, hash: u64) -> bool {
     let in_member = |member: &WireMember<'_>| {
-        let geometry = Geometry { bits: member.bits, probes: member.probes, seed: options.seed };
+        let geometry = Geometry { bits: member.bits, num_probes: member.num_probes, seed: options.seed };
         let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, member.body)?;
         Ok::<_, PolicyError>(filter.may_contain_hash(hash))
     };
@@ -151,7 +151,7 @@ enum MadeUpSize {
 #[derive(Arbitrary, Debug)]
 struct MadeUpMember {
     steps: u8,
-    probes: u8,
+    num_probes: u8,
     ones: u64,
     full_at: u64,
     most: u64,
@@ -169,7 +169,7 @@ impl MadeUp {
             MadeUpSize::Bits(bits) => Size::BitsPerKey(bits),
             MadeUpSize::Hundredths(rate) => Size::Rate(f64::from(rate) / 100.0),
             MadeUpSize::TenthsOfBits(bits) => Size::BitsPerKey(f64::from(bits) / 10.0),
-            MadeUpSize::Fixed(words, probes) => Size::Fixed { bytes: u64::from(words) * 8, probes },
+            MadeUpSize::Fixed(words, num_probes) => Size::Fixed { bytes: u64::from(words) * 8, num_probes },
         };
         let step = policy.limits().bits_step.max(64);
         let bodies: Vec<Vec<u8>> = self
@@ -181,7 +181,7 @@ impl MadeUp {
             let of = |number| if member.few { number % (MANY_KEYS + 1) } else { number };
             WireMember {
                 bits: body.len() as u64 * 8,
-                probes: member.probes,
+                num_probes: member.num_probes,
                 ones: of(member.ones),
                 full_at: of(member.full_at),
                 most: of(member.most),

@@ -16,7 +16,7 @@ use crate::pg::kept::Kept;
 use crate::pg::memory::{process_secret, work_mem};
 use crate::pg::parallel_memory::{Shared, SharedPlace};
 use crate::pg::text::of_bytes;
-use crate::pg::varlena::{Flat, Growing, Made};
+use crate::pg::varlena::{Growing, Made, Varlena};
 use pgrx::prelude::*;
 use skip_filter::policy::{FilterPolicy, Size, spec};
 use skip_value::Keys;
@@ -81,7 +81,7 @@ struct Wanted {
 
 impl BuildRequest {
     fn of(call: &Call<'_>) -> Self {
-        let text = |text: Flat<'_>| text.with_bytes(of_bytes);
+        let text = |text: Varlena<'_>| text.with_bytes(of_bytes);
         Self { rate: call.float(2), expected: call.integer(3), policy: call.varlena(4).map(text) }
     }
 

@@ -13,7 +13,7 @@ use super::problem;
 use crate::pg::boundary;
 use crate::pg::datum::Value;
 use crate::pg::function::{Call, SiteMemory};
-use crate::pg::varlena::{Flat, StoredId};
+use crate::pg::varlena::{StoredId, Varlena};
 use pgrx::prelude::*;
 use skip_value::Outline;
 
@@ -45,7 +45,7 @@ enum Bits {
 }
 
 impl KeptFilter {
-    fn new(id: StoredId, filter: &Flat<'_>) -> Self {
+    fn new(id: StoredId, filter: &Varlena<'_>) -> Self {
         let afar = filter.length_in_parts().and_then(|length| {
             let budget = length.checked_sub(4 * PART)?;
             let mut first = [0; FIRST];
@@ -58,7 +58,7 @@ impl KeptFilter {
 }
 
 impl Bits {
-    fn here(filter: &Flat<'_>) -> Self {
+    fn here(filter: &Varlena<'_>) -> Self {
         Self::Here(filter.with_bytes(<[u8]>::to_vec))
     }
 }
@@ -70,7 +70,7 @@ impl Asker {
 
     /// Whether a filter may hold any of the values: one that cannot be read because a later version made it may hold
     /// all.
-    fn ask(&mut self, filter: &Flat<'_>, values: &[Value<'_>], memory: SiteMemory<'_>) -> bool {
+    fn ask(&mut self, filter: &Varlena<'_>, values: &[Value<'_>], memory: SiteMemory<'_>) -> bool {
         let Self { asked, outline, kept } = self;
         let Some(id) = filter.stored_id() else {
             return filter.with_bytes(|bytes| any(asked, outline, bytes, values, memory));

@@ -34,8 +34,8 @@ fn bloom_import(call: Call<'_>, bytes: &[u8], policy: Text, key_type: pg_sys::Oi
     boundary::callback(|| {
         let spec = spec::parse(&policy.0).unwrap_or_else(|error| bad_policy(&error));
         let given = match spec.size {
-            Some(Size::Fixed { bytes, probes }) => {
-                Some(Geometry { bits: bytes.saturating_mul(8), probes, seed: spec.seed })
+            Some(Size::Fixed { bytes, num_probes }) => {
+                Some(Geometry { bits: bytes.saturating_mul(8), num_probes, seed: spec.seed })
             }
             _ => None,
         };

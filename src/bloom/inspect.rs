@@ -72,7 +72,7 @@ fn bloom_info(
         let (keys, members) = (value.keys(), value.members());
         let geometries = || members.iter().map(|member| member.shape().geometry());
         let bits: u64 = geometries().map(|geometry| geometry.bits).sum();
-        let probes = geometries().map(|geometry| i32::from(geometry.probes)).max().unwrap_or(0);
+        let probes = geometries().map(|geometry| i32::from(geometry.num_probes)).max().unwrap_or(0);
         let ones = value.count_ones();
         let found = value.cardinality();
         TableIterator::once((

@@ -40,7 +40,7 @@ pub fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
     let sandbox = Sandbox::enter(heap);
     let scratch = Scratch::new();
     let failure = scratch.run(|| {
-        let (meta, mut directory) = upkeep::open(index)?;
+        let (meta, mut directory) = upkeep::load(index)?;
         let (batch, lag) = pace(meta.watermark);
         let behind = range.saturating_sub(lag).saturating_sub(meta.watermark);
         let end = meta.watermark + behind / batch * batch;
@@ -64,7 +64,7 @@ pub fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
 /// Damage to the index.
 pub fn forget_behind_end(heap: Rel, index: Rel) -> Read<()> {
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
-    let (_, mut directory) = upkeep::open(index)?;
+    let (_, mut directory) = upkeep::load(index)?;
     summarize::forget_behind_end(heap, index, &mut directory).map(|_| ())
 }
 
@@ -74,7 +74,7 @@ pub fn forget_behind_end(heap: Rel, index: Rel) -> Read<()> {
 /// Damage to the index.
 pub fn fold_delta(index: Rel) -> Read<()> {
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
-    let (meta, directory) = upkeep::open(index)?;
+    let (meta, directory) = upkeep::load(index)?;
     fold::fold(&directory, meta.columns.len())?;
     Ok(())
 }

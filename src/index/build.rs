@@ -42,7 +42,7 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     let blocks = heap.blocks();
     am::progress_phase(PHASE_SCAN);
     am::progress_blocks_total(blocks);
-    let result = Directory::open(index, &meta).and_then(|mut directory| {
+    let result = Directory::load(index, &meta).and_then(|mut directory| {
         let end = summarize::end_of_summarized(&meta, blocks, Caller::Build.takes_partial());
         summarize::summarize_to(heap, index, &mut directory, end, Caller::Build)
     });
@@ -107,7 +107,7 @@ fn new_meta(index: Rel) -> Meta {
     let seed = memory::random_seed();
     let columns = (0..index.key_columns()).map(|column| {
         let rate = options.rate_of(index, column);
-        let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 19, hashes: 13 });
+        let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 19, num_probes: 13 });
         ColumnMeta { canon: KeyHasher::of_column(index, column, seed).canon(), sizing, rate }
     });
     Meta::new(seed, options.pages_per_range, columns.collect())

@@ -33,7 +33,7 @@ pub fn before_valid(heap: Rel, index: Rel) {
 }
 
 fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
-    let (meta, directory) = upkeep::open(index)?;
+    let (meta, directory) = upkeep::load(index)?;
     let options = RangeCollectorOptions {
         bulk: true,
         in_vacuum: true,
@@ -110,7 +110,7 @@ impl Gaps {
         need(state.nulls, NULLS_SLICE);
         need(state.values, VALUES_SLICE);
         for hash in hashes.filter(|&hash| !self.filters.has_key(hash, place)) {
-            self.bits.extend(Bit::of_key(&shape, self.segment.hashes, hash, place));
+            self.bits.extend(Bit::of_key(&shape, self.segment.num_probes, hash, place));
         }
     }
 

@@ -95,7 +95,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             *count += 1;
         }
     })?;
-    let directory = Directory::open(index, &meta)?;
+    let directory = Directory::load(index, &meta)?;
     let index = directory.index();
     let ranges = i64::from(meta.ranges_in(target.table.rel().blocks()));
     let mut rows = Vec::with_capacity(meta.columns.len());
@@ -107,7 +107,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             let fill = fill_of(index, segment)?;
             let closed = f64::from(segment.width) - fill.open_ranges as f64;
             summarized += closed as i64;
-            passing += rate_at_fill(fill.fill, segment.hashes) * closed;
+            passing += rate_at_fill(fill.fill, segment.num_probes) * closed;
         }
         let width =
             |pick: fn(u32, u32) -> u32| segments.iter().map(|s| s.width).reduce(pick).unwrap_or(0) as i32;
@@ -126,7 +126,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             width(u32::max),
             bits(u32::min),
             bits(u32::max),
-            column.sizing.hashes.into(),
+            column.sizing.num_probes.into(),
             segments.iter().map(|s| i64::from(s.blocks)).sum::<i64>() * PAGE as i64,
             entries[c],
             column.rate,
@@ -168,7 +168,7 @@ fn skip_index_segments(
 
 fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
     let meta = Meta::read(index)?;
-    let directory = Directory::open(index, &meta)?;
+    let directory = Directory::load(index, &meta)?;
     let index = directory.index();
     let mut rows = Vec::new();
     for column in 0..meta.columns.len() {
@@ -180,7 +180,7 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
                 s.first_range.into(),
                 s.width as i32,
                 s.filter_bits.into(),
-                s.hashes.into(),
+                s.num_probes.into(),
                 s.first_block.into(),
                 s.blocks as i32,
                 s.id as i64,

@@ -27,22 +27,24 @@ pub struct Placer<'a> {
     column: u16,
     frozen: ColumnMeta,
     logging: Logging,
-    /// Bytes that pending hashes and the open segment may take, each.
+    /// Bytes that pending hashes and the unfinished segment may take, each.
     memory: usize,
     pending: Vec<Pending>,
     pending_hashes: usize,
-    open: Option<SegmentBuilder>,
-    /// First range of the open segment, or the next one to come.
+    /// The segment that is not finished yet.
+    builder: Option<SegmentBuilder>,
+    /// First range of the unfinished segment, or the next one to come.
     first_range: u32,
     /// Filter size of the segment before.
     sticky: Option<u32>,
 }
 
 impl<'a> Placer<'a> {
-    /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the open
-    /// segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes that.
+    /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the
+    /// unfinished segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes
+    /// that.
     pub fn new(index: Rel<'a>, column: u16, frozen: ColumnMeta, logging: Logging, memory: usize) -> Self {
-        let (pending, open) = (Vec::new(), None);
+        let (pending, builder) = (Vec::new(), None);
         Self {
             index,
             column,
@@ -51,7 +53,7 @@ impl<'a> Placer<'a> {
             memory,
             pending,
             pending_hashes: 0,
-            open,
+            builder,
             first_range: 0,
             sticky: None,
         }
@@ -82,7 +84,7 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Places what is pending and closes the open segment.
+    /// Places what is pending and closes the unfinished segment.
     ///
     /// # Errors
     /// Damage to the index.
@@ -105,7 +107,7 @@ impl<'a> Placer<'a> {
     }
 
     fn current_size(&self) -> Option<u32> {
-        self.open.as_ref().map(SegmentBuilder::filter_bits).or(self.sticky)
+        self.builder.as_ref().map(SegmentBuilder::filter_bits).or(self.sticky)
     }
 
     fn need(&self, range: &Pending) -> RangeNeed {
@@ -113,25 +115,26 @@ impl<'a> Placer<'a> {
         RangeNeed { filter_bits, is_partial: range.partial }
     }
 
-    /// Puts ranges into the open segment, or into a new one if that has filters of another size.
+    /// Puts ranges into the unfinished segment, or into a new one if that has filters of another size.
     fn place(&mut self, directory: &mut Directory, ranges: &[Pending], filter_bits: u32) -> Read<()> {
-        if self.open.as_ref().is_some_and(|open| open.filter_bits() != filter_bits) {
+        if self.builder.as_ref().is_some_and(|builder| builder.filter_bits() != filter_bits) {
             self.close(directory)?;
         }
         for range in ranges {
-            let hashes = self.frozen.sizing.hashes;
-            let open = self.open.get_or_insert_with(|| SegmentBuilder::new(filter_bits, hashes));
-            open.push(range.state, range.hashes.iter().copied());
-            if open.memory_bytes() > self.memory || open.width() == SegmentShape::max_width(SLICE_BYTES) {
+            let num_probes = self.frozen.sizing.num_probes;
+            let builder = self.builder.get_or_insert_with(|| SegmentBuilder::new(filter_bits, num_probes));
+            builder.push(range.state, range.hashes.iter().copied());
+            if builder.memory_bytes() > self.memory || builder.width() == SegmentShape::max_width(SLICE_BYTES)
+            {
                 self.close(directory)?;
             }
         }
         Ok(())
     }
 
-    /// Writes and publishes the open segment, cut into widths that fill pages well.
+    /// Writes and publishes the unfinished segment, cut into widths that fill pages well.
     fn close(&mut self, directory: &mut Directory) -> Read<()> {
-        let Some(builder) = self.open.take() else { return Ok(()) };
+        let Some(builder) = self.builder.take() else { return Ok(()) };
         self.sticky = Some(builder.filter_bits());
         let mut done = 0;
         while done < builder.width() {
@@ -152,7 +155,7 @@ impl<'a> Placer<'a> {
             first_range: self.first_range + from,
             width,
             filter_bits: builder.filter_bits(),
-            hashes: builder.hashes(),
+            num_probes: builder.num_probes(),
             first_block: directory.allocate(shape.pages())?,
             blocks: shape.pages(),
             id: meta::take_segment_id(self.index)?,

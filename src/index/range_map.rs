@@ -47,7 +47,7 @@ fn skip_range_map(
         let blocks = table.blocks();
         let (pages_per_range, unfiltered) = steady(index, || without_filter(index, column, blocks));
         let matching = inspect::survivors(index, &clause, blocks);
-        let mut holding = RangeSet::empty(matching.len());
+        let mut holding = RangeSet::empty(matching.universe());
         if !matching.is_empty() {
             let _sandbox = Sandbox::enter(table);
             query::blocks_of_rows(table, index, &clause, value, |block| {

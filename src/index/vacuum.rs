@@ -52,7 +52,7 @@ fn summarize_one(target: Target) -> u64 {
 }
 
 fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
-    let (_, mut directory) = upkeep::open(index)?;
+    let (_, mut directory) = upkeep::load(index)?;
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&directory, meta.columns.len())?;
     let mut summary = Summary::default();
@@ -122,7 +122,7 @@ fn close_range(index: Rel, segment: &Segment, range: u32, collector: &RangeColle
     bits.extend(contents.state.nulls.then(|| Bit::new(&shape, NULLS_SLICE, range)));
     bits.extend(contents.state.values.then(|| Bit::new(&shape, VALUES_SLICE, range)));
     for hash in contents.hashes.iter() {
-        bits.extend(Bit::of_key(&shape, segment.hashes, hash, range));
+        bits.extend(Bit::of_key(&shape, segment.num_probes, hash, range));
     }
     segment::set_bits(index, segment, &mut bits)?;
     segment::clear_bit(index, segment, Bit::new(&shape, OPEN_SLICE, range))?;

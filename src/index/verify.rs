@@ -102,7 +102,7 @@ fn check_pages(index: Rel, problems: &mut Vec<Damage>) {
 }
 
 fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Damage>) -> Read<()> {
-    let directory = Directory::open(index, meta)?;
+    let directory = Directory::load(index, meta)?;
     let mut extents: Vec<(u32, u32, &str)> =
         directory.pages().iter().map(|&b| (b, 1, "directory page")).collect();
     for (first, count) in directory.free_extents() {

@@ -48,7 +48,7 @@ pub struct Segment {
     /// Bits of each range's filter (m).
     pub filter_bits: u32,
     /// Probes per key (k).
-    pub hashes: u8,
+    pub num_probes: u8,
     /// First index block.
     pub first_block: u32,
     /// Index blocks.
@@ -65,8 +65,8 @@ impl Segment {
 
     /// What it covers.
     pub fn span(&self) -> Span {
-        let Self { first_range, width, filter_bits, hashes, .. } = *self;
-        Span { first_range, width, filter_bits, num_probes: hashes }
+        let Self { first_range, width, filter_bits, num_probes, .. } = *self;
+        Span { first_range, width, filter_bits, num_probes }
     }
 
     /// How the slices lie on the pages.
@@ -106,7 +106,7 @@ impl Entry {
                 first_range: get_u32(bytes, 4),
                 width: get_u32(bytes, 8),
                 filter_bits: get_u32(bytes, 12),
-                hashes: bytes[1],
+                num_probes: bytes[1],
                 first_block,
                 blocks,
                 id: get_u64(bytes, 24),
@@ -122,7 +122,7 @@ impl Entry {
         match *self {
             Entry::Empty => {}
             Entry::Segment(s) => {
-                (b[0], b[1]) = (1, s.hashes);
+                (b[0], b[1]) = (1, s.num_probes);
                 b[2..4].copy_from_slice(&s.column.to_le_bytes());
                 b[4..8].copy_from_slice(&s.first_range.to_le_bytes());
                 b[8..12].copy_from_slice(&s.width.to_le_bytes());
@@ -229,7 +229,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn open(index: Rel<'a>, meta: &Meta) -> Read<Self> {
+    pub fn load(index: Rel<'a>, meta: &Meta) -> Read<Self> {
         let index = meta.bind(index);
         let mut slots = Vec::new();
         let mut pages = Vec::new();

@@ -155,7 +155,7 @@ impl Meta {
         for (c, column) in self.columns.iter().enumerate() {
             let mut bytes = [0u8; COLUMN_BYTES];
             bytes[..2].copy_from_slice(&column.canon.to_le_bytes());
-            bytes[2] = column.sizing.hashes;
+            bytes[2] = column.sizing.num_probes;
             bytes[4..8].copy_from_slice(&column.sizing.bits_per_row.to_le_bytes());
             bytes[8..].copy_from_slice(&column.rate.to_le_bytes());
             image.put(COLUMNS_AT + c * COLUMN_BYTES, &bytes);
@@ -209,7 +209,7 @@ fn check_magic(payload: &[u8]) -> Read<()> {
 fn decode_column(bytes: &[u8]) -> ColumnMeta {
     ColumnMeta {
         canon: get_u16(bytes, 0),
-        sizing: Sizing { hashes: bytes[2].max(1), bits_per_row: get_u32(bytes, 4) },
+        sizing: Sizing { num_probes: bytes[2].max(1), bits_per_row: get_u32(bytes, 4) },
         rate: f64::from_bits(get_u64(bytes, 8)),
     }
 }

@@ -162,8 +162,9 @@ impl Bit {
     }
 
     /// The bits of a key in the filter of `range`.
-    pub fn of_key(shape: &SegmentShape, hashes: u8, hash: u64, range: u32) -> impl Iterator<Item = Self> {
-        probes(hash, shape.filter_bits(), hashes).map(move |p| Self::new(shape, FIRST_PROBE_SLICE + p, range))
+    pub fn of_key(shape: &SegmentShape, num_probes: u8, hash: u64, range: u32) -> impl Iterator<Item = Self> {
+        probes(hash, shape.filter_bits(), num_probes)
+            .map(move |p| Self::new(shape, FIRST_PROBE_SLICE + p, range))
     }
 
     /// Whether the bit is set.
@@ -241,7 +242,7 @@ pub fn has_entry(index: Rel, segment: &Segment, range: u32, hash: Option<u64>) -
         None => all_set(index, segment, std::iter::once(Bit::new(&shape, NULLS_SLICE, place))),
         Some(hash) => {
             let values = std::iter::once(Bit::new(&shape, VALUES_SLICE, place));
-            all_set(index, segment, values.chain(Bit::of_key(&shape, segment.hashes, hash, place)))
+            all_set(index, segment, values.chain(Bit::of_key(&shape, segment.num_probes, hash, place)))
         }
     }
 }
@@ -251,7 +252,7 @@ pub fn has_entry(index: Rel, segment: &Segment, range: u32, hash: Option<u64>) -
 pub struct Group {
     words: Vec<u64>,
     filter_bits: u32,
-    hashes: u8,
+    num_probes: u8,
 }
 
 impl Group {
@@ -273,7 +274,7 @@ impl Group {
                 }
             })?;
         }
-        Ok(Self { words, filter_bits: segment.filter_bits, hashes: segment.hashes })
+        Ok(Self { words, filter_bits: segment.filter_bits, num_probes: segment.num_probes })
     }
 
     /// Whether a range's bit of a slice is set; `range` is counted from the segment's first.
@@ -289,6 +290,7 @@ impl Group {
     /// Whether the filter of `range` has a key.
     pub fn has_key(&self, hash: u64, range: u32) -> bool {
         self.has_bit(VALUES_SLICE, range)
-            && probes(hash, self.filter_bits, self.hashes).all(|p| self.has_bit(FIRST_PROBE_SLICE + p, range))
+            && probes(hash, self.filter_bits, self.num_probes)
+                .all(|p| self.has_bit(FIRST_PROBE_SLICE + p, range))
     }
 }

@@ -17,7 +17,7 @@ use super::datum::{self, Repr, Value};
 use super::list::list;
 use super::parallel_memory::{Found, SharedPlace};
 use super::tagged::{Lent, Tag, Tagged};
-use super::varlena::Flat;
+use super::varlena::Varlena;
 use super::{Report, catalog, compat, handover, plan_tree, types};
 use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pg_sys;
@@ -116,9 +116,9 @@ impl Call<'_> {
     }
 
     /// An argument of a variable-length type.
-    pub fn varlena(&self, number: usize) -> Option<Flat<'_>> {
+    pub fn varlena(&self, number: usize) -> Option<Varlena<'_>> {
         // SAFETY: the argument is declared with such a type.
-        self.datum(number).map(|datum| unsafe { Flat::new(datum) })
+        self.datum(number).map(|datum| unsafe { Varlena::new(datum) })
     }
 
     /// A float8 argument.

@@ -2,7 +2,7 @@
 
 use super::datum::{Repr, Value};
 use super::function::Call;
-use super::varlena::Flat;
+use super::varlena::Varlena;
 use pgrx::pg_sys;
 
 /// STATISTIC_KIND_MCV and STATISTIC_KIND_HISTOGRAM of pg_statistic.h.
@@ -12,7 +12,7 @@ const HISTOGRAM: i32 = 2;
 /// A constant that is compared with a column.
 pub struct Known<'a> {
     /// The constant.
-    pub constant: Flat<'a>,
+    pub constant: Varlena<'a>,
     pub column_type: pg_sys::Oid,
     pub collation: pg_sys::Oid,
     /// The column's most common values and their parts of the rows; empty where the user may not see them.
@@ -84,7 +84,7 @@ unsafe fn known<'a>(
             }
         }
         Some(Known {
-            constant: Flat::new(constant.constvalue),
+            constant: Varlena::new(constant.constvalue),
             column_type: column.vartype,
             collation: call.collation(),
             common,

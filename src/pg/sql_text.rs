@@ -2,7 +2,7 @@
 //! server's.
 
 use super::text::{of_bytes, to_bytes};
-use super::varlena::Flat;
+use super::varlena::Varlena;
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
@@ -26,7 +26,7 @@ impl FromDatum for Text {
     ) -> Option<Self> {
         // SAFETY: pgrx comes here for an argument or result that SQL declares as text, and has its datum until this
         // returns.
-        (!is_null).then(|| Self(unsafe { Flat::new(datum) }.with_bytes(of_bytes)))
+        (!is_null).then(|| Self(unsafe { Varlena::new(datum) }.with_bytes(of_bytes)))
     }
 }
 

@@ -21,7 +21,7 @@ const SIZE_MASK: u32 = (1 << 30) - 1;
 const EXTERNAL_HEADER: usize = 2;
 
 /// An argument of variable length, not NULL.
-pub struct Flat<'a>(Value<'a>);
+pub struct Varlena<'a>(Value<'a>);
 
 /// Which value is stored out of line. Two pointers with the same number lead to the same bytes, for as long as a query
 /// runs: the number of a deleted value is given to another one only after four billion others.
@@ -32,7 +32,7 @@ pub struct StoredId {
     size: i32,
 }
 
-impl<'a> Flat<'a> {
+impl<'a> Varlena<'a> {
     /// Wraps a datum.
     ///
     /// # Safety

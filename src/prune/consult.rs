@@ -1,4 +1,4 @@
-//! One index, opened for one lookup.
+//! One index, as one lookup reads it.
 //!
 //! Opening reads the delta, for all clauses that will be asked about, and then the directory; the segments are read
 //! as clauses come. That is the read order of [`crate::pages`], however late a clause is asked about: what moved on
@@ -35,7 +35,7 @@ impl<'a> Consult<'a> {
     ///
     /// # Errors
     /// Damage, or pages recycled meanwhile.
-    pub fn open(index: Rel<'a>, meta: &Meta, clauses: &'a [HashedClause], blocks: u32) -> Fetch<Self> {
+    pub fn start(index: Rel<'a>, meta: &Meta, clauses: &'a [HashedClause], blocks: u32) -> Fetch<Self> {
         let index = meta.bind(index);
         let count = u64::from(meta.ranges_in(blocks));
         let is_usable = |c: &HashedClause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
@@ -89,7 +89,7 @@ impl<'a> Consult<'a> {
     pub fn pages_needed(&self) -> u64 {
         let of = |clause: &HashedClause, segment: &Segment| match &clause.test {
             Test::Keys(keys) => {
-                let slices = keys.len() as u64 * u64::from(segment.hashes) + 1;
+                let slices = keys.len() as u64 * u64::from(segment.num_probes) + 1;
                 let bytes = slices * u64::from(segment.width / 8);
                 slices.min(segment.blocks.into()) + bytes / PAGE as u64
             }
@@ -102,12 +102,12 @@ impl<'a> Consult<'a> {
     /// Takes out of `candidates` the ranges that clause `number` rules out. Segments without candidates are not read.
     ///
     /// # Errors
-    /// As [`Consult::open`].
+    /// As [`Consult::start`].
     pub fn narrow(&mut self, number: usize, candidates: &mut RangeSet) -> Fetch<()> {
         memory::check_for_interrupts();
         let clause = &self.clauses[number];
         if clause.test == Test::Keys(Vec::new()) {
-            *candidates = RangeSet::empty(candidates.len()); // nothing equals NULL, summarized or not
+            *candidates = RangeSet::empty(candidates.universe()); // nothing equals NULL, summarized or not
             return Ok(());
         }
         if !self.is_usable[number] {

@@ -28,7 +28,7 @@ pub struct Facts {
 /// Filters of the same size.
 struct Filters {
     bits: u32,
-    hashes: u8,
+    num_probes: u8,
     /// Ranges, and segments, that have them.
     ranges: f64,
     segments: usize,
@@ -83,13 +83,13 @@ impl Facts {
     /// the table. Its columns are all alike.
     pub fn assumed() -> Self {
         let (rate, pages_per_range) = (FALSE_POSITIVE_RATE.2, PAGES_PER_RANGE.2 as u32);
-        let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 20, hashes: 14 });
+        let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 20, num_probes: 14 });
         let column = ColumnMeta { canon: 0, sizing, rate };
         let columns = usize::from(MOST_COLUMNS);
         let mut meta = Meta::new(0, pages_per_range, vec![column; columns]);
         meta.watermark = u32::MAX;
         // One wide segment, of filters that keep the rate exactly.
-        let filters = || vec![Filters { bits: 0, hashes: sizing.hashes, ranges: WIDE, segments: 1 }];
+        let filters = || vec![Filters { bits: 0, num_probes: sizing.num_probes, ranges: WIDE, segments: 1 }];
         Self { meta, columns: (0..columns).map(|_| filters()).collect() }
     }
 
@@ -98,12 +98,16 @@ impl Facts {
         let mut columns: Vec<Vec<Filters>> = meta.columns.iter().map(|_| Vec::new()).collect();
         for segment in directory::segments(index, &meta, |_| true).unwrap_or_default() {
             let Some(kinds) = columns.get_mut(usize::from(segment.column)) else { continue };
-            let (bits, hashes) = (segment.filter_bits, segment.hashes);
+            let (bits, num_probes) = (segment.filter_bits, segment.num_probes);
             let is_full = kinds.len() >= MOST_KINDS;
             let width = f64::from(segment.width);
-            match kinds.iter_mut().rev().find(|kind| is_full || (kind.bits, kind.hashes) == (bits, hashes)) {
+            match kinds
+                .iter_mut()
+                .rev()
+                .find(|kind| is_full || (kind.bits, kind.num_probes) == (bits, num_probes))
+            {
                 Some(kind) => (kind.ranges, kind.segments) = (kind.ranges + width, kind.segments + 1),
-                None => kinds.push(Filters { bits, hashes, ranges: width, segments: 1 }),
+                None => kinds.push(Filters { bits, num_probes, ranges: width, segments: 1 }),
             }
         }
         Ok(Self { meta, columns })
@@ -117,7 +121,7 @@ impl Facts {
     pub fn slices(&self, column: u16) -> f64 {
         let of = |kind: &Filters| {
             let segments = kind.segments as f64;
-            slices_of_key(kind.ranges / segments, kind.hashes) * segments
+            slices_of_key(kind.ranges / segments, kind.num_probes) * segments
         };
         self.kinds(column).iter().map(of).sum()
     }
@@ -131,7 +135,7 @@ impl Facts {
         if ranges == 0.0 {
             return asked;
         }
-        let of = |kind: &Filters| theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.hashes);
+        let of = |kind: &Filters| theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.num_probes);
         let expected = kinds.iter().map(|kind| of(kind) * kind.ranges).sum::<f64>() / ranges;
         expected.min(asked)
     }

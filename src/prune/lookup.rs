@@ -64,7 +64,7 @@ fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result
     let mut left = vec![u64::MAX; shape.words()];
     let mut slices = 0;
     if segment.blocks >= WIDE_BLOCKS {
-        for position in probes(key, shape.filter_bits(), segment.hashes) {
+        for position in probes(key, shape.filter_bits(), segment.num_probes) {
             let (page, _) = shape.locate(FIRST_PROBE_SLICE + position);
             // Where one is cached, the others are likely to be: asking costs as much as reading then.
             if page::prefetch(index, segment.first_block + page) {
@@ -72,7 +72,7 @@ fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result
             }
         }
     }
-    let mut ahead = probes(key, shape.filter_bits(), segment.hashes).map(|p| FIRST_PROBE_SLICE + p);
+    let mut ahead = probes(key, shape.filter_bits(), segment.num_probes).map(|p| FIRST_PROBE_SLICE + p);
     let mut ranges = segment.width;
     loop {
         let mut batch = [0; segment::MOST_PINS];
@@ -124,9 +124,9 @@ fn one_pass(
     let words = shape.words();
     let mut left = vec![u64::MAX; words * keys.len()];
     let mut alive = vec![true; keys.len()];
-    let mut wanted: Vec<WantedSlice> = Vec::with_capacity(keys.len() * usize::from(segment.hashes));
+    let mut wanted: Vec<WantedSlice> = Vec::with_capacity(keys.len() * usize::from(segment.num_probes));
     for (k, &key) in keys.iter().enumerate() {
-        for position in probes(key, shape.filter_bits(), segment.hashes) {
+        for position in probes(key, shape.filter_bits(), segment.num_probes) {
             let (page, at) = shape.locate(FIRST_PROBE_SLICE + position);
             wanted.push((page, at, k as u32));
         }

@@ -183,7 +183,7 @@ fn try_prune(
 ) -> Result<Option<Pruned>, (usize, Miss)> {
     let mut consults = Vec::with_capacity(asked.len());
     for (number, asked) in asked.iter().enumerate() {
-        let consult = Consult::open(asked.index, &asked.meta, &asked.clauses, blocks);
+        let consult = Consult::start(asked.index, &asked.meta, &asked.clauses, blocks);
         consults.push(consult.map_err(|miss| (number, miss))?);
     }
     let needed: u64 = consults.iter().map(Consult::pages_needed).sum();
@@ -221,7 +221,7 @@ fn narrow(consult: &mut Consult<'_>, leaves: &[&Ask], candidates: &RangeSet, uni
     if consult.pages_per_range() == unit {
         return Ok(ranges);
     }
-    let mut left = in_units(&ranges, consult, unit, candidates.len());
+    let mut left = in_units(&ranges, consult, unit, candidates.universe());
     left.intersect_with(candidates);
     Ok(left)
 }

@@ -186,10 +186,11 @@ fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> LeafEstimate<'
 /// None when the list is short enough to be asked about, or was asked about already for the index's own path.
 fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Option<(f64, f64)> {
     let Test::Keys(keys) = &clause.test else { return None };
-    let probes = meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.hashes);
+    let num_probes =
+        meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.num_probes);
     let ranges = f64::from(meta.ranges_in(blocks));
     // Pages for one key: a slice for each probe in each segment, which has at most a page of ranges.
-    let each = f64::from(probes) * (ranges / RANGES_A_PAGE).ceil();
+    let each = f64::from(num_probes) * (ranges / RANGES_A_PAGE).ceil();
     let affordable = (probe::pages_left() as f64 / each) as usize / 2;
     let most = affordable.clamp(1, MOST_KEYS);
     if keys.len() <= most || probe::is_answered(index, clause, blocks) {

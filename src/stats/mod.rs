@@ -48,9 +48,9 @@ pub fn register() {
 /// first time; cheap then.
 pub fn attach() {
     let counters = COUNTERS.get_or_init(|| {
-        let server = shared::words::<WORDS>(NAME).and_then(CounterTable::open);
+        let server = shared::words::<WORDS>(NAME).and_then(CounterTable::attach);
         let server = server.map(|table| Counters { table, scope: "server" });
-        server.or_else(|| Some(Counters { table: CounterTable::open(&SESSION)?, scope: "session" }))
+        server.or_else(|| Some(Counters { table: CounterTable::attach(&SESSION)?, scope: "session" }))
     });
     if let Some(Counters { table, .. }) = counters
         && table.wants_tidying(shared::now(), TIDYING_PAUSE)

@@ -7,12 +7,12 @@
 
 use crate::hash::{first_state, next_state, position, probes};
 
-/// A Bloom filter of `filter_bits` bits with `hashes` probes a key.
+/// A Bloom filter of `filter_bits` bits with `num_probes` probes a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     words: Vec<u64>,
     filter_bits: u32,
-    hashes: u8,
+    num_probes: u8,
 }
 
 /// Number of 64-bit words that hold `bits` bits.
@@ -27,12 +27,12 @@ pub fn words_for(bits: u32) -> usize {
 const LANES: usize = 4;
 
 /// Sets the bits of all `keys`, given by their hashes, in `row`: the words of a filter of `filter_bits` bits with
-/// `hashes` probes a key, as [`Filter::words`] gives them.
+/// `num_probes` probes a key, as [`Filter::words`] gives them.
 ///
 /// # Panics
 /// If `row` has fewer than [`words_for`]`(filter_bits)` words.
 #[inline]
-pub fn set_all(row: &mut [u64], mut keys: impl Iterator<Item = u64>, filter_bits: u32, hashes: u8) {
+pub fn set_all(row: &mut [u64], mut keys: impl Iterator<Item = u64>, filter_bits: u32, num_probes: u8) {
     loop {
         let mut states = [0; LANES];
         let mut filled = 0;
@@ -41,17 +41,17 @@ pub fn set_all(row: &mut [u64], mut keys: impl Iterator<Item = u64>, filter_bits
             filled += 1;
         }
         if filled < LANES {
-            set_lanes(row, &mut states[..filled], filter_bits, hashes);
+            set_lanes(row, &mut states[..filled], filter_bits, num_probes);
             return;
         }
-        set_lanes(row, &mut states, filter_bits, hashes);
+        set_lanes(row, &mut states, filter_bits, num_probes);
     }
 }
 
 /// Sets the bits of the keys whose first states are given.
 #[inline(always)] // so that the number of lanes is known where it is LANES
-fn set_lanes(row: &mut [u64], states: &mut [u64], filter_bits: u32, hashes: u8) {
-    for _ in 0..hashes {
+fn set_lanes(row: &mut [u64], states: &mut [u64], filter_bits: u32, num_probes: u8) {
+    for _ in 0..num_probes {
         for state in states.iter_mut() {
             let position = position(*state, filter_bits);
             row[(position / 64) as usize] |= 1 << (position % 64);
@@ -62,26 +62,26 @@ fn set_lanes(row: &mut [u64], states: &mut [u64], filter_bits: u32, hashes: u8) 
 
 impl Filter {
     /// An empty filter. No bits at all count as one bit.
-    pub fn new(filter_bits: u32, hashes: u8) -> Self {
+    pub fn new(filter_bits: u32, num_probes: u8) -> Self {
         let filter_bits = filter_bits.max(1);
-        Self { words: vec![0; words_for(filter_bits)], filter_bits, hashes }
+        Self { words: vec![0; words_for(filter_bits)], filter_bits, num_probes }
     }
 
     /// Adds a key by its hash.
     #[inline]
     pub fn insert(&mut self, hash: u64) {
-        set_lanes(&mut self.words, &mut [first_state(hash)], self.filter_bits, self.hashes);
+        set_lanes(&mut self.words, &mut [first_state(hash)], self.filter_bits, self.num_probes);
     }
 
     /// Adds keys by their hashes: the same as one by one, but faster.
     pub fn insert_all(&mut self, keys: impl IntoIterator<Item = u64>) {
-        set_all(&mut self.words, keys.into_iter(), self.filter_bits, self.hashes);
+        set_all(&mut self.words, keys.into_iter(), self.filter_bits, self.num_probes);
     }
 
     /// Whether the filter may hold a key: false is certain, true is not.
     #[inline]
     pub fn contains(&self, hash: u64) -> bool {
-        probes(hash, self.filter_bits, self.hashes)
+        probes(hash, self.filter_bits, self.num_probes)
             .all(|position| self.words[(position / 64) as usize] >> (position % 64) & 1 != 0)
     }
 
@@ -101,8 +101,8 @@ impl Filter {
     }
 
     /// Number of probes for each key.
-    pub fn hashes(&self) -> u8 {
-        self.hashes
+    pub fn num_probes(&self) -> u8 {
+        self.num_probes
     }
 
     /// Takes all keys out.
@@ -113,7 +113,7 @@ impl Filter {
     /// Adds all keys of another filter. False, and nothing done, if the filters differ in bits or probes.
     #[must_use]
     pub fn union(&mut self, other: &Filter) -> bool {
-        if (self.filter_bits, self.hashes) != (other.filter_bits, other.hashes) {
+        if (self.filter_bits, self.num_probes) != (other.filter_bits, other.num_probes) {
             return false;
         }
         for (word, more) in self.words.iter_mut().zip(&other.words) {

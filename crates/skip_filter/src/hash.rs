@@ -106,10 +106,10 @@ pub struct Probes {
     left: u8,
 }
 
-/// The `hashes` positions, each in `0..filter_bits`, of a key in a filter. A filter of no bits gives zeros.
+/// The `num_probes` positions, each in `0..filter_bits`, of a key in a filter. A filter of no bits gives zeros.
 #[inline]
-pub fn probes(hash: u64, filter_bits: u32, hashes: u8) -> Probes {
-    Probes { state: first_state(hash), filter_bits, left: hashes }
+pub fn probes(hash: u64, filter_bits: u32, num_probes: u8) -> Probes {
+    Probes { state: first_state(hash), filter_bits, left: num_probes }
 }
 
 impl Iterator for Probes {

@@ -81,7 +81,7 @@ pub fn calculation_best_practices(rate: f64) -> (u32, u32) {
     for (bits, (rates, &best)) in RATES.iter().zip(&BEST_PROBES).enumerate().skip(1) {
         if rates[best] <= rate {
             // Even one probe may do, and then nothing is returned here: that is the (19, 13) oddity.
-            if let Some(too_few) = (1..=best).rev().find(|&probes| rates[probes] > rate) {
+            if let Some(too_few) = (1..=best).rev().find(|&num_probes| rates[num_probes] > rate) {
                 return (bits as u32, too_few as u32 + 1);
             }
         }
@@ -95,7 +95,7 @@ pub struct Sizing {
     /// Bits of filter for each distinct key.
     pub bits_per_row: u32,
     /// Probes for each key: bits it sets, and bits that are looked at.
-    pub hashes: u8,
+    pub num_probes: u8,
 }
 
 impl Sizing {
@@ -113,20 +113,21 @@ impl Sizing {
             return Some(Self::fewest(rate));
         }
         if rate >= TABLE_FLOOR {
-            let (bits, hashes) = calculation_best_practices(rate);
-            return Some(Sizing { bits_per_row: bits, hashes: hashes as u8 });
+            let (bits, num_probes) = calculation_best_practices(rate);
+            return Some(Sizing { bits_per_row: bits, num_probes: num_probes as u8 });
         }
         let bits = (-rate.max(HASH_FLOOR).ln() / (LN_2 * LN_2)).ceil();
-        let hashes = (bits * LN_2).round(); // at most 64 by HASH_FLOOR
-        Some(Sizing { bits_per_row: bits as u32, hashes: hashes as u8 })
+        let num_probes = (bits * LN_2).round(); // at most 64 by HASH_FLOOR
+        Some(Sizing { bits_per_row: bits as u32, num_probes: num_probes as u8 })
     }
 
     /// The fewest bits, and then the fewest probes, for one of the rates that few bits are enough for.
     fn fewest(rate: f64) -> Sizing {
         let mut few =
-            (1..4).flat_map(|bits| (1..=2).map(move |hashes| Sizing { bits_per_row: bits, hashes }));
-        let reaches = |sizing: &Sizing| theoretical_rate(sizing.bits_per_row.into(), sizing.hashes) <= rate;
-        few.find(reaches).unwrap_or(Sizing { bits_per_row: 4, hashes: 2 })
+            (1..4).flat_map(|bits| (1..=2).map(move |num_probes| Sizing { bits_per_row: bits, num_probes }));
+        let reaches =
+            |sizing: &Sizing| theoretical_rate(sizing.bits_per_row.into(), sizing.num_probes) <= rate;
+        few.find(reaches).unwrap_or(Sizing { bits_per_row: 4, num_probes: 2 })
     }
 
     /// Bits of a filter for `distinct` keys: `bits_per_row * distinct`, at least [`MIN_FILTER_BITS`], rounded up
@@ -137,15 +138,14 @@ impl Sizing {
     }
 }
 
-/// The expected rate of a filter with `bits_per_row` bits a key and `hashes` probes: `(1 - e^(-k/b))^k`.
-pub fn theoretical_rate(bits_per_row: f64, hashes: u8) -> f64 {
-    let probes = f64::from(hashes);
-    (-(-probes / bits_per_row).exp_m1()).powi(i32::from(hashes))
+/// The expected rate of a filter with `bits_per_row` bits a key and `num_probes` probes: `(1 - e^(-k/b))^k`.
+pub fn theoretical_rate(bits_per_row: f64, num_probes: u8) -> f64 {
+    (-(-f64::from(num_probes) / bits_per_row).exp_m1()).powi(i32::from(num_probes))
 }
 
 /// The rate of a filter of which the part `fill` (0 to 1) of the bits is set: `fill^k`.
-pub fn rate_at_fill(fill: f64, hashes: u8) -> f64 {
-    fill.powi(i32::from(hashes))
+pub fn rate_at_fill(fill: f64, num_probes: u8) -> f64 {
+    fill.powi(i32::from(num_probes))
 }
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn below_the_floor_the_closed_form_goes_on() {
-        let sizing = |rate| Sizing::for_rate(rate).map(|s| (s.bits_per_row, s.hashes)).unwrap();
+        let sizing = |rate| Sizing::for_rate(rate).map(|s| (s.bits_per_row, s.num_probes)).unwrap();
         assert_eq!(sizing(1.09e-4), (19, 13));
         assert_eq!(sizing(1.089e-4), (19, 13));
         assert_eq!(sizing(1e-4), (20, 14));
@@ -180,7 +180,7 @@ mod tests {
             let rate = 10f64.powf(-f64::from(step) / 2000.0);
             let sizing = Sizing::for_rate(rate).unwrap();
             if rate < 0.2 {
-                let real = theoretical_rate(f64::from(sizing.bits_per_row), sizing.hashes);
+                let real = theoretical_rate(f64::from(sizing.bits_per_row), sizing.num_probes);
                 assert!(real <= rate * 1.006, "{rate}: {sizing:?} gives {real}");
             }
         }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn filter_bits_rounds_and_saturates() {
-        let sizing = Sizing { bits_per_row: 10, hashes: 7 };
+        let sizing = Sizing { bits_per_row: 10, num_probes: 7 };
         assert_eq!(sizing.filter_bits(0), 64);
         assert_eq!(sizing.filter_bits(1), 64);
         assert_eq!(sizing.filter_bits(6), 64);

@@ -17,7 +17,7 @@ fn every_vector_is_met() {
         assert_eq!(calculation_best_practices(rate), expected, "{line}");
         if (1.09e-4..0.221).contains(&rate) {
             let sizing = Sizing::for_rate(rate).unwrap();
-            assert_eq!((sizing.bits_per_row, u32::from(sizing.hashes)), expected, "{line}");
+            assert_eq!((sizing.bits_per_row, u32::from(sizing.num_probes)), expected, "{line}");
         }
         checked += 1;
     }
@@ -54,12 +54,12 @@ fn high_rates_are_kept_too() {
         (0.99, (1, 1)),
     ] {
         let sizing = Sizing::for_rate(rate).unwrap();
-        assert_eq!((sizing.bits_per_row, sizing.hashes), expected, "{rate}");
+        assert_eq!((sizing.bits_per_row, sizing.num_probes), expected, "{rate}");
     }
     for thousandths in 1..1_000 {
         let rate = f64::from(thousandths) / 1_000.0;
         let sizing = Sizing::for_rate(rate).unwrap();
-        let given = theoretical_rate(sizing.bits_per_row.into(), sizing.hashes);
+        let given = theoretical_rate(sizing.bits_per_row.into(), sizing.num_probes);
         assert!(given <= rate * 1.005, "{rate}: {sizing:?} gives {given}"); // the table has three digits
     }
 }

@@ -84,9 +84,9 @@ fn what_is_unknown_may_match() {
     assert!(key_may_match("leveldb.BuiltinBloomFilter3", b"foo", &leveldb));
     assert!(key_may_match("", b"foo", &leveldb));
     let mut later = leveldb.clone();
-    for probes in [0, 31, 100, 255] {
-        *later.last_mut().unwrap() = probes;
-        assert!(key_may_match("leveldb", b"foo", &later), "{probes}");
+    for num_probes in [0, 31, 100, 255] {
+        *later.last_mut().unwrap() = num_probes;
+        assert!(key_may_match("leveldb", b"foo", &later), "{num_probes}");
     }
     for length in 0..9 {
         assert!(key_may_match("leveldb", b"foo", &leveldb[..length]), "{length}");
@@ -104,8 +104,8 @@ fn what_is_unknown_may_match() {
         assert!(key_may_match("skip", b"foo", &later), "{from_end} {byte}");
     }
     // ClickHouse's bytes alone do not tell what they are; with a size they do, if it is theirs.
-    let clickhouse = |bytes, probes| {
-        ConfiguredPolicy::new(by_name("clickhouse").unwrap(), Size::Fixed { bytes, probes }).unwrap()
+    let clickhouse = |bytes, num_probes| {
+        ConfiguredPolicy::new(by_name("clickhouse").unwrap(), Size::Fixed { bytes, num_probes }).unwrap()
     };
     let filter = clickhouse(61, 3).create_filter(["hello"]).unwrap();
     assert!(key_may_match("clickhouse", b"foo", &filter));
@@ -142,20 +142,20 @@ fn parameters_out_of_bounds_are_errors() {
         for bits in [0.0, 0.49, -1.0, f64::NAN, f64::INFINITY] {
             assert!(text(policy, Size::BitsPerKey(bits), 0).contains("bits_per_key must be"));
         }
-        assert!(text(policy, Size::Fixed { bytes: 64, probes: 0 }, 0).contains("probes"));
-        assert!(text(policy, Size::Fixed { bytes: u64::MAX, probes: 3 }, 0).contains("bits"));
-        assert!(text(policy, Size::Fixed { bytes: 0, probes: 3 }, 0).contains("bits"));
+        assert!(text(policy, Size::Fixed { bytes: 64, num_probes: 0 }, 0).contains("probes"));
+        assert!(text(policy, Size::Fixed { bytes: u64::MAX, num_probes: 3 }, 0).contains("bits"));
+        assert!(text(policy, Size::Fixed { bytes: 0, num_probes: 3 }, 0).contains("bits"));
         let huge = Shape::for_keys(by_name(policy).unwrap(), u64::MAX, Size::Rate(0.01), 0);
         assert!(matches!(huge, Err(PolicyError::Bits { .. })), "{huge:?}");
     }
     assert_eq!(text("leveldb", Size::Rate(0.01), 7), "policy leveldb has no seed");
     assert_eq!(text("rocksdb", Size::Rate(0.01), 7), "policy rocksdb has no seed");
     assert_eq!(
-        text("rocksdb", Size::Fixed { bytes: 65, probes: 3 }, 0),
+        text("rocksdb", Size::Fixed { bytes: 65, num_probes: 3 }, 0),
         "a filter of policy rocksdb has 512 to 34359737856 bits in steps of 512, not 520",
     );
     assert_eq!(
-        text("leveldb", Size::Fixed { bytes: 65, probes: 31 }, 0),
+        text("leveldb", Size::Fixed { bytes: 65, num_probes: 31 }, 0),
         "a filter of policy leveldb has 1 to 30 probes, not 31",
     );
     assert!(text("rocksdb", Size::Rate(1e-15), 0).contains("the lowest is"));
@@ -163,8 +163,8 @@ fn parameters_out_of_bounds_are_errors() {
 
 #[test]
 fn filters_of_different_shape_say_what_differs() {
-    let filter = |policy: &str, bytes, probes, seed| {
-        let size = Size::Fixed { bytes, probes };
+    let filter = |policy: &str, bytes, num_probes, seed| {
+        let size = Size::Fixed { bytes, num_probes };
         BloomFilter::new(Shape::for_keys(by_name(policy).unwrap(), 0, size, seed).unwrap())
     };
     let mut own = filter("skip", 64, 7, 1);
@@ -186,7 +186,7 @@ fn filters_of_different_shape_say_what_differs() {
 
 #[test]
 fn bodies_must_fit_their_shape() {
-    let size = Size::Fixed { bytes: 13, probes: 3 };
+    let size = Size::Fixed { bytes: 13, num_probes: 3 };
     let shape = Shape::for_keys(by_name("clickhouse").unwrap(), 0, size, 0).unwrap();
     assert_eq!(shape.body_bytes(), 16);
     assert!(BloomFilter::from_parts(shape, vec![0; 15]).is_err());

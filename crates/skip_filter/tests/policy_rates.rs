@@ -44,10 +44,10 @@ fn check(policy: &'static dyn FilterPolicy, keys: u64, size: Size, loose: f64) {
     let shape = Shape::for_keys(policy, keys, size, 0).unwrap();
     let (rate, expected) = (measure(shape, keys, 10_000.0), shape.expected_rate(keys));
     let off = rate / expected - 1.0;
-    let Geometry { bits, probes, .. } = *shape.geometry();
-    let textbook = theoretical_rate(bits as f64 / keys as f64, probes);
+    let Geometry { bits, num_probes, .. } = *shape.geometry();
+    let textbook = theoretical_rate(bits as f64 / keys as f64, num_probes);
     println!(
-        "{:10} {keys:8} keys {size:?}: {bits:9} bits, {probes:2} probes: {rate:.4e}, expected {expected:.4e} {:+.2} % \
+        "{:10} {keys:8} keys {size:?}: {bits:9} bits, {num_probes:2} num_probes: {rate:.4e}, expected {expected:.4e} {:+.2} % \
          (textbook {textbook:.4e} {:+.2} %)",
         policy.name(),
         off * 100.0,
@@ -75,7 +75,7 @@ fn skip() {
 #[test]
 fn rocksdb() {
     // A filter of ten keys is a line, whatever the size asked for: fewer probes, for a rate that can be measured.
-    check(named("rocksdb"), 10, Size::Fixed { bytes: 64, probes: 2 }, 0.0);
+    check(named("rocksdb"), 10, Size::Fixed { bytes: 64, num_probes: 2 }, 0.0);
     COUNTS[1..].iter().for_each(|&keys| check(named("rocksdb"), keys, Size::Rate(0.01), 0.0));
     [1_000, 100_000].iter().for_each(|&keys| check(named("rocksdb"), keys, Size::Rate(1e-3), 0.0));
     check(named("rocksdb"), 5_000_000, Size::BitsPerKey(10.0), 0.0);

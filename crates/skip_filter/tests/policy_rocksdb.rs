@@ -58,10 +58,10 @@ fn filters_are_those_of_rocksdb() {
         (9.5, 1..2_088, 6, 3_166_884_174, &[126, 156, 367, 444, 458, 791, 813, 976, 1_015]),
         (10.499, 1..2_088, 7, 4_098_502_778, &[16, 236, 240, 472, 1_015, 1_045, 1_111, 1_409, 1_465]),
     ];
-    for (bits_per_key, keys, probes, hash, matching) in schema {
+    for (bits_per_key, keys, num_probes, hash, matching) in schema {
         let policy = policy(bits_per_key);
         let filter = policy.build(keys.map(number_key)).unwrap();
-        assert_eq!(filter.shape().geometry().probes, probes, "{bits_per_key}");
+        assert_eq!(filter.shape().geometry().num_probes, num_probes, "{bits_per_key}");
         let encoded = filter.export();
         assert_eq!(leveldb_hash(&encoded, 0xbc9f_1d34), hash, "{bits_per_key}");
         let found = (0..).filter(|i| policy.key_may_match(&number_key(1_000_000 + i), &encoded));

@@ -48,18 +48,18 @@ fn leveldb() {
 /// What LevelDB's `CreateFilter` makes of the bits and probes of `util/bloom.cc`, written down once more.
 fn as_leveldb_does(keys: &[String], bits_per_key: usize) -> Vec<u8> {
     let bytes = (keys.len() * bits_per_key).max(64).div_ceil(8);
-    let probes = ((bits_per_key as f64 * 0.69) as u8).clamp(1, 30);
+    let num_probes = ((bits_per_key as f64 * 0.69) as u8).clamp(1, 30);
     let mut filter = vec![0; bytes];
     for key in keys {
         let mut hash = leveldb_hash(key.as_bytes(), 0xbc9f_1d34);
         let step = hash.rotate_right(17);
-        for _ in 0..probes {
+        for _ in 0..num_probes {
             let position = hash as usize % (bytes * 8);
             filter[position / 8] |= 1 << (position % 8);
             hash = hash.wrapping_add(step);
         }
     }
-    filter.push(probes);
+    filter.push(num_probes);
     filter
 }
 
@@ -84,8 +84,8 @@ fn clickhouse() {
             hashes += 1;
             continue;
         }
-        let [bytes, probes, seed] = [1, 2, 3].map(|field| row[field].parse::<u64>().unwrap());
-        let size = Size::Fixed { bytes, probes: probes as u8 };
+        let [bytes, num_probes, seed] = [1, 2, 3].map(|field| row[field].parse::<u64>().unwrap());
+        let size = Size::Fixed { bytes, num_probes: num_probes as u8 };
         let policy = ConfiguredPolicy::new(by_name("clickhouse").unwrap(), size).unwrap();
         let policy = policy.with_seed(seed).unwrap();
         let keys: Vec<Vec<u8>> = row[4].split(',').map(hex).collect();
@@ -116,8 +116,8 @@ fn clickhouse() {
 fn rocksdb() {
     let mut filters = 0;
     for row in rows(ROCKSDB) {
-        let probes: u8 = row[0].parse().unwrap();
-        let size = Size::Fixed { bytes: row[1].parse().unwrap(), probes };
+        let num_probes: u8 = row[0].parse().unwrap();
+        let size = Size::Fixed { bytes: row[1].parse().unwrap(), num_probes };
         let shape = Shape::for_keys(by_name("rocksdb").unwrap(), 0, size, 0).unwrap();
         let hashes: Vec<u64> = row[2].split(',').map(|hash| u64::from_str_radix(hash, 16).unwrap()).collect();
         let (mut filter, mut one_by_one) = (BloomFilter::new(shape), BloomFilter::new(shape));
@@ -129,7 +129,7 @@ fn rocksdb() {
         assert_eq!(filter.body(), hex(row[3]), "{row:?}");
         assert!(hashes.iter().all(|&hash| filter.may_contain_hash(hash)));
         let encoded = filter.export();
-        assert_eq!(encoded[encoded.len() - 5..], [255, 0, probes, 0, 0]);
+        assert_eq!(encoded[encoded.len() - 5..], [255, 0, num_probes, 0, 0]);
         assert_eq!(BloomFilter::import(shape.policy(), &encoded, None).unwrap(), filter);
         filters += 1;
     }

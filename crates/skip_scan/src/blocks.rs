@@ -212,13 +212,14 @@ impl Blocks {
     fn claim_more(&mut self) {
         let ranges = &self.survivors.ranges;
         let (start, end) = match self.shared {
-            None => (0, ranges.len()),
+            None => (0, ranges.universe()),
             Some(shared) => {
                 let most = (ranges.count() / CLAIMS).clamp(1, MOST_RANGES);
                 let mut start = shared.next.load(Ordering::Relaxed);
                 loop {
-                    let end =
-                        ranges.next_in(start).map_or(ranges.len(), |first| (first + most).min(ranges.len()));
+                    let end = ranges
+                        .next_in(start)
+                        .map_or(ranges.universe(), |first| (first + most).min(ranges.universe()));
                     let end = end.max(start);
                     let swap = shared.next.compare_exchange(start, end, Ordering::Relaxed, Ordering::Relaxed);
                     match swap {
@@ -229,7 +230,7 @@ impl Blocks {
             }
         };
         self.claim = (start, end);
-        self.is_done = end >= ranges.len();
+        self.is_done = end >= ranges.universe();
         if start == 0 {
             self.count_survivors();
             self.hand_over();
@@ -240,8 +241,8 @@ impl Blocks {
         let ranges = &self.survivors.ranges;
         let mut unsummarized = ranges.clone();
         unsummarized.intersect_with(&self.survivors.unfiltered);
-        self.counters.total += ranges.len();
-        self.counters.skipped += ranges.len() - ranges.count();
+        self.counters.total += ranges.universe();
+        self.counters.skipped += ranges.universe() - ranges.count();
         self.counters.unsummarized += unsummarized.count();
     }
 

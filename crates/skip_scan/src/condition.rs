@@ -35,7 +35,7 @@ const LEAF: i32 = 3;
 pub const MOST_LEVELS: usize = 100;
 
 impl<L> Condition<L> {
-    /// All of `parts`; None when there are none. ANDs among them are opened.
+    /// All of `parts`; None when there are none. ANDs among them are flattened.
     pub fn all(parts: Vec<Self>) -> Option<Self> {
         Self::join(
             parts,
@@ -44,7 +44,7 @@ impl<L> Condition<L> {
         )
     }
 
-    /// Any of `parts`; None when there are none. ORs among them are opened.
+    /// Any of `parts`; None when there are none. ORs among them are flattened.
     pub fn any(parts: Vec<Self>) -> Option<Self> {
         Self::join(
             parts,
@@ -55,11 +55,11 @@ impl<L> Condition<L> {
 
     fn join(
         parts: Vec<Self>,
-        open: impl Fn(Self) -> Result<Vec<Self>, Self>,
+        flatten: impl Fn(Self) -> Result<Vec<Self>, Self>,
         make: impl Fn(Vec<Self>) -> Self,
     ) -> Option<Self> {
-        let opened = parts.into_iter().flat_map(|part| open(part).unwrap_or_else(|whole| vec![whole]));
-        let mut parts: Vec<Self> = opened.collect();
+        let flattened = parts.into_iter().flat_map(|part| flatten(part).unwrap_or_else(|whole| vec![whole]));
+        let mut parts: Vec<Self> = flattened.collect();
         if parts.len() > 1 { Some(make(parts)) } else { parts.pop() }
     }
 
@@ -145,7 +145,7 @@ impl<L: Grouped> Condition<L> {
         match self {
             Condition::Leaf(leaf) => ask(&[leaf], candidates),
             Condition::Or(parts) => {
-                let mut found = RangeSet::empty(candidates.len());
+                let mut found = RangeSet::empty(candidates.universe());
                 for part in parts {
                     found.union_with(&part.evaluate(candidates, ask)?);
                 }

@@ -96,7 +96,7 @@ type Place = [AtomicU64];
 
 impl CounterTable {
     /// The table in these words, which are zero if they are new; None if another layout is in them.
-    pub fn open(words: &'static [AtomicU64; WORDS]) -> Option<Self> {
+    pub fn attach(words: &'static [AtomicU64; WORDS]) -> Option<Self> {
         match words[0].compare_exchange(0, MAGIC, SeqCst, SeqCst) {
             Ok(_) | Err(MAGIC) => Some(Self(words)),
             Err(_) => None,

@@ -12,13 +12,13 @@
 
 use crate::RangeSet;
 
-/// Draws `matching.len()` ranges as at most `width` characters, one for each range if they fit.
+/// Draws `matching.universe()` ranges as at most `width` characters, one for each range if they fit.
 ///
 /// `matching` are the ranges that a lookup reads, `unfiltered` those that have no filter, `holding` those with a row.
 /// A range is `?` only while it is read: one that lost its filter, or got it, between two looks counts as matching
 /// says.
 pub fn picture(matching: &RangeSet, unfiltered: &RangeSet, holding: &RangeSet, width: u64) -> String {
-    let ranges = matching.len();
+    let ranges = matching.universe();
     let cells = width.min(ranges);
     let mut filtered = matching.clone();
     filtered.subtract(unfiltered);

@@ -2,13 +2,13 @@
 //!
 //! Owns a bitset of fixed length: bit `i % 64` of word `i / 64` stands for range `i`. 8 million ranges are 1 MB.
 //!
-//! Invariant: bits from `len` on are zero. Whatever would lie there is not taken in and not found.
+//! Invariant: bits from `universe` on are zero. Whatever would lie there is not taken in and not found.
 
-/// A set of numbers below a fixed `len`.
+/// A set of numbers below a fixed `universe`: the number of ranges, whether they are in the set or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeSet {
     words: Vec<u64>,
-    len: u64,
+    universe: u64,
 }
 
 /// Bits `from..64` of a word.
@@ -24,23 +24,23 @@ fn mask_to(to: u64) -> u64 {
 }
 
 impl RangeSet {
-    /// The empty set of numbers below `len`.
-    pub fn empty(len: u64) -> Self {
-        Self { words: vec![0; len.div_ceil(64) as usize], len }
+    /// The empty set of numbers below `universe`.
+    pub fn empty(universe: u64) -> Self {
+        Self { words: vec![0; universe.div_ceil(64) as usize], universe }
     }
 
-    /// The set of all numbers below `len`.
-    pub fn full(len: u64) -> Self {
-        let mut words = vec![u64::MAX; len.div_ceil(64) as usize];
+    /// The set of all numbers below `universe`.
+    pub fn full(universe: u64) -> Self {
+        let mut words = vec![u64::MAX; universe.div_ceil(64) as usize];
         if let Some(last) = words.last_mut() {
-            *last = mask_to(len);
+            *last = mask_to(universe);
         }
-        Self { words, len }
+        Self { words, universe }
     }
 
     /// One more than the largest number the set can hold.
-    pub fn len(&self) -> u64 {
-        self.len
+    pub fn universe(&self) -> u64 {
+        self.universe
     }
 
     /// The bits, 64 numbers a word.
@@ -48,17 +48,17 @@ impl RangeSet {
         &self.words
     }
 
-    /// Adds `i`, unless it is not below `len`.
+    /// Adds `i`, unless it is not below `universe`.
     #[inline]
     pub fn insert(&mut self, i: u64) {
-        if i < self.len {
+        if i < self.universe {
             self.words[(i / 64) as usize] |= 1 << (i % 64);
         }
     }
 
-    /// Adds `start..end`, as far as it is below `len`.
+    /// Adds `start..end`, as far as it is below `universe`.
     pub fn insert_span(&mut self, start: u64, end: u64) {
-        let end = end.min(self.len);
+        let end = end.min(self.universe);
         if start >= end {
             return;
         }
@@ -72,15 +72,15 @@ impl RangeSet {
         }
     }
 
-    /// Whether `i` is in the set; false from `len` on.
+    /// Whether `i` is in the set; false from `universe` on.
     #[inline]
     pub fn contains(&self, i: u64) -> bool {
-        i < self.len && self.words[(i / 64) as usize] >> (i % 64) & 1 != 0
+        i < self.universe && self.words[(i / 64) as usize] >> (i % 64) & 1 != 0
     }
 
     /// Whether any number of `start..end` is in the set.
     pub fn any_in(&self, start: u64, end: u64) -> bool {
-        let end = end.min(self.len);
+        let end = end.min(self.universe);
         if start >= end {
             return false;
         }
@@ -100,7 +100,7 @@ impl RangeSet {
 
     /// How many numbers of `start..end` are in the set.
     pub fn count_in(&self, start: u64, end: u64) -> u64 {
-        let end = end.min(self.len);
+        let end = end.min(self.universe);
         if start >= end {
             return 0;
         }
@@ -119,18 +119,18 @@ impl RangeSet {
     }
 
     /// The same part of the table cut `factor` times as fine: number `i` becomes `i * factor..(i + 1) * factor`, as far
-    /// as these are below `len`.
-    pub fn refined(&self, factor: u64, len: u64) -> Self {
-        let mut fine = Self::empty(len);
+    /// as these are below `universe`.
+    pub fn refined(&self, factor: u64, universe: u64) -> Self {
+        let mut fine = Self::empty(universe);
         for (start, end) in self.runs() {
             fine.insert_span(start * factor, end.saturating_mul(factor));
         }
         fine
     }
 
-    /// The numbers below `len` of a cut `factor` times as coarse that contain any number of the set.
-    pub fn coarsened(&self, factor: u64, len: u64) -> Self {
-        let mut coarse = Self::empty(len);
+    /// The numbers below `universe` of a cut `factor` times as coarse that contain any number of the set.
+    pub fn coarsened(&self, factor: u64, universe: u64) -> Self {
+        let mut coarse = Self::empty(universe);
         let factor = factor.max(1);
         for (start, end) in self.runs() {
             coarse.insert_span(start / factor, (end - 1) / factor + 1);
@@ -143,7 +143,7 @@ impl RangeSet {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// Adds what is in `other` and below `len`.
+    /// Adds what is in `other` and below `universe`.
     pub fn union_with(&mut self, other: &RangeSet) {
         for (word, more) in self.words.iter_mut().zip(&other.words) {
             *word |= more;
@@ -151,7 +151,7 @@ impl RangeSet {
         self.clip();
     }
 
-    /// Takes out what is not in `other`, which includes everything from its `len` on.
+    /// Takes out what is not in `other`, which includes everything from its `universe` on.
     pub fn intersect_with(&mut self, other: &RangeSet) {
         let shared = self.words.len().min(other.words.len());
         for (word, keep) in self.words.iter_mut().zip(&other.words) {
@@ -167,10 +167,10 @@ impl RangeSet {
         }
     }
 
-    /// Adds `offset + i` for every bit `i < bits` that is set in `words`, as far as it is below `len`. Bits that
+    /// Adds `offset + i` for every bit `i < bits` that is set in `words`, as far as it is below `universe`. Bits that
     /// `words` does not have count as zero.
     pub fn or_bits(&mut self, offset: u64, words: &[u64], bits: u64) {
-        let bits = bits.min(self.len.saturating_sub(offset));
+        let bits = bits.min(self.universe.saturating_sub(offset));
         let (first, shift) = ((offset / 64) as usize, offset % 64);
         let used = bits.div_ceil(64).min(words.len() as u64) as usize;
         for (place, &word) in words[..used].iter().enumerate() {
@@ -198,13 +198,13 @@ impl RangeSet {
         let mut at = 0;
         std::iter::from_fn(move || {
             let start = self.next_bit(at, 0)?;
-            at = self.next_bit(start, u64::MAX).unwrap_or(self.len);
+            at = self.next_bit(start, u64::MAX).unwrap_or(self.universe);
             Some((start, at))
         })
     }
 
     /// The first number from `from` on that is in the set (`flip` 0) or not in it (`flip` all ones), if any below
-    /// `len` is.
+    /// `universe` is.
     fn next_bit(&self, from: u64, flip: u64) -> Option<u64> {
         let first = (from / 64) as usize;
         let mut mask = mask_from(from);
@@ -212,7 +212,7 @@ impl RangeSet {
             let found = (word ^ flip) & mask;
             if found != 0 {
                 let number = place as u64 * 64 + u64::from(found.trailing_zeros());
-                return Some(number).filter(|&number| number < self.len);
+                return Some(number).filter(|&number| number < self.universe);
             }
             mask = u64::MAX;
         }
@@ -222,7 +222,7 @@ impl RangeSet {
     /// Restores the invariant after whole words came in.
     fn clip(&mut self) {
         if let Some(last) = self.words.last_mut() {
-            *last &= mask_to(self.len);
+            *last &= mask_to(self.universe);
         }
     }
 }

@@ -46,7 +46,7 @@ fn holds(condition: &Condition<Test>, number: u64) -> bool {
 fn ask(tests: &[&Test], candidates: &RangeSet) -> Result<RangeSet, String> {
     assert!(tests.iter().all(|test| test.group == tests[0].group), "tests of several groups");
     assert!(!candidates.is_empty(), "asked for nothing");
-    let mut found = RangeSet::empty(candidates.len());
+    let mut found = RangeSet::empty(candidates.universe());
     candidates.iter().filter(|&n| tests.iter().all(|test| test.holds(n))).for_each(|n| found.insert(n));
     Ok(found)
 }

@@ -7,7 +7,7 @@ fn words() -> &'static [AtomicU64; WORDS] {
 }
 
 fn table() -> CounterTable {
-    CounterTable::open(words()).unwrap_or_else(|| unreachable!("new words"))
+    CounterTable::attach(words()).unwrap_or_else(|| unreachable!("new words"))
 }
 
 fn key(database: u32, index: u32) -> Key {
@@ -34,7 +34,7 @@ fn each_index_has_its_own() {
 #[test]
 fn the_same_words_are_the_same_table() {
     let words = words();
-    let (one, other) = (CounterTable::open(words), CounterTable::open(words));
+    let (one, other) = (CounterTable::attach(words), CounterTable::attach(words));
     one.iter().for_each(|table| table.add(key(1, 1), &counts(1)));
     assert_eq!(other.map(|table| table.of_database(1).len()), Some(1));
 }
@@ -43,7 +43,7 @@ fn the_same_words_are_the_same_table() {
 fn another_layout_is_left_alone() {
     let words = words();
     words[0].store(7, Ordering::SeqCst);
-    assert!(CounterTable::open(words).is_none());
+    assert!(CounterTable::attach(words).is_none());
     assert_eq!(words[0].load(Ordering::SeqCst), 7);
 }
 

@@ -22,12 +22,12 @@ const RANGES: u64 = 8_384;
 const PAGE: u32 = 8_152;
 /// The sizings of the design's figures.
 const SIZINGS: [Sizing; 2] =
-    [Sizing { bits_per_row: 10, hashes: 7 }, Sizing { bits_per_row: 20, hashes: 13 }];
+    [Sizing { bits_per_row: 10, num_probes: 7 }, Sizing { bits_per_row: 20, num_probes: 13 }];
 
 const VALUES: RangeState = RangeState { open: false, nulls: false, values: true };
 
 fn name(sizing: Sizing) -> String {
-    format!("{} bits, {} probes", sizing.bits_per_row, sizing.hashes)
+    format!("{} bits, {} probes", sizing.bits_per_row, sizing.num_probes)
 }
 
 /// Goes on with `ranges` ranges of keys from `first` on, as a build does.
@@ -50,7 +50,7 @@ fn bench_build(c: &mut Criterion) {
         group.throughput(Throughput::Elements(64 * KEYS));
         group.bench_function(name(sizing), |b| {
             b.iter(|| {
-                let mut builder = SegmentBuilder::new(filter_bits, sizing.hashes);
+                let mut builder = SegmentBuilder::new(filter_bits, sizing.num_probes);
                 build(&mut builder, &mut distinct, first, 64);
                 first += 64 * KEYS;
                 builder
@@ -88,7 +88,7 @@ fn bench_parts(c: &mut Criterion) {
         })
     });
     for sizing in SIZINGS {
-        let mut filter = Filter::new(sizing.filter_bits(KEYS) as u32, sizing.hashes);
+        let mut filter = Filter::new(sizing.filter_bits(KEYS) as u32, sizing.num_probes);
         group.bench_function(format!("filter, {}", name(sizing)), |b| {
             b.iter(|| {
                 filter.clear();
@@ -120,7 +120,7 @@ fn slice<'a>(shape: &SegmentShape, bytes: &'a [u8], slice: u32) -> &'a [u8] {
 fn bench_lookup(c: &mut Criterion) {
     let mut group = c.benchmark_group("lookup");
     for sizing in SIZINGS {
-        let mut builder = SegmentBuilder::new(sizing.filter_bits(KEYS) as u32, sizing.hashes);
+        let mut builder = SegmentBuilder::new(sizing.filter_bits(KEYS) as u32, sizing.num_probes);
         build(&mut builder, &mut DistinctHashes::new(), 0, RANGES);
         let (shape, bytes) = pages(&builder);
         let mut acc = vec![0u64; shape.words()];
@@ -129,7 +129,7 @@ fn bench_lookup(c: &mut Criterion) {
             b.iter(|| {
                 key -= 1; // never inserted
                 acc.fill(u64::MAX);
-                for position in probes(hash_i64(7, key), shape.filter_bits(), sizing.hashes) {
+                for position in probes(hash_i64(7, key), shape.filter_bits(), sizing.num_probes) {
                     if !and_slice(&mut acc, slice(&shape, &bytes, FIRST_PROBE_SLICE + position)) {
                         break;
                     }
@@ -159,7 +159,7 @@ fn bench_narrow(c: &mut Criterion) {
         group.throughput(Throughput::Elements(width * KEYS));
         group.bench_function(format!("build and write {width}"), |b| {
             b.iter(|| {
-                let mut builder = SegmentBuilder::new(sizing.filter_bits(KEYS) as u32, sizing.hashes);
+                let mut builder = SegmentBuilder::new(sizing.filter_bits(KEYS) as u32, sizing.num_probes);
                 build(&mut builder, &mut distinct, first, width);
                 first += width * KEYS;
                 pages(&builder)

@@ -30,7 +30,7 @@ pub struct RangeState {
 #[derive(Clone, Debug)]
 pub struct SegmentBuilder {
     filter_bits: u32,
-    hashes: u8,
+    num_probes: u8,
     width: u32,
     /// Words from one pending row to the next.
     row_stride: usize,
@@ -43,13 +43,21 @@ pub struct SegmentBuilder {
 }
 
 impl SegmentBuilder {
-    /// An empty builder of filters with `filter_bits` bits (none count as one) and `hashes` probes a key.
-    pub fn new(filter_bits: u32, hashes: u8) -> Self {
+    /// An empty builder of filters with `filter_bits` bits (none count as one) and `num_probes` probes a key.
+    pub fn new(filter_bits: u32, num_probes: u8) -> Self {
         let filter_bits = filter_bits.max(1);
         // Whole cache lines of 8 words, and an odd number of them: transposing walks down the 64 rows, and an
         // even distance would press their lines into a fraction of the nearest cache's sets.
         let row_stride = (words_for(filter_bits).div_ceil(8) | 1) * 8;
-        Self { filter_bits, hashes, width: 0, row_stride, pending: vec![], groups: vec![], states: vec![] }
+        Self {
+            filter_bits,
+            num_probes,
+            width: 0,
+            row_stride,
+            pending: vec![],
+            groups: vec![],
+            states: vec![],
+        }
     }
 
     /// Bits of each range's filter.
@@ -58,8 +66,8 @@ impl SegmentBuilder {
     }
 
     /// Probes for each key.
-    pub fn hashes(&self) -> u8 {
-        self.hashes
+    pub fn num_probes(&self) -> u8 {
+        self.num_probes
     }
 
     /// Number of ranges pushed so far.
@@ -78,8 +86,8 @@ impl SegmentBuilder {
 
     /// Adds the next range: its state and its key hashes. Hashes that come twice cost time but change nothing.
     pub fn push(&mut self, state: RangeState, hashes: impl Iterator<Item = u64>) {
-        let (filter_bits, probes) = (self.filter_bits, self.hashes);
-        set_all(self.next_row(state), hashes, filter_bits, probes);
+        let (filter_bits, num_probes) = (self.filter_bits, self.num_probes);
+        set_all(self.next_row(state), hashes, filter_bits, num_probes);
         self.width += 1;
         if self.pending.len() == GROUP * self.row_stride {
             self.finish_group();

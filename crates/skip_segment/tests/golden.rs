@@ -18,11 +18,11 @@ const SEED: u64 = 0x0123_4567_89ab_cdef;
 fn builder(
     width: i64,
     filter_bits: u32,
-    hashes: u8,
+    num_probes: u8,
     keys: impl Fn(i64) -> i64,
     state: impl Fn(i64) -> RangeState,
 ) -> SegmentBuilder {
-    let mut builder = SegmentBuilder::new(filter_bits, hashes);
+    let mut builder = SegmentBuilder::new(filter_bits, num_probes);
     for range in 0..width {
         builder.push(state(range), (0..keys(range)).map(|key| hash_i64(SEED, 100 * range + key)));
     }

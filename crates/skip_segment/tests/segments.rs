@@ -24,17 +24,17 @@ fn ranges(seed: u64, width: u32) -> Ranges {
     (0..width).map(range).collect()
 }
 
-fn build(ranges: &[(RangeState, Vec<u64>)], filter_bits: u32, hashes: u8) -> SegmentBuilder {
-    let mut builder = SegmentBuilder::new(filter_bits, hashes);
+fn build(ranges: &[(RangeState, Vec<u64>)], filter_bits: u32, num_probes: u8) -> SegmentBuilder {
+    let mut builder = SegmentBuilder::new(filter_bits, num_probes);
     for (state, keys) in ranges {
         builder.push(*state, keys.iter().copied());
     }
     builder
 }
 
-fn filters(ranges: &Ranges, filter_bits: u32, hashes: u8) -> Vec<Filter> {
+fn filters(ranges: &Ranges, filter_bits: u32, num_probes: u8) -> Vec<Filter> {
     let filter = |(_, keys): &(RangeState, Vec<u64>)| {
-        let mut filter = Filter::new(filter_bits, hashes);
+        let mut filter = Filter::new(filter_bits, num_probes);
         keys.iter().for_each(|&hash| filter.insert(hash));
         filter
     };
@@ -42,8 +42,8 @@ fn filters(ranges: &Ranges, filter_bits: u32, hashes: u8) -> Vec<Filter> {
 }
 
 /// Every bit of a segment is that of the range's own filter or state, and there are no others.
-fn check_bits(segment: &Segment, ranges: &Ranges, first: u32, hashes: u8) {
-    let (shape, filters) = (&segment.shape, filters(ranges, segment.shape.filter_bits(), hashes));
+fn check_bits(segment: &Segment, ranges: &Ranges, first: u32, num_probes: u8) {
+    let (shape, filters) = (&segment.shape, filters(ranges, segment.shape.filter_bits(), num_probes));
     for slice in 0..shape.slices() {
         let bytes = segment.slice(slice);
         for range in 0..shape.stride() * 8 {
@@ -69,11 +69,11 @@ fn check_bits(segment: &Segment, ranges: &Ranges, first: u32, hashes: u8) {
 }
 
 /// A lookup in the segment answers for each range what its own filter answers.
-fn check_answers(segment: &Segment, ranges: &Ranges, hashes: u8) {
-    let filters = filters(ranges, segment.shape.filter_bits(), hashes);
+fn check_answers(segment: &Segment, ranges: &Ranges, num_probes: u8) {
+    let filters = filters(ranges, segment.shape.filter_bits(), num_probes);
     let absent = (0..50).map(|key| hash_i64(99, key));
     for hash in ranges.iter().take(20).flat_map(|(_, keys)| keys.iter().copied()).chain(absent) {
-        let found = segment.matching(hash, hashes);
+        let found = segment.matching(hash, num_probes);
         for (range, filter) in filters.iter().enumerate() {
             assert_eq!(bit(&found, range as u32), filter.contains(hash));
             assert!(filter.contains(hash) || !ranges[range].1.contains(&hash), "a false negative");
@@ -85,13 +85,13 @@ fn check_answers(segment: &Segment, ranges: &Ranges, hashes: u8) {
 fn every_width_to_200_and_1000() {
     for width in (1..=200).chain([1000]) {
         let ranges = ranges(u64::from(width), width);
-        let (filter_bits, hashes) = ([64, 100, 192, 1, 257][width as usize % 5], (width % 9 + 1) as u8);
-        let builder = build(&ranges, filter_bits, hashes);
+        let (filter_bits, num_probes) = ([64, 100, 192, 1, 257][width as usize % 5], (width % 9 + 1) as u8);
+        let builder = build(&ranges, filter_bits, num_probes);
         assert_eq!(builder.width(), width);
         for page_bytes in [128, 1000] {
             let segment = Segment::of(&builder, page_bytes);
-            check_bits(&segment, &ranges, 0, hashes);
-            check_answers(&segment, &ranges, hashes);
+            check_bits(&segment, &ranges, 0, num_probes);
+            check_answers(&segment, &ranges, num_probes);
         }
     }
 }
@@ -101,12 +101,12 @@ proptest! {
 
     #[test]
     fn a_segment_is_its_filters(
-        seed in any::<u64>(), width in 1..300u32, filter_bits in 1..700u32, hashes in 0..20u8, page_bytes in 40..900u32,
+        seed in any::<u64>(), width in 1..300u32, filter_bits in 1..700u32, num_probes in 0..20u8, page_bytes in 40..900u32,
     ) {
         let ranges = ranges(seed, width);
-        let segment = Segment::of(&build(&ranges, filter_bits, hashes), page_bytes);
-        check_bits(&segment, &ranges, 0, hashes);
-        check_answers(&segment, &ranges, hashes);
+        let segment = Segment::of(&build(&ranges, filter_bits, num_probes), page_bytes);
+        check_bits(&segment, &ranges, 0, num_probes);
+        check_answers(&segment, &ranges, num_probes);
     }
 
     #[test]

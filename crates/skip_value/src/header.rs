@@ -55,9 +55,9 @@ impl Keys {
     /// The header of a filter of these keys with these members.
     pub fn encode(&self, members: &[Shape]) -> Vec<u8> {
         let first = VERSION << 5 | self.policy.code();
-        if let Some((probes, oid)) = self.short_form(members) {
+        if let Some((num_probes, oid)) = self.short_form(members) {
             let code = CODED.iter().position(|&coded| coded == oid).map_or(0, |i| i as u8 + 1);
-            let mut bytes = vec![first, code << PROBES_BITS | probes];
+            let mut bytes = vec![first, code << PROBES_BITS | num_probes];
             if code == 0 {
                 put_varint(&mut bytes, oid.into());
             }
@@ -82,7 +82,7 @@ impl Keys {
         }
         bytes.push(members.len() as u8);
         for member in members {
-            bytes.push(member.geometry().probes);
+            bytes.push(member.geometry().num_probes);
             put_varint(&mut bytes, member.geometry().bits);
         }
         bytes
@@ -93,8 +93,8 @@ impl Keys {
         let (&[member], KeyType::BuiltIn(oid)) = (members, &self.key_type) else { return None };
         let is_plain = self.seed == 0 && self.collation.is_none();
         let whole = member.geometry().bits == member.body_bytes() * 8;
-        let probes = member.geometry().probes;
-        (is_plain && whole && probes <= PROBES_MASK).then_some((probes, *oid))
+        let num_probes = member.geometry().num_probes;
+        (is_plain && whole && num_probes <= PROBES_MASK).then_some((num_probes, *oid))
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn decode(bytes: &[u8], length: u64) -> Result<(Keys, Vec<Shape>, usi
         };
         let key_type = KeyType::BuiltIn(oid);
         let body = length.saturating_sub((bytes.len() - input.0.len()) as u64);
-        let geometry = Geometry { bits: body.saturating_mul(8), probes: second & PROBES_MASK, seed: 0 };
+        let geometry = Geometry { bits: body.saturating_mul(8), num_probes: second & PROBES_MASK, seed: 0 };
         (Keys { policy, seed: 0, key_type, collation: None }, vec![Shape::new(policy, geometry)?])
     } else {
         long_form(&mut input, policy)?
@@ -151,8 +151,8 @@ fn long_form(
     }
     let mut members = Vec::with_capacity(count);
     for _ in 0..count {
-        let (probes, bits) = (input.byte()?, input.varint()?);
-        members.push(Shape::new(policy, Geometry { bits, probes, seed })?);
+        let (num_probes, bits) = (input.byte()?, input.varint()?);
+        members.push(Shape::new(policy, Geometry { bits, num_probes, seed })?);
     }
     Ok((Keys { policy, seed, key_type, collation }, members))
 }

@@ -139,7 +139,8 @@ impl<B: AsRef<[u8]>> Value<B> {
         let mut differences = self.keys.differences(&other.keys, &KeyType::to_string);
         if differences.is_empty() && self.shapes() != other.shapes() {
             let bits = |shapes: Vec<Shape>| list(shapes.iter().map(|shape| shape.geometry().bits));
-            let probes = |shapes: Vec<Shape>| list(shapes.iter().map(|shape| shape.geometry().probes.into()));
+            let probes =
+                |shapes: Vec<Shape>| list(shapes.iter().map(|shape| shape.geometry().num_probes.into()));
             let facts = [
                 ("bits", bits(self.shapes()), bits(other.shapes())),
                 ("probes", probes(self.shapes()), probes(other.shapes())),

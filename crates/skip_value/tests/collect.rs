@@ -304,7 +304,7 @@ fn as_sent(hashes: &[u64], members: usize) -> Vec<u8> {
     let options = WireOptions { policy: 1, size, seed: 0, expected: None, bound: 0, guess: 0 };
     let member = |_| WireMember {
         bits: 64,
-        probes: 5,
+        num_probes: 5,
         ones: 13,
         full_at: 60,
         most: 60,

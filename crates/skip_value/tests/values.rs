@@ -10,8 +10,8 @@ fn keys(policy: &str) -> Keys {
     Keys { policy: by_name(policy).unwrap(), seed: 0, key_type: KeyType::BuiltIn(2950), collation: None }
 }
 
-fn shape(keys: &Keys, bits: u64, probes: u8) -> Shape {
-    Shape::new(keys.policy, Geometry { bits, probes, seed: keys.seed }).unwrap()
+fn shape(keys: &Keys, bits: u64, num_probes: u8) -> Shape {
+    Shape::new(keys.policy, Geometry { bits, num_probes, seed: keys.seed }).unwrap()
 }
 
 /// Keys of every kind.
@@ -149,7 +149,7 @@ fn small_values_have_small_headers() {
         assert_eq!(*Value::decode(&bytes).unwrap().keys(), keys);
     }
     let many = empty(&uuid, &[shape(&uuid, 64, 32)]);
-    assert_eq!(Value::decode(&many).unwrap().members()[0].shape().geometry().probes, 32);
+    assert_eq!(Value::decode(&many).unwrap().members()[0].shape().geometry().num_probes, 32);
 }
 
 /// Found by fuzzing: of full members nothing is left that could be counted, and 0 / 0 is no number.
@@ -249,12 +249,12 @@ proptest! {
 
     /// Any bytes are a value or an error; a value's bytes are its only ones.
     #[test]
-    fn any_bytes(mut bytes in prop::collection::vec(any::<u8>(), 0..80), first in 0u8..5, probes in 0u8..8) {
+    fn any_bytes(mut bytes in prop::collection::vec(any::<u8>(), 0..80), first in 0u8..5, num_probes in 0u8..8) {
         if let Some(byte) = bytes.first_mut() {
             *byte = 1 << 5 | first;
         }
         if let Some(byte) = bytes.get_mut(1) {
-            *byte = probes;
+            *byte = num_probes;
         }
         check(&bytes)?;
     }
@@ -303,7 +303,7 @@ fn errors_say_what_is_wrong() {
     assert_eq!(ValueError::from(length.clone()).to_string(), length.to_string());
     let many = PolicyError::Bits { policy: "skip", bits: 1, allowed: (64, 640, 64) };
     assert_eq!(many.to_string(), "a filter of policy skip has 64 to 640 bits in steps of 64, not 1");
-    let geometry = |bits, seed| Geometry { bits, probes: 3, seed };
+    let geometry = |bits, seed| Geometry { bits, num_probes: 3, seed };
     let two =
         PolicyError::Mismatch { left: ("skip", geometry(64, 0)), right: ("leveldb", geometry(64, 255)) };
     assert_eq!(two.to_string(), "filters differ in policy (skip and leveldb), seed (0x0 and 0xff)");

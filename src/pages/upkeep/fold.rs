@@ -57,14 +57,14 @@ fn fold_entries(index: Rel, segments: &[Vec<Segment>], entries: &mut [DeltaEntry
 
 fn fold_into(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> Read<()> {
     let shape = segment.shape()?;
-    let mut bits = Vec::with_capacity(entries.len() * (usize::from(segment.hashes) + 1));
+    let mut bits = Vec::with_capacity(entries.len() * (usize::from(segment.num_probes) + 1));
     for entry in entries {
         let range = entry.range - segment.first_range;
         match entry.hash {
             None => bits.push(Bit::new(&shape, NULLS_SLICE, range)),
             Some(hash) => {
                 bits.push(Bit::new(&shape, VALUES_SLICE, range));
-                bits.extend(Bit::of_key(&shape, segment.hashes, hash, range));
+                bits.extend(Bit::of_key(&shape, segment.num_probes, hash, range));
             }
         }
     }

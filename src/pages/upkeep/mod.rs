@@ -38,9 +38,9 @@ pub fn retire_covered(directory: &mut Directory, columns: usize) -> Read<()> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn open(index: Rel) -> Read<(Meta, Directory)> {
+pub fn load(index: Rel) -> Read<(Meta, Directory)> {
     let meta = Meta::read(index)?;
-    let mut directory = Directory::open(index, &meta)?;
+    let mut directory = Directory::load(index, &meta)?;
     directory.free_reserved()?;
     retire_covered(&mut directory, meta.columns.len())?;
     Ok((Meta::read(index)?, directory))

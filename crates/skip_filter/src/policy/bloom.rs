@@ -170,13 +170,13 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
     /// The rate at which keys match that were never added, as the set bits are now.
     pub fn false_positive_rate(&self) -> f64 {
         let layout = self.shape.layout();
-        let probes = i32::from(layout.probes);
+        let num_probes = i32::from(layout.num_probes);
         if layout.line_bits == layout.bits {
-            return (self.count_ones() as f64 / layout.bits as f64).powi(probes);
+            return (self.count_ones() as f64 / layout.bits as f64).powi(num_probes);
         }
         let lines = self.body().chunks_exact((layout.line_bits / 8) as usize);
         let ones = |line: &[u8]| line.iter().map(|byte| byte.count_ones()).sum::<u32>();
-        let rate = |line| (f64::from(ones(line)) / layout.line_bits as f64).powi(probes);
+        let rate = |line| (f64::from(ones(line)) / layout.line_bits as f64).powi(num_probes);
         lines.map(rate).sum::<f64>() * layout.line_bits as f64 / layout.bits as f64
     }
 }

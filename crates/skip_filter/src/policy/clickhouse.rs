@@ -38,10 +38,10 @@ pub struct ClickHouse;
 
 /// The positions of a key.
 fn positions(key: u64, geometry: &Geometry) -> impl Iterator<Item = usize> {
-    let Geometry { bits, probes, seed } = *geometry;
+    let Geometry { bits, num_probes, seed } = *geometry;
     let first = with_seed(key, seed);
     let second = with_seed(key, SECOND_SEED.0.wrapping_mul(seed).wrapping_add(SECOND_SEED.1));
-    (0..u64::from(probes)).map(move |i| {
+    (0..u64::from(num_probes)).map(move |i| {
         let sum = first.wrapping_add(second.wrapping_mul(i)).wrapping_add(i * i);
         (sum % bits) as usize
     })
@@ -79,12 +79,12 @@ impl FilterPolicy for ClickHouse {
 
     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError> {
         let sizing = Sizing::for_rate(rate).ok_or(PolicyError::Rate(rate))?;
-        Ok(Geometry { bits: sizing.filter_bits(keys), probes: sizing.hashes, seed: 0 })
+        Ok(Geometry { bits: sizing.filter_bits(keys), num_probes: sizing.num_probes, seed: 0 })
     }
 
     fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry {
         let bits = bits_for(keys, bits_per_key, 64).checked_next_multiple_of(64).unwrap_or(u64::MAX);
-        Geometry { bits, probes: whole_probes(bits_per_key, u8::MAX), seed: 0 }
+        Geometry { bits, num_probes: whole_probes(bits_per_key, u8::MAX), seed: 0 }
     }
 
     /// Whole words, although probes may end before.

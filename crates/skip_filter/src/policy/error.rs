@@ -33,12 +33,12 @@ pub enum PolicyError {
         allowed: (u64, u64, u64),
     },
     /// A number of probes that the policy's filters cannot have.
-    #[error("a filter of policy {policy} has 1 to {most} probes, not {probes}")]
+    #[error("a filter of policy {policy} has 1 to {most} probes, not {num_probes}")]
     Probes {
         /// The policy's name.
         policy: &'static str,
         /// The number.
-        probes: u8,
+        num_probes: u8,
         /// The most; the fewest is 1.
         most: u8,
     },
@@ -92,7 +92,7 @@ fn differences(left: &(&str, Geometry), right: &(&str, Geometry)) -> String {
         [
             ("policy", policy.to_owned()),
             ("bits", geometry.bits.to_string()),
-            ("probes", geometry.probes.to_string()),
+            ("probes", geometry.num_probes.to_string()),
             ("seed", format!("{:#x}", geometry.seed)),
         ]
     };

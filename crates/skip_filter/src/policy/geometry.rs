@@ -6,7 +6,7 @@ pub struct Geometry {
     /// Bits that probes fall on.
     pub bits: u64,
     /// Probes a key.
-    pub probes: u8,
+    pub num_probes: u8,
     /// What key bytes are hashed under; 0 where the policy has no seed.
     pub seed: u64,
 }
@@ -23,7 +23,7 @@ pub enum Size {
         /// Bytes of the filter without what its encoding adds.
         bytes: u64,
         /// Probes a key.
-        probes: u8,
+        num_probes: u8,
     },
 }
 

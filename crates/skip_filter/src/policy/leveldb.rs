@@ -66,7 +66,7 @@ pub fn leveldb_hash(bytes: &[u8], seed: u32) -> u32 {
 fn positions(key: u64, geometry: &Geometry) -> impl Iterator<Item = usize> {
     let (hash, bits) = (key as u32, geometry.bits);
     let step = hash.rotate_right(17);
-    (0..geometry.probes).scan(hash, move |hash, _| {
+    (0..geometry.num_probes).scan(hash, move |hash, _| {
         let position = u64::from(*hash) % bits;
         *hash = hash.wrapping_add(step);
         Some(position as usize)
@@ -112,9 +112,9 @@ impl FilterPolicy for LevelDb {
     }
 
     fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry {
-        let probes = (bits_per_key * PROBES_PER_BIT).clamp(1.0, f64::from(MAX_PROBES)) as u8;
+        let num_probes = (bits_per_key * PROBES_PER_BIT).clamp(1.0, f64::from(MAX_PROBES)) as u8;
         let bits = bits_for(keys, bits_per_key, MIN_BITS).checked_next_multiple_of(8).unwrap_or(u64::MAX);
-        Geometry { bits, probes, seed: 0 }
+        Geometry { bits, num_probes, seed: 0 }
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
@@ -134,17 +134,17 @@ impl FilterPolicy for LevelDb {
     }
 
     fn trailer(&self, geometry: &Geometry) -> Vec<u8> {
-        vec![geometry.probes]
+        vec![geometry.num_probes]
     }
 
     fn read(&self, encoded: &[u8], _: Option<Geometry>) -> Result<Geometry, PolicyError> {
         let error = |reason| PolicyError::Encoding { policy: "leveldb", reason };
         match encoded.split_last() {
-            Some((&probes, _)) if probes > MAX_PROBES => {
+            Some((&num_probes, _)) if num_probes > MAX_PROBES => {
                 Err(error("more than 30 probes mark a later encoding"))
             }
-            Some((&probes, body)) if body.len() as u64 * 8 >= MIN_BITS => {
-                Ok(Geometry { bits: body.len() as u64 * 8, probes, seed: 0 })
+            Some((&num_probes, body)) if body.len() as u64 * 8 >= MIN_BITS => {
+                Ok(Geometry { bits: body.len() as u64 * 8, num_probes, seed: 0 })
             }
             _ => Err(error("shorter than 9 bytes")),
         }

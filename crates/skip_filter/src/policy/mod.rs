@@ -74,7 +74,7 @@
 //!     }
 //!     fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry {
 //!         let bits = ((keys as f64 * bits_per_key) as u64).max(8).next_multiple_of(8);
-//!         Geometry { bits, probes: 1, seed: 0 }
+//!         Geometry { bits, num_probes: 1, seed: 0 }
 //!     }
 //!     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
 //!         let position = (key % geometry.bits) as usize;
@@ -91,7 +91,7 @@
 //!     fn read(&self, encoded: &[u8], _: Option<Geometry>) -> Result<Geometry, PolicyError> {
 //!         let body = encoded.strip_suffix(b"1b");
 //!         let body = body.ok_or(PolicyError::Encoding { policy: "one_byte", reason: "no trailer" })?;
-//!         Ok(Geometry { bits: body.len() as u64 * 8, probes: 1, seed: 0 })
+//!         Ok(Geometry { bits: body.len() as u64 * 8, num_probes: 1, seed: 0 })
 //!     }
 //! }
 //!

@@ -25,7 +25,7 @@ impl Layout {
     pub fn common(self, one: u64, other: u64, any: u64) -> Cardinality {
         let nothing = Cardinality { estimate: 0.0, low: 0.0, high: 0.0 };
         // Keys in common set bits in common.
-        if self.probes == 0 || one.saturating_add(other) <= any {
+        if self.num_probes == 0 || one.saturating_add(other) <= any {
             return nothing;
         }
         let (keys, others) = (self.cardinality(one), self.cardinality(other));
@@ -126,9 +126,9 @@ mod tests {
     use super::*;
 
     const LAYOUTS: [Layout; 3] = [
-        Layout { bits: 9_600, line_bits: 9_600, probes: 7 },
-        Layout { bits: 64, line_bits: 64, probes: 5 },
-        Layout { bits: 51_200, line_bits: 512, probes: 6 },
+        Layout { bits: 9_600, line_bits: 9_600, num_probes: 7 },
+        Layout { bits: 64, line_bits: 64, num_probes: 5 },
+        Layout { bits: 51_200, line_bits: 512, num_probes: 6 },
     ];
 
     #[test]
@@ -171,6 +171,6 @@ mod tests {
             let found = layout.common(full - 1, full - 1, full);
             assert!(found.low == 0.0 && found.high > 3.0 && found.estimate <= found.high, "{found:?}");
         }
-        assert_eq!(Layout { probes: 0, ..LAYOUTS[0] }.common(1, 1, 1).high, 0.0);
+        assert_eq!(Layout { num_probes: 0, ..LAYOUTS[0] }.common(1, 1, 1).high, 0.0);
     }
 }

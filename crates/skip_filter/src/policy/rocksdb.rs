@@ -67,14 +67,14 @@ fn geometry(keys: u64, millibits: u32) -> Geometry {
     let lines = bytes.div_ceil(8_000).div_ceil(LINE as u128).max(1);
     // RocksDB cuts off at its largest filter. Here that is an error, as it is for every other policy.
     let bits = u64::try_from(lines * u128::from(LINE_BITS)).unwrap_or(u64::MAX);
-    Geometry { bits, probes: rocksdb_probes(millibits), seed: 0 }
+    Geometry { bits, num_probes: rocksdb_probes(millibits), seed: 0 }
 }
 
 /// The rate of a filter large enough that its size does not matter.
 fn rate(millibits: u32) -> f64 {
     const KEYS: u64 = 512_000;
-    let Geometry { bits, probes, .. } = geometry(KEYS, millibits);
-    Layout { bits, line_bits: LINE_BITS, probes }.expected_rate(KEYS)
+    let Geometry { bits, num_probes, .. } = geometry(KEYS, millibits);
+    Layout { bits, line_bits: LINE_BITS, num_probes }.expected_rate(KEYS)
 }
 
 /// The fewest thousandths of a bit a key that reach a rate, above 0.
@@ -158,7 +158,7 @@ impl FilterPolicy for RocksDb {
         let line = &mut body[start..start + LINE];
         let mut walk = (key >> 32) as u32;
         let mut new = 0;
-        for _ in 0..geometry.probes {
+        for _ in 0..geometry.num_probes {
             new += set_bit(line, (walk >> 23) as usize);
             walk = walk.wrapping_mul(GOLDEN);
         }
@@ -168,7 +168,7 @@ impl FilterPolicy for RocksDb {
     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
         let start = line(key, geometry) as u64 * 8;
         let mut walk = (key >> 32) as u32;
-        (0..geometry.probes).all(|_| {
+        (0..geometry.num_probes).all(|_| {
             let position = start + u64::from(walk >> 23);
             walk = walk.wrapping_mul(GOLDEN);
             is_set(position)
@@ -181,7 +181,7 @@ impl FilterPolicy for RocksDb {
             return true;
         };
         let mut walk = (key >> 32) as u32;
-        for _ in 0..geometry.probes {
+        for _ in 0..geometry.num_probes {
             if !is_set(line, (walk >> 23) as usize) {
                 return false;
             }
@@ -196,13 +196,14 @@ impl FilterPolicy for RocksDb {
 
     fn trailer(&self, geometry: &Geometry) -> Vec<u8> {
         let mut trailer = TRAILER;
-        trailer[2] = geometry.probes;
+        trailer[2] = geometry.num_probes;
         trailer.to_vec()
     }
 
     fn read(&self, encoded: &[u8], _: Option<Geometry>) -> Result<Geometry, PolicyError> {
         let error = |reason| PolicyError::Encoding { policy: "rocksdb", reason };
-        let Some((body, &[marker, implementation, probes, reserve @ ..])) = encoded.split_last_chunk::<5>()
+        let Some((body, &[marker, implementation, num_probes, reserve @ ..])) =
+            encoded.split_last_chunk::<5>()
         else {
             return Err(error("shorter than its trailer"));
         };
@@ -212,10 +213,10 @@ impl FilterPolicy for RocksDb {
         if (marker, implementation, reserve) != (TRAILER[0], TRAILER[1], [TRAILER[3], TRAILER[4]]) {
             return Err(error("the trailer is that of a legacy filter, a ribbon filter or a later format"));
         }
-        if !(1..=MAX_PROBES).contains(&probes) {
+        if !(1..=MAX_PROBES).contains(&num_probes) {
             return Err(error("the trailer has an unsupported line length or number of probes"));
         }
-        Ok(Geometry { bits: body.len() as u64 * 8, probes, seed: 0 })
+        Ok(Geometry { bits: body.len() as u64 * 8, num_probes, seed: 0 })
     }
 }
 
@@ -248,8 +249,8 @@ mod tests {
             (50_001, 24),
             (100_000, 24),
         ];
-        for (millibits, probes) in expected {
-            assert_eq!(rocksdb_probes(millibits), probes, "{millibits}");
+        for (millibits, num_probes) in expected {
+            assert_eq!(rocksdb_probes(millibits), num_probes, "{millibits}");
         }
         for (bits, expected) in [(0.5, 1_000), (1.234, 1_234), (3.456, 3_456), (9.5, 9_500), (21.345, 21_345)]
         {

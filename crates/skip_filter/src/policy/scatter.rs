@@ -29,12 +29,12 @@ const SPARE: usize = 64;
 /// Number of bins for so many keys, and positions that each has room for.
 fn bins(geometry: &Geometry, keys: usize) -> (usize, usize) {
     let count = (geometry.bits.saturating_sub(1) >> STRETCH) as usize + 1;
-    (count, keys.min(batch(geometry)) * usize::from(geometry.probes) / count * 11 / 10 + SPARE)
+    (count, keys.min(batch(geometry)) * usize::from(geometry.num_probes) / count * 11 / 10 + SPARE)
 }
 
 /// Keys at a time.
 fn batch(geometry: &Geometry) -> usize {
-    BATCH.min(MOST_POSITIONS / usize::from(geometry.probes.max(1)))
+    BATCH.min(MOST_POSITIONS / usize::from(geometry.num_probes.max(1)))
 }
 
 /// The length of the memory to sort so many keys in; 0 if there is no point in it.

@@ -16,13 +16,13 @@ impl Shape {
     /// The shape of these numbers.
     pub fn new(policy: &'static dyn FilterPolicy, geometry: Geometry) -> Result<Self, PolicyError> {
         let (limits, name) = (policy.limits(), policy.name());
-        let Geometry { bits, probes, seed } = geometry;
+        let Geometry { bits, num_probes, seed } = geometry;
         if !(limits.min_bits..=limits.max_bits).contains(&bits) || !bits.is_multiple_of(limits.bits_step) {
             let allowed = (limits.min_bits, limits.max_bits, limits.bits_step);
             return Err(PolicyError::Bits { policy: name, bits, allowed });
         }
-        if !(1..=limits.max_probes).contains(&probes) {
-            return Err(PolicyError::Probes { policy: name, probes, most: limits.max_probes });
+        if !(1..=limits.max_probes).contains(&num_probes) {
+            return Err(PolicyError::Probes { policy: name, num_probes, most: limits.max_probes });
         }
         if seed != 0 && !limits.seeded {
             return Err(PolicyError::Seed { policy: name });
@@ -44,7 +44,7 @@ impl Shape {
                 policy.for_bits_per_key(keys, bits)
             }
             Size::BitsPerKey(bits) => return Err(PolicyError::BitsPerKey(bits)),
-            Size::Fixed { bytes, probes } => Geometry { bits: bytes.saturating_mul(8), probes, seed },
+            Size::Fixed { bytes, num_probes } => Geometry { bits: bytes.saturating_mul(8), num_probes, seed },
         };
         Self::new(policy, Geometry { seed, ..geometry })
     }
@@ -71,8 +71,8 @@ impl Shape {
 
     /// How the bits are filled.
     pub fn layout(&self) -> Layout {
-        let Geometry { bits, probes, .. } = self.geometry;
-        Layout { bits, line_bits: self.policy.limits().line_bits.unwrap_or(bits), probes }
+        let Geometry { bits, num_probes, .. } = self.geometry;
+        Layout { bits, line_bits: self.policy.limits().line_bits.unwrap_or(bits), num_probes }
     }
 
     /// The rate to expect after so many keys: that of the bits, and that of two keys having the same hash.

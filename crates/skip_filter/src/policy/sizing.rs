@@ -55,9 +55,9 @@ mod tests {
     /// Bits and probes as the documentation of Redis has them, for 1, 0.1 and 0.01 percent.
     #[test]
     fn bits_and_probes_of_common_rates() {
-        for (rate, bits, probes) in [(0.01, 9.585, 7), (0.001, 14.378, 10), (0.0001, 19.170, 13)] {
+        for (rate, bits, num_probes) in [(0.01, 9.585, 7), (0.001, 14.378, 10), (0.0001, 19.170, 13)] {
             assert!((optimal_bits_per_key(rate) - bits).abs() < 6e-4, "{rate}");
-            assert_eq!(whole_probes(optimal_bits_per_key(rate), 30), probes, "{rate}");
+            assert_eq!(whole_probes(optimal_bits_per_key(rate), 30), num_probes, "{rate}");
         }
     }
 
@@ -75,8 +75,8 @@ mod tests {
     fn there_and_back() {
         for rate in [0.3f64, 0.1, 0.01, 1e-3, 1e-6] {
             let bits = optimal_bits_per_key(rate);
-            let probes = optimal_probes(bits);
-            let back = (-(-probes / bits).exp_m1()).powf(probes);
+            let num_probes = optimal_probes(bits);
+            let back = (-(-num_probes / bits).exp_m1()).powf(num_probes);
             assert!((back / rate - 1.0).abs() < 1e-9, "{rate}: {back}");
             assert!((capacity(optimal_bits(1_000_000, rate) as u64, rate) - 1e6).abs() < 1.0);
         }
@@ -86,8 +86,8 @@ mod tests {
     /// m/n = 10 and 7 give 0.00819, m/n = 16 and 11 give 0.000459.
     #[test]
     fn rates_of_a_published_table() {
-        for (bits, probes, rate) in [(8.0, 4, 0.0240), (10.0, 7, 0.00819), (16.0, 11, 0.000459)] {
-            assert!((theoretical_rate(bits, probes) / rate - 1.0).abs() < 2e-3, "{bits} {probes}");
+        for (bits, num_probes, rate) in [(8.0, 4, 0.0240), (10.0, 7, 0.00819), (16.0, 11, 0.000459)] {
+            assert!((theoretical_rate(bits, num_probes) / rate - 1.0).abs() < 2e-3, "{bits} {num_probes}");
         }
     }
 

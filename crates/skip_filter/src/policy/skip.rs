@@ -46,7 +46,7 @@ pub struct Skip;
 
 #[inline(always)]
 fn positions(key: u64, geometry: &Geometry) -> Probes {
-    probes(key, geometry.bits as u32, geometry.probes)
+    probes(key, geometry.bits as u32, geometry.num_probes)
 }
 
 impl FilterPolicy for Skip {
@@ -83,13 +83,13 @@ impl FilterPolicy for Skip {
         if rate < LOWEST_RATE {
             return Err(PolicyError::RateTooLow { policy: "skip", rate, lowest: LOWEST_RATE });
         }
-        Ok(Geometry { bits: sizing.filter_bits(keys), probes: sizing.hashes, seed: 0 })
+        Ok(Geometry { bits: sizing.filter_bits(keys), num_probes: sizing.num_probes, seed: 0 })
     }
 
     fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry {
         let bits = bits_for(keys, bits_per_key, MIN_FILTER_BITS);
         let bits = bits.checked_next_multiple_of(64).unwrap_or(u64::MAX);
-        Geometry { bits, probes: whole_probes(bits_per_key, MAX_PROBES), seed: 0 }
+        Geometry { bits, num_probes: whole_probes(bits_per_key, MAX_PROBES), seed: 0 }
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
@@ -119,13 +119,14 @@ impl FilterPolicy for Skip {
     fn trailer(&self, geometry: &Geometry) -> Vec<u8> {
         let mut trailer = geometry.seed.to_le_bytes().to_vec();
         trailer.extend(HASH_SCHEME.to_le_bytes());
-        trailer.extend([geometry.probes, VERSION]);
+        trailer.extend([geometry.num_probes, VERSION]);
         trailer
     }
 
     fn read(&self, encoded: &[u8], _: Option<Geometry>) -> Result<Geometry, PolicyError> {
         let error = |reason| PolicyError::Encoding { policy: "skip", reason };
-        let Some((body, &[seed @ .., low, high, probes, version])) = encoded.split_last_chunk::<TRAILER>()
+        let Some((body, &[seed @ .., low, high, num_probes, version])) =
+            encoded.split_last_chunk::<TRAILER>()
         else {
             return Err(error("shorter than its trailer"));
         };
@@ -135,6 +136,6 @@ impl FilterPolicy for Skip {
         if u16::from_le_bytes([low, high]) != HASH_SCHEME {
             return Err(error("unknown hash scheme"));
         }
-        Ok(Geometry { bits: body.len() as u64 * 8, probes, seed: u64_at(&seed, 0) })
+        Ok(Geometry { bits: body.len() as u64 * 8, num_probes, seed: u64_at(&seed, 0) })
     }
 }

@@ -58,7 +58,7 @@ pub fn parse(text: &str) -> Result<Spec, String> {
 struct Given {
     bits_per_key: Option<f64>,
     bytes: Option<u64>,
-    probes: Option<u8>,
+    num_probes: Option<u8>,
     seed: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ impl Given {
         match name {
             "bits_per_key" => set(&mut self.bits_per_key, name, value),
             "filter_size" => set(&mut self.bytes, name, value),
-            "filter_hashes" => set(&mut self.probes, name, value),
+            "filter_hashes" => set(&mut self.num_probes, name, value),
             "seed" => set(&mut self.seed, name, value),
             _ => Err(format!(
                 "there is no parameter \"{name}\", only bits_per_key, seed, filter_size and filter_hashes"
@@ -84,10 +84,10 @@ impl Given {
     }
 
     fn size(&self) -> Result<Option<Size>, String> {
-        match (self.bits_per_key, self.bytes, self.probes) {
+        match (self.bits_per_key, self.bytes, self.num_probes) {
             (None, None, None) => Ok(None),
             (Some(bits), None, None) => Ok(Some(Size::BitsPerKey(bits))),
-            (None, Some(bytes), Some(probes)) => Ok(Some(Size::Fixed { bytes, probes })),
+            (None, Some(bytes), Some(num_probes)) => Ok(Some(Size::Fixed { bytes, num_probes })),
             (Some(_), _, _) => Err("bits_per_key and filter_size exclude each other".into()),
             _ => Err("filter_size and filter_hashes are given together or not at all".into()),
         }
@@ -106,7 +106,10 @@ mod tests {
         let leveldb = parse(" leveldb( bits_per_key = 10 ) ").unwrap();
         assert_eq!(leveldb.size, Some(Size::BitsPerKey(10.0)));
         let clickhouse = parse("clickhouse(filter_size=8192, filter_hashes=3, seed=42)").unwrap();
-        assert_eq!((clickhouse.size, clickhouse.seed), (Some(Size::Fixed { bytes: 8192, probes: 3 }), 42));
+        assert_eq!(
+            (clickhouse.size, clickhouse.seed),
+            (Some(Size::Fixed { bytes: 8192, num_probes: 3 }), 42)
+        );
         assert_eq!(parse("leveldb.BuiltinBloomFilter2()").unwrap().policy.name(), "leveldb");
     }
 

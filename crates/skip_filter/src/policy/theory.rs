@@ -41,7 +41,7 @@ pub struct Layout {
     /// Bits of the line that a key's probes lie in.
     pub line_bits: u64,
     /// Probes a key.
-    pub probes: u8,
+    pub num_probes: u8,
 }
 
 impl Layout {
@@ -55,7 +55,7 @@ impl Layout {
         if others <= -1.0 {
             return 1.0; // a line of one or two bits
         }
-        -(f64::from(self.probes) * others.ln_1p()).exp_m1()
+        -(f64::from(self.num_probes) * others.ln_1p()).exp_m1()
     }
 
     /// Mean and standard deviation of the number of zero bits after so many keys.
@@ -78,7 +78,7 @@ impl Layout {
 
     /// The number of distinct keys that `ones` set bits stand for.
     pub fn cardinality(self, ones: u64) -> Cardinality {
-        if ones == 0 || self.probes == 0 {
+        if ones == 0 || self.num_probes == 0 {
             return Cardinality {
                 estimate: 0.0,
                 low: 0.0,
@@ -89,7 +89,7 @@ impl Layout {
         let one = (-self.hit(1.0) / self.lines()).ln_1p();
         let estimate = if seen > 0.0 { (seen / self.bits as f64).ln() / one } else { f64::INFINITY };
         // A key sets at most `probes` bits.
-        let certain = (ones as f64 / f64::from(self.probes)).ceil();
+        let certain = (ones as f64 / f64::from(self.num_probes)).ceil();
         let low = self.solve(|mean, deviation| mean - SIGMAS * deviation <= seen);
         let high = if seen > 0.0 {
             self.solve(|mean, deviation| mean + SIGMAS * deviation <= seen)
@@ -168,9 +168,9 @@ impl Layout {
         if fill <= 0.0 {
             return 0.0;
         }
-        let probes = f64::from(self.probes);
+        let num_probes = f64::from(self.num_probes);
         let spread = deviation / line.bits as f64 / fill;
-        (fill.powf(probes) * (1.0 + probes * (probes - 1.0) / 2.0 * spread * spread)).min(1.0)
+        (fill.powf(num_probes) * (1.0 + num_probes * (num_probes - 1.0) / 2.0 * spread * spread)).min(1.0)
     }
 }
 
@@ -180,8 +180,8 @@ mod tests {
     use super::*;
     use crate::theoretical_rate;
 
-    fn plain(bits: u64, probes: u8) -> Layout {
-        Layout { bits, line_bits: bits, probes }
+    fn plain(bits: u64, num_probes: u8) -> Layout {
+        Layout { bits, line_bits: bits, num_probes }
     }
 
     /// The distribution of the number of set bits after `throws` positions, by its recurrence.
@@ -199,28 +199,36 @@ mod tests {
 
     #[test]
     fn one_line_agrees_with_the_exact_distribution() {
-        for (bits, probes, keys) in [(64, 7, 6), (128, 5, 10), (256, 14, 10), (512, 6, 51), (1024, 7, 100)] {
-            let exact = distribution(bits, keys * u64::from(probes));
-            let layout = plain(bits as u64, probes);
+        for (bits, num_probes, keys) in
+            [(64, 7, 6), (128, 5, 10), (256, 14, 10), (512, 6, 51), (1024, 7, 100)]
+        {
+            let exact = distribution(bits, keys * u64::from(num_probes));
+            let layout = plain(bits as u64, num_probes);
             let mean: f64 = exact.iter().enumerate().map(|(set, p)| p * (bits - set) as f64).sum();
             let square: f64 =
                 exact.iter().enumerate().map(|(set, p)| p * ((bits - set) as f64).powi(2)).sum();
             let (zeros, deviation) = layout.zeros(keys as f64);
-            assert!((zeros / mean - 1.0).abs() < 1e-9, "{bits} {probes} {keys}");
-            assert!((deviation / (square - mean * mean).sqrt() - 1.0).abs() < 1e-6, "{bits} {probes} {keys}");
+            assert!((zeros / mean - 1.0).abs() < 1e-9, "{bits} {num_probes} {keys}");
+            assert!(
+                (deviation / (square - mean * mean).sqrt() - 1.0).abs() < 1e-6,
+                "{bits} {num_probes} {keys}"
+            );
             let fill = |set: usize| set as f64 / bits as f64;
             let rate: f64 =
-                exact.iter().enumerate().map(|(set, p)| p * fill(set).powi(i32::from(probes))).sum();
+                exact.iter().enumerate().map(|(set, p)| p * fill(set).powi(i32::from(num_probes))).sum();
             let expected = layout.expected_rate(keys);
-            assert!((expected / rate - 1.0).abs() < 0.01, "{bits} {probes} {keys}: {expected} {rate}");
+            assert!((expected / rate - 1.0).abs() < 0.01, "{bits} {num_probes} {keys}: {expected} {rate}");
         }
     }
 
     #[test]
     fn large_filters_have_the_textbook_rate() {
-        for (bits, probes) in [(10, 7), (20, 13), (8, 4), (2, 1)] {
-            let rate = plain(bits * 1_000_000, probes).expected_rate(1_000_000);
-            assert!((rate / theoretical_rate(bits as f64, probes) - 1.0).abs() < 1e-4, "{bits} {probes}");
+        for (bits, num_probes) in [(10, 7), (20, 13), (8, 4), (2, 1)] {
+            let rate = plain(bits * 1_000_000, num_probes).expected_rate(1_000_000);
+            assert!(
+                (rate / theoretical_rate(bits as f64, num_probes) - 1.0).abs() < 1e-4,
+                "{bits} {num_probes}"
+            );
         }
     }
 
@@ -228,7 +236,7 @@ mod tests {
     /// their 9 probes measured 0.0843 % and 11 probes 0.0884 %.
     #[test]
     fn cache_lines_cost_what_rocksdb_says() {
-        let lines = |bits: u64, probes| Layout { bits: bits * 512_000, line_bits: 512, probes };
+        let lines = |bits: u64, num_probes| Layout { bits: bits * 512_000, line_bits: 512, num_probes };
         assert!((lines(10, 6).expected_rate(512_000) / 0.009_535 - 1.0).abs() < 0.015);
         assert!((lines(16, 9).expected_rate(512_000) / 0.000_843 - 1.0).abs() < 0.03);
         assert!((lines(16, 11).expected_rate(512_000) / 0.000_884 - 1.0).abs() < 0.03);
@@ -240,7 +248,7 @@ mod tests {
             plain(64, 3),
             plain(9_600, 7),
             plain(1 << 32, 13),
-            Layout { bits: 51_200, line_bits: 512, probes: 6 },
+            Layout { bits: 51_200, line_bits: 512, num_probes: 6 },
         ] {
             for part in [0.001, 0.05, 0.3, 0.5, 0.9] {
                 let ones = (layout.bits as f64 * part).max(1.0) as u64;

@@ -58,11 +58,11 @@ impl Segment {
     }
 
     /// One bit a range: may it hold the key? The open slice is left out.
-    pub fn matching(&self, hash: u64, hashes: u8) -> Vec<u64> {
+    pub fn matching(&self, hash: u64, num_probes: u8) -> Vec<u64> {
         let mut acc = vec![u64::MAX; self.shape.words()];
         let spare = self.shape.words() as u32 * 64 - self.shape.width();
         *acc.last_mut().unwrap() >>= spare;
-        for position in probes(hash, self.shape.filter_bits(), hashes) {
+        for position in probes(hash, self.shape.filter_bits(), num_probes) {
             if !and_slice(&mut acc, self.slice(FIRST_PROBE_SLICE + position)) {
                 break;
             }

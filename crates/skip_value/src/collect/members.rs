@@ -279,8 +279,8 @@ impl<B: AsRef<[u8]>> Member<B> {
     /// Keys that can be added before it is time to look if the member is full: as many as cannot fill it, however few
     /// they are; but not so few that looking takes longer than adding.
     fn step(&self) -> usize {
-        let probes = u64::from(self.filter.shape().geometry().probes.max(1));
-        let cannot_fill = self.full_at.saturating_sub(self.ones) / probes;
+        let num_probes = u64::from(self.filter.shape().geometry().num_probes.max(1));
+        let cannot_fill = self.full_at.saturating_sub(self.ones) / num_probes;
         usize::try_from(cannot_fill.max(self.keys / 64).max(1)).unwrap_or(usize::MAX)
     }
 

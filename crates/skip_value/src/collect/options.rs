@@ -56,7 +56,7 @@ impl Options {
         let size = match self.size {
             Size::Rate(rate) => (0, rate.to_bits(), 0),
             Size::BitsPerKey(bits) => (1, bits.to_bits(), 0),
-            Size::Fixed { bytes, probes } => (2, bytes, probes),
+            Size::Fixed { bytes, num_probes } => (2, bytes, num_probes),
         };
         let &Self { seed, expected, bound, guess, is_partial, secret, .. } = self;
         OptionsKey { policy: self.policy.code(), size, seed, expected, bound, guess, is_partial, secret }

@@ -57,7 +57,7 @@ pub struct WireKeys<'a> {
 enum WireSize {
     Rate(f64),
     BitsPerKey(f64),
-    Fixed { bytes: u64, probes: u8 },
+    Fixed { bytes: u64, num_probes: u8 },
 }
 
 /// [`Options`] as they are sent.
@@ -79,7 +79,7 @@ pub struct WireMember<'a> {
     /// Number of bits.
     pub bits: u64,
     /// Probes a key.
-    pub probes: u8,
+    pub num_probes: u8,
     /// Number of set bits.
     pub ones: u64,
     /// Number of set bits from which on keys go elsewhere.
@@ -286,14 +286,14 @@ impl WireOptions {
 
 impl<'a> WireMember<'a> {
     fn of<B: AsRef<[u8]>>(member: &'a Member<B>) -> Self {
-        let Geometry { bits, probes, .. } = *member.filter.shape().geometry();
+        let Geometry { bits, num_probes, .. } = *member.filter.shape().geometry();
         let &Member { ones, full_at, most, keys, .. } = member;
         let body = member.filter.body();
-        Self { bits, probes, ones, full_at, most, keys, length: body.len() as u64, body }
+        Self { bits, num_probes, ones, full_at, most, keys, length: body.len() as u64, body }
     }
 
     fn read(&self, options: &Options) -> Result<Member<&'a [u8]>, CollectError> {
-        let geometry = Geometry { bits: self.bits, probes: self.probes, seed: options.seed };
+        let geometry = Geometry { bits: self.bits, num_probes: self.num_probes, seed: options.seed };
         let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, self.body)?;
         let (ones, full_at) = (self.ones, self.full_at);
         Ok(Member { filter, ones, full_at, most: self.most, keys: self.keys })
