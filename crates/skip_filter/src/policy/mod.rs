@@ -21,7 +21,7 @@
 //! | keys, a rate or bits a key give the size | [`sizing`], [`shape`] | [`Shape::for_keys`] |
 //! | keys become hashes, hashes bits | [`bloom`] | [`BloomFilter`] |
 //! | filters are put together, and their bits read | [`bloom`], [`theory`], `overlap` | [`BloomFilter::union`], [`BloomFilter::common`], [`Cardinality`] |
-//! | or all of it at once, as LevelDB does it | [`configured`], [`prefix`] | [`ConfiguredPolicy`] |
+//! | or all of it at once, as LevelDB does it (feature `configured`) | `configured`, `prefix` | `ConfiguredPolicy` |
 //!
 //! ```
 //! use skip_filter::policy::{ConfiguredPolicy, Size, by_name, key_may_match};
@@ -109,6 +109,7 @@ mod bits;
 pub mod bloom;
 pub mod city;
 pub mod clickhouse;
+#[cfg(feature = "configured")]
 pub mod configured;
 pub mod error;
 pub mod filter_policy;
@@ -116,6 +117,7 @@ pub mod geometry;
 pub mod leveldb;
 mod load;
 mod overlap;
+#[cfg(feature = "configured")]
 pub mod prefix;
 pub mod registry;
 pub mod rocksdb;
@@ -129,10 +131,12 @@ pub mod xxph3;
 
 pub use aligned::AlignedBytes;
 pub use bloom::BloomFilter;
+#[cfg(feature = "configured")]
 pub use configured::{ConfiguredPolicy, key_may_match};
 pub use error::PolicyError;
 pub use filter_policy::FilterPolicy;
 pub use geometry::{Geometry, Limits, Size};
+#[cfg(feature = "configured")]
 pub use prefix::{KeyParts, Prefix};
 pub use registry::{POLICIES, by_code, by_name};
 pub use scatter::{BATCH, LARGE};

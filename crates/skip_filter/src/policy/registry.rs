@@ -15,7 +15,7 @@ pub fn by_code(code: u8) -> Option<&'static dyn FilterPolicy> {
 }
 
 /// The policy of a name: its own, or the one it has in the files of the system it comes from. None means that nothing
-/// is known of its filters, so that they may hold any key: see [`key_may_match`](super::key_may_match).
+/// is known of its filters, so that they may hold any key: see `key_may_match`.
 pub fn by_name(name: &str) -> Option<&'static dyn FilterPolicy> {
     POLICIES.iter().copied().find(|policy| [policy.name(), policy.stored_name()].contains(&name))
 }
