@@ -205,6 +205,13 @@ fn last_page(index: Rel, meta: &Meta) -> Read<(u32, u64)> {
     Ok((block, sequence))
 }
 
+/// A page that waits to be used: `next` is the next one of the chain, or NO_BLOCK.
+pub fn spare_page(next: u32) -> PageImage {
+    let mut image = PageImage::fresh(PageKind::Spare, 0, 0);
+    image.put(0, &next.to_le_bytes());
+    image
+}
+
 /// Takes the first spare page out of its chain. Growth lock held.
 fn take_spare(index: Rel, meta: &Meta) -> Read<Option<u32>> {
     if meta.spare == NO_BLOCK {
@@ -308,9 +315,7 @@ pub fn drop_sealed(index: Rel, sealed: &Sealed) -> Read<()> {
     for &block in &sealed.pages {
         let meta = Meta::read(index)?;
         let (index, next) = (meta.bind(index), meta.spare);
-        let mut image = PageImage::fresh(PageKind::Spare, 0, 0);
-        image.put(0, &next.to_le_bytes());
-        wal::write_page(index, block, image, Logging::EachPage);
+        wal::write_page(index, block, spare_page(next), Logging::EachPage);
         meta::update(index, |meta| meta.spare = block)?;
     }
     Ok(())

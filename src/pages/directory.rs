@@ -19,6 +19,7 @@
 //!        8 width u32 | 12 filter bits u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u64
 //! ```
 
+use super::delta::spare_page;
 use super::meta::{self, Meta};
 use crate::pg::{
     Damage, Rel,
@@ -289,6 +290,7 @@ impl<'a> Directory<'a> {
         });
         let Some((at, first_block, have)) = fitting else {
             let first_block = page::extend(self.index, blocks);
+            self.log_extension(first_block + blocks - 1);
             self.add(Entry::Reserved { first_block, blocks })?;
             return Ok(first_block);
         };
@@ -301,6 +303,13 @@ impl<'a> Directory<'a> {
             self.add(Entry::Reserved { first_block, blocks })?;
         }
         Ok(first_block)
+    }
+
+    /// Has WAL know how long the file is, before an entry names blocks at its end. Adding blocks is not in WAL: on a
+    /// standby, or after a crash, the file would end before them, and what next adds a block to it, an insert for the
+    /// delta, would get one that the directory gives to a segment as well.
+    fn log_extension(&self, last_block: u32) {
+        wal::write_page(self.index, last_block, spare_page(NO_BLOCK), Logging::EachPage);
     }
 
     /// Publishes a segment whose pages are written, in the place of its reservation.
