@@ -70,7 +70,7 @@ pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<HashedClause>, blocks: u3
     let pruned = pruned.ok().flatten().map(Rc::new);
     STATE.with_borrow_mut(|state| {
         state.pages += pruned.as_ref().map_or(1, |pruned| pruned.slices + 1);
-        state.bytes += pruned.as_ref().map_or(0, |pruned| pruned.ranges.words().len() * 16);
+        state.bytes += pruned.as_ref().map_or(0, |pruned| pruned.ranges.bytes() + pruned.unfiltered.bytes());
         if state.bytes <= MOST_BYTES {
             state.answers.push(Answer { index: oid, clauses, blocks, pruned: pruned.clone() });
         }
