@@ -1,0 +1,59 @@
+//! skip_map: the coding of a map segment, pg_skip's second kind of index segment, without PostgreSQL.
+//!
+//! A filter tells whether a key may be in a given range. A *map* tells in which ranges a key may be. For every distinct
+//! pair of key hash and block range it holds one number, `fingerprint * ranges + range`, the fingerprint being the
+//! upper bits of the mixed hash. The numbers are sorted and Elias-Fano coded. A lookup reads those from `fingerprint *
+//! ranges` up to `(fingerprint + 1) * ranges`.
+//!
+//! Numbers are written as a *run*: data pages, and fence pages above them that lead to the data page of a number.
+//!
+//! | step | module | what it gives |
+//! |---|---|---|
+//! | a pair becomes a number | [`coding`] | [`Coding`] |
+//! | numbers come in any order and are sorted | [`sorter`], [`spill`] | [`Sorter`], [`Spill`] |
+//! | or come from runs that become one | [`mod@merge`] | [`merge()`] |
+//! | numbers are coded, up to 256 at a time | [`block`] | [`Block`] |
+//! | blocks lie on a page, behind a directory | [`page`] | [`Head`], [`read_page`] |
+//! | ascending numbers become the pages of a run | [`writer`] | [`RunWriter`] |
+//! | above them lie pages of fences | [`fence`] | [`FenceHead`], [`fence_entry`], [`check_fence`] |
+//! | the number of pages tells which is which | [`shape`] | [`RunShape`] |
+//! | and has a bound | [`size`] | [`most_pages`] |
+//!
+//! Pages are given and taken as payloads of [`PAGE_BYTES`] bytes; frames, checksums and ids are the caller's. Where a
+//! payload is verified in quarters of [`HEAD_BYTES`], a lookup needs only the first quarter of a page and those with
+//! the bytes that [`Block::bytes`] and [`FenceHead::bytes`] name.
+//!
+//! Bytes that contradict themselves are [`Malformed`]. They never cause a panic, a long loop, or an allocation of a
+//! size that they say. Everything is little-endian. The layout and the mixing of hashes are frozen by
+//! `tests/golden.rs`.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod bits;
+pub mod block;
+pub mod coding;
+pub mod fence;
+pub mod malformed;
+pub mod merge;
+pub mod page;
+mod partitions;
+mod radix;
+pub mod shape;
+pub mod size;
+pub mod sorter;
+pub mod spill;
+pub mod writer;
+
+pub use block::Block;
+pub use coding::{Coding, fingerprint_bits_for};
+pub use fence::{FenceHead, check_fence, fence_entry};
+pub use malformed::Malformed;
+pub use merge::{MergeSource, merge};
+pub use page::{HEAD_BYTES, Head, PAGE_BYTES, Page, read_page};
+pub use shape::RunShape;
+pub use size::most_pages;
+pub use sorter::Sorter;
+pub use spill::Spill;
+pub use writer::{RunWriter, Written};
