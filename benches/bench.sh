@@ -9,7 +9,7 @@
 #   RUNS=3                      builds and appends of each kind; the median counts
 #   ROUNDS=5                    rounds of plannings, of prepared lookups, and of scans with parallel workers and without
 #   SECONDS_EACH=10             of prepared lookups, in each round by each way
-#   VARIANTS='btree brin skip'
+#   VARIANTS='btree brin skip map'
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -19,7 +19,7 @@ append=${APPEND:-$((rows / 10))}
 runs=${RUNS:-3}
 rounds=${ROUNDS:-5}
 seconds_each=${SECONDS_EACH:-10}
-variants=${VARIANTS:-btree brin skip}
+variants=${VARIANTS:-btree brin skip map}
 subject=events.trace_id
 clustered=events.device_id
 
@@ -75,18 +75,23 @@ for variant in $variants; do
 done
 sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
 
-# Prepared lookups of random keys that are there, by eight clients: btree and skip in turn, with the plans that the server
-# chooses by itself and with generic ones. Both indexes are there; the planner is kept from one by what it may do.
+# Prepared lookups of random keys that are there, by eight clients: btree, skip and skip with a map in turn, with the plans
+# that the server chooses by itself and with generic ones. All indexes are there; the planner is kept from the others by
+# what it may do.
 # look_ups VARIANT MODE: transactions a second.
 look_ups() {
     local options="-c plan_cache_mode=$2"
-    [ "$1" != skip ] || options+=' -c enable_indexscan=off -c enable_bitmapscan=off'
+    case $1 in
+        btree) options+=' -c pg_skip.enable_scan=off' ;;
+        skip)  options+=' -c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_map' ;;
+        map)   options+=' -c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_skip' ;;
+    esac
     PGOPTIONS=$options "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" -D rows="$rows" \
         -f "$here/look_up.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
 }
-if [[ " $variants " == *' btree '* && " $variants " == *' skip '* ]]; then
+if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants " == *' map '* ]]; then
     step 'prepared lookups: indexes'
-    for variant in btree skip; do
+    for variant in btree skip map; do
         sql -c "$(create_index "$variant" events trace_id "$distinct" | sed "s/bench_index/bench_$variant/")" >/dev/null
         sql -c "SELECT pg_prewarm('bench_$variant')" >/dev/null
     done
@@ -95,11 +100,11 @@ if [[ " $variants " == *' btree '* && " $variants " == *' skip '* ]]; then
     for round in $(seq "$rounds"); do
         step "prepared lookups: round $round of $rounds"
         for mode in auto force_generic_plan; do
-            for variant in btree skip; do keep "$variant" "tps_$mode" "$(look_ups "$variant" "$mode")"; done
+            for variant in btree skip map; do keep "$variant" "tps_$mode" "$(look_ups "$variant" "$mode")"; done
         done
         done_step
     done
-    sql -c 'DROP INDEX bench_btree, bench_skip'
+    sql -c 'DROP INDEX bench_btree, bench_skip, bench_map'
 fi
 
 # Planning a query that the index is no use for, with each kind of index in the same place, in turn.
@@ -138,6 +143,7 @@ for variant in $variants; do
     case $variant in
         brin) appended+=' brin brin_on' ;;
         skip) appended+=' skip_off skip' ;;
+        map)  appended+=' map_off map' ;;
         *)    appended+=" $variant" ;;
     esac
 done
@@ -152,7 +158,7 @@ for run in $(seq "$runs"); do
         keep "$variant" append_s "$(sql -c "CALL bench.timed('INSERT INTO events SELECT * FROM staging')")"
         case $variant in
             brin*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT brin_summarize_new_values('bench_index')\$\$)")" ;;
-            skip*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT skip_summarize('bench_index')\$\$)")" ;;
+            skip* | map*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT skip_summarize('bench_index')\$\$)")" ;;
         esac
         sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
         sql -c "DELETE FROM events WHERE id > $rows" -c 'VACUUM (FREEZE) events'
@@ -173,7 +179,7 @@ Everything here was measured in one run of \`make bench\`, $(date -u +%F).
 - Machine: $(machine).
 - $(sql -c "SELECT split_part(version(), ' on ', 1)")$(sql -c "SELECT ', pg_skip ' || extversion FROM pg_extension WHERE extname = 'pg_skip'"). Settings: \`${settings[*]}\`; everything else is PostgreSQL's default, but for the parallel scans.
 - One client; table and index were read into shared buffers before the queries.
-- skip: default options. The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
+- skip: default options; "map, single pages": \`layout = map, pages_per_range = 1\`. The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
 - BRIN: \`*_bloom_ops (n_distinct_per_range = n, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`, where n is what the
   ranges hold: $distinct of \`trace_id\`, $clustered_distinct of \`device_id\` (BRIN's least is 16).
 - Queries: \`SELECT *\`; medians over up to 200 single keys and up to 20 lists, each key in a query of its own, parsing and planning

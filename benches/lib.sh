@@ -88,6 +88,9 @@ create_index() {
         brin_on)  echo "$(create_index brin "$table" "$column" "$distinct" | sed 's/pages_per_range = 32/&, autosummarize = on/')" ;;
         skip)     echo "CREATE INDEX bench_index ON $table USING skip ($column)" ;;
         skip_off) echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (autosummarize = off)" ;;
+        map)      echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (layout = map, pages_per_range = 1)" ;;
+        map_off)  echo "CREATE INDEX bench_index ON $table USING skip ($column)
+                        WITH (layout = map, pages_per_range = 1, autosummarize = off)" ;;
         none)     echo "SELECT" ;;
         *)        die "no such variant: $variant" ;;
     esac

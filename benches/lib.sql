@@ -16,7 +16,9 @@ INSERT INTO bench.variant VALUES
     ('brin_on',  4, 'BRIN bloom, autosummarize on'),
     ('skip_off', 5, 'skip, autosummarize off'),
     ('skip',     6, 'skip, default options'),
-    ('skip_bitmap', 7, 'skip, through bitmap scans');
+    ('skip_bitmap', 7, 'skip, through bitmap scans'),
+    ('map_off',  8, 'skip, map, single pages, autosummarize off'),
+    ('map',      9, 'skip, map, single pages');
 
 -- Every figure measured: subject is a table's column, variant a kind of index, value NULL where there is none.
 CREATE TABLE bench.result (

@@ -107,6 +107,8 @@ WITH figure AS (
      skip AS (SELECT * FROM figure WHERE variant = 'skip'),
      bitmap AS (SELECT * FROM figure WHERE variant = 'skip_bitmap'),
      skip_off AS (SELECT * FROM figure WHERE variant = 'skip_off'),
+     map AS (SELECT * FROM figure WHERE variant = 'map'),
+     map_off AS (SELECT * FROM figure WHERE variant = 'map_off'),
      brin_device AS (SELECT * FROM bench.summary WHERE subject = :'clustered' AND variant = 'brin'),
      skip_device AS (SELECT * FROM bench.summary WHERE subject = :'clustered' AND variant = 'skip'),
      -- Each target is a ratio, or a number of microseconds, that must not be exceeded.
@@ -132,11 +134,21 @@ WITH figure AS (
          UNION ALL SELECT 15, 'append, autosummarize off: no index', '', 1.1, skip_off.append_s / none.append_s FROM skip_off, none
          UNION ALL SELECT 16, 'append, autosummarize on: no index', '', 1.3, skip.append_s / none.append_s FROM skip, none
          UNION ALL SELECT 17, 'prepared lookups by eight clients, time of one: the btree''s', '', 3, btree.tps_auto / skip.tps_auto FROM skip, btree
-         UNION ALL SELECT 18, 'the same with generic plans', '', 3, btree.tps_generic / skip.tps_generic FROM skip, btree)
+         UNION ALL SELECT 18, 'the same with generic plans', '', 3, btree.tps_generic / skip.tps_generic FROM skip, btree
+         UNION ALL SELECT 19, 'map: whole query, absent key: the btree''s', '', 1.7, map.absent_ms / btree.absent_ms FROM map, btree
+         UNION ALL SELECT 20, 'map: whole query, present key: the btree''s', '', 2, map.present_ms / btree.present_ms FROM map, btree
+         UNION ALL SELECT 21, 'map: whole query, IN list of 100 absent keys: the btree''s', '', 1.3, map.list_ms / btree.list_ms FROM map, btree
+         UNION ALL SELECT 22, 'map: prepared lookups by eight clients, time of one: the btree''s', '', 1 / 0.6,
+             btree.tps_auto / map.tps_auto FROM map, btree
+         UNION ALL SELECT 23, 'map: the same with generic plans', '', 1 / 0.6, btree.tps_generic / map.tps_generic FROM map, btree
+         UNION ALL SELECT 24, 'map: size: the btree''s', '', 1.0 / 8, map.bytes / btree.bytes FROM map, btree
+         UNION ALL SELECT 25, 'map: build: the btree''s', '', 1.0 / 7, map.build_s / btree.build_s FROM map, btree
+         UNION ALL SELECT 26, 'map: append, autosummarize off: no index', '', 1.08, map_off.append_s / none.append_s FROM map_off, none
+         UNION ALL SELECT 27, 'map: append, autosummarize on: no index', '', 1.3, map.append_s / none.append_s FROM map, none)
 SELECT format('| %s | %s | %s | %s |', what,
               CASE WHEN unit <> '' THEN 'below ' || bound || ' ' || unit
                    WHEN bound < 0.3 THEN 'at most 1/' || round(1 / bound)
-                   ELSE 'at most ' || bound END,
+                   ELSE 'at most ' || trim_scale(round(bound::numeric, 2)) END,
               CASE WHEN unit <> '' THEN to_char(measured, 'FM990.0') || ' ' || unit
                    WHEN bound < 0.3 AND measured < 1 THEN '1/' || to_char(1 / measured, 'FM9990.0')
                    ELSE to_char(measured, 'FM990.00') END,

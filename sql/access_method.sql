@@ -9,11 +9,11 @@ COMMENT ON FUNCTION skip_handler(internal) IS
 
 CREATE ACCESS METHOD skip TYPE INDEX HANDLER skip_handler;
 COMMENT ON ACCESS METHOD skip IS
-    'data-skipping index: a Bloom filter for each block range, stored bit-sliced';
+    'data-skipping index: a Bloom filter for each block range, stored bit-sliced, or a map from key to block ranges';
 
 CREATE FUNCTION skip_opclass_options(internal)
     RETURNS void
     LANGUAGE c IMMUTABLE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'skip_opclass_options_wrapper';
 COMMENT ON FUNCTION skip_opclass_options(internal) IS
-    'operator class options of a skip index column: false_positive_rate';
+    'operator class options of a skip index column: false_positive_rate, layout';

@@ -12,6 +12,7 @@ CREATE FUNCTION skip_index_info(
     OUT index regclass,
     OUT attnum integer,
     OUT column_name text,
+    OUT layout text,
     OUT pages_per_range integer,
     OUT ranges bigint,
     OUT summarized bigint,
@@ -21,6 +22,8 @@ CREATE FUNCTION skip_index_info(
     OUT filter_bits_min bigint,
     OUT filter_bits_max bigint,
     OUT num_probes integer,
+    OUT fingerprint_bits integer,
+    OUT additions bigint,
     OUT bytes bigint,
     OUT delta_entries bigint,
     OUT false_positive_rate double precision,
@@ -30,16 +33,18 @@ CREATE FUNCTION skip_index_info(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_info_wrapper';
 COMMENT ON FUNCTION skip_index_info(regclass) IS
-    'one row for each column of a skip index: number of block ranges and of summarized ranges, segments and their widths in ranges, filter sizes in bits, number of probes, bytes on disk, delta entries, target false-positive rate, false-positive rate expected from the fill of the filters; options are those the index was built with, options changed since are pending until REINDEX; a partitioned index stands for the indexes of all its partitions';
+    'one row for each column of a skip index: layout (filters or map), number of block ranges and of summarized ranges, segments and their widths in ranges, filter sizes in bits and number of probes, or fingerprint bits and number of additions of maps, bytes on disk, delta entries, target false-positive rate, false-positive rate expected from the fill of the filters or the pairs of the maps; options are those the index was built with, options changed since are pending until REINDEX; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_segments(
     index regclass,
     OUT index regclass,
     OUT attnum integer,
+    OUT kind text,
     OUT first_range bigint,
     OUT width integer,
     OUT filter_bits bigint,
     OUT num_probes integer,
+    OUT pairs bigint,
     OUT first_block bigint,
     OUT blocks integer,
     OUT segment_id bigint,
@@ -49,7 +54,7 @@ CREATE FUNCTION skip_index_segments(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_segments_wrapper';
 COMMENT ON FUNCTION skip_index_segments(regclass) IS
-    'one row for each live segment of a skip index: block ranges covered, filter size in bits, number of probes, blocks of the index, number of ranges without a filter, fraction of the filter bits that are set; a partitioned index stands for the indexes of all its partitions';
+    'one row for each live segment of a skip index: kind (filters, map, or addition: a map of keys that came to ranges of other maps), block ranges covered, filter size in bits and number of probes, or pairs of key and range in a map, blocks of the index, number of ranges without a filter, fraction of the filter bits that are set; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value anyelement)
     RETURNS SETOF bigint

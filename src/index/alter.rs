@@ -2,7 +2,7 @@
 
 use crate::pages::meta::Meta;
 use crate::pg::error::report;
-use crate::pg::options::{Options, number};
+use crate::pg::options::{IndexLayout, Options, number};
 use crate::pg::{Rel, alter};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
@@ -13,7 +13,8 @@ pub fn register() {
 
 fn notice(index: Rel, before: &Options, now: &Options) {
     let is_same = before.pages_per_range == now.pages_per_range
-        && before.false_positive_rate == now.false_positive_rate;
+        && before.false_positive_rate == now.false_positive_rate
+        && before.layout == now.layout;
     // Of a damaged index others will tell.
     let Some(meta) = Meta::read(index).ok().filter(|_| !is_same) else { return };
     let mut pending: Vec<String> =
@@ -39,6 +40,11 @@ pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Opt
     let rate = options.rate_of(index, column);
     if meta.columns.get(column).is_some_and(|built| built.rate != rate) {
         pending.push(format!("false_positive_rate = {}", number(rate)));
+    }
+    if let Some(layout) = options.layout_of(index, column)
+        && meta.columns.get(column).is_some_and(|built| built.map.is_some() != (layout == IndexLayout::Map))
+    {
+        pending.push(format!("layout = {}", layout.name()));
     }
     (!pending.is_empty()).then(|| pending.join(", "))
 }

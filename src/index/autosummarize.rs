@@ -4,7 +4,7 @@
 //! Each takes the maintenance lock only if nobody has it: an insert never waits for maintenance.
 
 use super::summarize::{self, Caller};
-use crate::pages::upkeep::{self, fold, merge};
+use crate::pages::upkeep::{self, fold};
 use crate::pg::error::Read;
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::options::Options;
@@ -39,7 +39,7 @@ pub fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
     let sandbox = Sandbox::enter(heap);
     let scratch = Scratch::new();
-    let failure = scratch.run(|| {
+    let failure = scratch.run(|| -> Read<_> {
         let (meta, mut directory) = upkeep::load(index)?;
         let (batch, lag) = pace(meta.watermark);
         let behind = range.saturating_sub(lag).saturating_sub(meta.watermark);
@@ -49,7 +49,7 @@ pub fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
         }
         let summary = summarize::summarize_to(heap, index, &mut directory, end, Caller::Insert)?;
         for column in 0..meta.columns.len() {
-            merge::merge_column(&mut directory, column as u16, MOST_MERGED_BLOCKS)?;
+            upkeep::merge_column(&mut directory, column as u16, MOST_MERGED_BLOCKS)?;
         }
         Ok(summary.failure)
     })?;
@@ -74,7 +74,10 @@ pub fn forget_behind_end(heap: Rel, index: Rel) -> Read<()> {
 /// Damage to the index.
 pub fn fold_delta(index: Rel) -> Read<()> {
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
-    let (meta, directory) = upkeep::load(index)?;
-    fold::fold(&directory, meta.columns.len())?;
+    let (meta, mut directory) = upkeep::load(index)?;
+    fold::fold(&mut directory, meta.columns.len())?;
+    for (column, _) in meta.columns.iter().enumerate().filter(|(_, column)| column.map.is_some()) {
+        upkeep::merge_column(&mut directory, column as u16, MOST_MERGED_BLOCKS)?;
+    }
     Ok(())
 }

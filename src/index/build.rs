@@ -11,11 +11,12 @@ use crate::hash::KeyHasher;
 use crate::pages::directory::{self, Directory};
 use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta};
 use crate::pg::error::or_raise;
-use crate::pg::options::Options;
+use crate::pg::options::{IndexLayout, Options};
 use crate::pg::wal::{self, Logging};
-use crate::pg::{Rel, am, fail, memory, page};
+use crate::pg::{Rel, am, fail, memory, page, settings};
 use pgrx::PgSqlErrorCode;
 use skip_filter::Sizing;
+use skip_map::fingerprint_bits_for;
 use skip_segment::page::NO_BLOCK;
 use std::ffi::CStr;
 
@@ -36,7 +37,7 @@ pub fn phase_name(phase: i64) -> Option<&'static CStr> {
 /// Builds the index; returns the table's rows as far as hint bits tell, and the ranges summarized.
 pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     check_buildable(heap, index);
-    let meta = new_meta(index);
+    let meta = new_meta(index, heap.estimated_rows());
     let index = meta.bind(index);
     write_empty(index, &meta);
     let blocks = heap.blocks();
@@ -71,7 +72,7 @@ fn try_rows(heap: Rel, index: Rel, meta: &Meta, blocks: u32) -> f64 {
 
 /// The init fork of an unlogged index: what an empty index looks like.
 pub fn build_empty(index: Rel) {
-    let meta = new_meta(index);
+    let meta = new_meta(index, 0.0);
     let index = meta.bind(index);
     wal::append_init_page(index, META_BLOCK, meta.image());
     wal::append_init_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0));
@@ -102,15 +103,39 @@ fn check_buildable(heap: Rel, index: Rel) {
     }
 }
 
-fn new_meta(index: Rel) -> Meta {
+/// `rows` is the table's size as it is known before the build.
+fn new_meta(index: Rel, rows: f64) -> Meta {
     let options = Options::of(index);
     let seed = memory::random_seed();
     let columns = (0..index.key_columns()).map(|column| {
         let rate = options.rate_of(index, column);
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 19, num_probes: 13 });
-        ColumnMeta { canon: KeyHasher::of_column(index, column, seed).canon(), sizing, rate }
+        let map = (options.layout_of(index, column).unwrap_or_else(settings::default_layout)
+            == IndexLayout::Map)
+            .then(|| {
+                let rate = options.set_rate_of(index, column);
+                fingerprint_bits(rows, options.pages_per_range, rate)
+            });
+        ColumnMeta { canon: KeyHasher::of_column(index, column, seed).canon(), sizing, rate, map }
     });
     Meta::new(seed, options.pages_per_range, columns.collect())
+}
+
+/// Fingerprint bits of a new map. A key that is nowhere matches rows / 2^bits ranges. If a rate is asked for, that is
+/// the part of the ranges so matched; else less than one page is to be read in vain, also when the table has grown to
+/// ten times its size. An empty table is taken to become one of some size.
+fn fingerprint_bits(rows: f64, pages_per_range: u32, rate: Option<f64>) -> u8 {
+    const GROWTH: f64 = 10.0;
+    const LEAST_ROWS: f64 = 10e6;
+    /// A table's page has seldom more rows than this.
+    const ROWS_PER_PAGE: f64 = 100.0;
+    // As many as a table may have, so that its maps can always be merged into one.
+    let most_ranges = (u32::MAX / pages_per_range).saturating_add(1);
+    let pages = f64::from(pages_per_range);
+    match rate {
+        Some(rate) => fingerprint_bits_for(ROWS_PER_PAGE * pages, rate, most_ranges),
+        None => fingerprint_bits_for(GROWTH * rows.max(LEAST_ROWS) * pages, 1.0, most_ranges),
+    }
 }
 
 /// The two pages that are changed in place during the build are logged as they are made: a change in WAL must find a

@@ -10,9 +10,14 @@
 //! VACUUM does the same to an index that such a command has left behind; nobody reads that.
 
 use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
+use super::map_check::{self, MapCheck};
+use super::place_map;
 use super::summarize;
-use crate::pages::directory::Segment;
-use crate::pages::segment::{self, Bit, Group, Miss};
+use crate::pages::directory::Directory;
+use crate::pages::entry::{FilterSize, OpenStretch, Segment};
+use crate::pages::map;
+use crate::pages::miss::Miss;
+use crate::pages::segment::{self, Bit, Group};
 use crate::pages::upkeep;
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
@@ -33,7 +38,7 @@ pub fn before_valid(heap: Rel, index: Rel) {
 }
 
 fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
-    let (meta, directory) = upkeep::load(index)?;
+    let (meta, mut directory) = upkeep::load(index)?;
     let options = RangeCollectorOptions {
         bulk: true,
         in_vacuum: true,
@@ -46,6 +51,8 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     let mut segments: Vec<_> =
         (0..meta.columns.len()).map(|c| directory.segments(c as u16).into_iter().peekable()).collect();
     let mut gaps: Vec<Option<Gaps>> = segments.iter().map(|_| None).collect();
+    let mut checks = map_check::of_columns(&meta)?;
+    let mut open: Vec<Vec<OpenStretch>> = checks.iter().map(|_| Vec::new()).collect();
     let blocks = heap.blocks();
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
         let first = range * meta.pages_per_range;
@@ -55,6 +62,13 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
             let Some(segment) = segments[c].peek().filter(|segment| segment.first_range <= range) else {
                 continue;
             };
+            if let Some(check) = &mut checks[c] {
+                check.push(range, contents.state, contents.hashes.iter());
+                if contents.state.open {
+                    open[c].push(OpenStretch { column: c as u16, first_range: range, width: 1 });
+                }
+                continue;
+            }
             let gaps = Gaps::at(&mut gaps[c], index, segment, range)?;
             gaps.look_up(contents.state, contents.hashes.iter(), range);
             if gaps.bits.len() > MOST_BITS {
@@ -65,8 +79,30 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     for gaps in gaps.iter_mut().flatten() {
         gaps.fill(index)?;
     }
+    // Those that were open before are so twice, until they are closed.
+    for stretch in open.into_iter().flat_map(place_map::bounded) {
+        directory.add_open(stretch)?;
+    }
+    for check in checks.into_iter().flatten() {
+        add_to_maps(&mut directory, check)?;
+    }
     summarize::warn_of_failure(heap, index, collector.failure.take());
     Ok(())
+}
+
+/// Publishes an addition of what a column's maps lack: rows that came, and went, within one command.
+fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> Read<()> {
+    let (column, coding) = (check.column(), check.coding());
+    let segments: Vec<Segment> =
+        directory.segments(column).into_iter().chain(directory.additions(column)).collect();
+    let mut lacking = Vec::new();
+    check
+        .lacking(directory.index(), segments.iter(), |pair| lacking.push(pair.number))
+        .map_err(Miss::not_recycled)?;
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    map::add(directory, column, 0, coding, &lacking)
 }
 
 /// What the filters of 64 neighbouring ranges of a column lack.
@@ -99,7 +135,10 @@ impl Gaps {
     }
 
     fn look_up(&mut self, state: RangeState, hashes: impl Iterator<Item = u64>, range: u32) {
-        let Ok(shape) = self.segment.shape() else { return };
+        let (Ok(shape), Ok(FilterSize { num_probes, .. })) = (self.segment.shape(), self.segment.filters())
+        else {
+            return;
+        };
         let place = range - self.segment.first_range;
         let mut need = |is_needed: bool, slice| {
             if is_needed && !self.filters.has_bit(slice, place) {
@@ -110,7 +149,7 @@ impl Gaps {
         need(state.nulls, NULLS_SLICE);
         need(state.values, VALUES_SLICE);
         for hash in hashes.filter(|&hash| !self.filters.has_key(hash, place)) {
-            self.bits.extend(Bit::of_key(&shape, self.segment.num_probes, hash, place));
+            self.bits.extend(Bit::of_key(&shape, num_probes, hash, place));
         }
     }
 

@@ -261,10 +261,13 @@ impl<'a> RangeCollector<'a> {
 impl ColumnContents {
     fn add_field(&mut self, field: &Field<'_>, most_hashes: usize) {
         self.state.values = true;
-        if self.hashes.len() <= most_hashes
-            && let Some(hash) = self.hasher.as_mut().and_then(|hasher| hasher.hash_field(field))
-        {
-            self.hashes.insert(hash);
+        let Some(hasher) = self.hasher.as_mut().filter(|_| self.hashes.len() <= most_hashes) else { return };
+        match hasher.hash_field(field) {
+            Some(hash) => {
+                self.hashes.insert(hash);
+            }
+            // It lies otherwise than its type says: nothing is known of it.
+            None => self.state.open = true,
         }
     }
 

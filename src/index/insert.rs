@@ -44,8 +44,10 @@ pub fn insert(
         return;
     }
     let state = cache.get_or_init(|| or_raise(index, InsertState::new(index)));
-    let missing =
-        or_raise(index, state.refresh(index).and_then(|()| state.missing_entries(index, row, range)));
+    let missing = or_raise(
+        index,
+        state.refresh(index, progress.generation).and_then(|()| state.missing_entries(index, row, range)),
+    );
     if missing.is_empty() {
         return;
     }

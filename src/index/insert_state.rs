@@ -3,9 +3,12 @@
 
 use crate::hash::{self, KeyHasher};
 use crate::pages::delta::DeltaEntry;
-use crate::pages::directory::{self, Segment};
+use crate::pages::directory::{self, Live};
+use crate::pages::entry::Segment;
+use crate::pages::map::{self, Map};
 use crate::pages::meta::Meta;
-use crate::pages::segment::{self, Fetch, Group, Miss};
+use crate::pages::miss::{Fetch, Miss};
+use crate::pages::segment::{self, Group};
 use crate::pg::error::Read;
 use crate::pg::evaluate::IndexRow;
 use crate::pg::{Rel, memory::Scratch};
@@ -22,7 +25,7 @@ const MOST_GROUP_BYTES: u64 = 8 << 20;
 pub struct InsertState {
     meta: Meta,
     hashers: Vec<Option<KeyHasher>>,
-    segments: Vec<Segment>,
+    live: Live,
     /// For each column the 64 ranges that rows came into last: segment, number of the group, rows so far, and
     /// the bits once there were enough of them.
     groups: Vec<Option<RecentGroup>>,
@@ -44,25 +47,32 @@ impl InsertState {
         let meta = Meta::read(index)?;
         let hashers = hash::column_hashers(index, &meta);
         let groups = meta.columns.iter().map(|_| None).collect();
-        let mut state = Self { meta, hashers, segments: Vec::new(), groups };
+        let mut state = Self { meta, hashers, live: Live::default(), groups };
         state.read_segments(index)?;
         Ok(state)
     }
 
     fn read_segments(&mut self, index: Rel) -> Read<()> {
-        self.segments = directory::segments(index, &self.meta, |_| true)?;
         self.groups.iter_mut().for_each(|group| *group = None);
+        self.live = match directory::live(index, &self.meta, |_| true) {
+            Ok(live) => live,
+            Err(Miss::Damage(damage)) => return Err(damage),
+            // The next row looks again; until then every value is new.
+            Err(Miss::Recycled(_)) => {
+                self.meta.generation = self.meta.generation.wrapping_sub(1);
+                Live::default()
+            }
+        };
         Ok(())
     }
 
-    /// Reads the segments again if some were retired since.
+    /// Reads the segments again if some were retired since. `generation` is the lower half of the present one.
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn refresh(&mut self, index: Rel) -> Read<()> {
-        let meta = Meta::read(index)?;
-        if self.meta.generation != meta.generation {
-            self.meta = meta;
+    pub fn refresh(&mut self, index: Rel, generation: u32) -> Read<()> {
+        if self.meta.generation as u32 != generation {
+            self.meta = Meta::read(index)?;
             self.read_segments(index)?;
         }
         Ok(())
@@ -95,21 +105,43 @@ impl InsertState {
 
     fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry) -> Read<bool> {
         let key = (entry.column, entry.range);
-        let at = self.segments.partition_point(|s| (s.column, s.first_range) <= key);
-        let Some(segment) = at.checked_sub(1).map(|at| self.segments[at]) else { return Ok(false) };
+        let at = self.live.segments.partition_point(|s| (s.column, s.first_range) <= key);
+        let Some(segment) = at.checked_sub(1).map(|at| self.live.segments[at]) else { return Ok(false) };
         if segment.column != entry.column || entry.range >= segment.end_range() {
             return Ok(false);
         }
         let index = self.meta.bind(index);
+        if segment.map().is_some() {
+            return or_not_found(self.is_in_maps(index, &segment, entry));
+        }
         let found = match self.recent_group(index, &segment, entry.range) {
             Ok(Some(group)) => Ok(group.has_entry(entry.hash, entry.range - segment.first_range)),
             Ok(None) => segment::has_entry(index, &segment, entry.range, entry.hash),
             Err(miss) => Err(miss),
         };
-        match found {
-            Ok(found) => Ok(found),
-            Err(Miss::Recycled(_)) => Ok(false),
-            Err(Miss::Damage(damage)) => Err(damage),
+        or_not_found(found)
+    }
+
+    /// Whether a map or an addition has an entry's pair. Of a value, that its range has a value must be known too: its
+    /// own fingerprint may be that of NULL.
+    fn is_in_maps(&self, index: Rel, segment: &Segment, entry: &DeltaEntry) -> Fetch<bool> {
+        let covers =
+            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.range);
+        let maps: Vec<Map<'_>> = std::iter::once(segment)
+            .chain(self.live.additions.iter().filter(covers))
+            .map(|segment| Map::of(index, segment))
+            .collect::<Read<_>>()?;
+        let has = |key| {
+            for map in &maps {
+                if map.has(key, entry.range)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        match entry.hash {
+            None => has(map::NULL_KEY),
+            Some(hash) => Ok(has(hash)? && has(map::VALUE_KEY)?),
         }
     }
 
@@ -129,5 +161,14 @@ impl InsertState {
             recent.bits = Some(Group::read(index, segment, &shape, number)?);
         }
         Ok(recent.bits.as_ref())
+    }
+}
+
+/// A page that was recycled holds nothing of the entry.
+fn or_not_found(found: Fetch<bool>) -> Read<bool> {
+    match found {
+        Ok(found) => Ok(found),
+        Err(Miss::Recycled(_)) => Ok(false),
+        Err(Miss::Damage(damage)) => Err(damage),
     }
 }

@@ -5,13 +5,15 @@ use super::alter;
 use super::steady::steady;
 use super::target::{self, Target};
 use crate::pages::delta;
-use crate::pages::directory::{Directory, Segment};
+use crate::pages::directory::Directory;
+use crate::pages::entry::{FilterSize, OpenStretch, Segment, SegmentKind};
 use crate::pages::meta::Meta;
-use crate::pages::segment::{self, Miss};
+use crate::pages::miss::{Fetch, Miss};
+use crate::pages::segment;
 use crate::pg::boundary;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
-use crate::pg::options::Options;
+use crate::pg::options::{IndexLayout, Options};
 use crate::pg::scankey;
 use crate::pg::sql_text::Text;
 use crate::pg::text;
@@ -27,30 +29,71 @@ use skip_segment::{FIRST_PROBE_SLICE, OPEN_SLICE};
 /// Bits looked at for the fill of a segment: enough for 1 % of a fill of one half.
 const SAMPLED_SLICES: u32 = 64;
 
-/// What the bits of a segment say.
+/// How full a segment is.
 struct Fill {
     open_ranges: u64,
-    /// Part of the filters' bits that are set.
-    fill: f64,
+    /// Part of the filters' bits that are set; of a map, None.
+    fill: Option<f64>,
+    /// Part of the ranges without a key that match it nevertheless.
+    expected_rate: f64,
+}
+
+fn fill_of(index: Rel, segment: &Segment, open: &[OpenStretch]) -> Fetch<Fill> {
+    match segment.kind {
+        SegmentKind::Filters(size) => fill_of_filters(index, segment, size),
+        SegmentKind::Map(size) | SegmentKind::Addition(size) => {
+            let in_segment = |o: &OpenStretch| {
+                let (from, to) =
+                    (o.first_range.max(segment.first_range), o.end_range().min(segment.end_range()));
+                u64::from(to.saturating_sub(from))
+            };
+            let false_ranges = f64::from(size.pairs) / f64::from(size.fingerprint_bits).exp2();
+            Ok(Fill {
+                open_ranges: open.iter().map(in_segment).sum(),
+                fill: None,
+                expected_rate: (false_ranges / f64::from(segment.width)).min(1.0),
+            })
+        }
+    }
 }
 
 /// Counts open ranges and samples slices, evenly spread.
-fn fill_of(index: Rel, segment: &Segment) -> Result<Fill, Miss> {
+fn fill_of_filters(index: Rel, segment: &Segment, size: FilterSize) -> Fetch<Fill> {
     let shape = segment.shape()?;
     let ones = |slice: &[u8]| slice.iter().map(|b| u64::from(b.count_ones())).sum::<u64>();
     let open_ranges = segment::read_slice(index, segment, &shape, OPEN_SLICE, ones)?;
-    let samples = SAMPLED_SLICES.min(segment.filter_bits);
+    let samples = SAMPLED_SLICES.min(size.bits);
     let mut set = 0;
     for i in 0..samples {
-        let slice =
-            FIRST_PROBE_SLICE + (u64::from(i) * u64::from(segment.filter_bits) / u64::from(samples)) as u32;
+        let slice = FIRST_PROBE_SLICE + (u64::from(i) * u64::from(size.bits) / u64::from(samples)) as u32;
         set += segment::read_slice(index, segment, &shape, slice, ones)?;
     }
-    Ok(Fill { open_ranges, fill: set as f64 / (f64::from(samples) * f64::from(segment.width)).max(1.0) })
+    let fill = set as f64 / (f64::from(samples) * f64::from(segment.width)).max(1.0);
+    Ok(Fill { open_ranges, fill: Some(fill), expected_rate: rate_at_fill(fill, size.num_probes) })
 }
 
-type InfoRow =
-    (pg_sys::Oid, i32, Text, i32, i64, i64, i32, i32, i32, i64, i64, i32, i64, i64, f64, f64, Option<String>);
+type InfoRow = (
+    pg_sys::Oid,
+    i32,
+    Text,
+    &'static str,
+    i32,
+    i64,
+    i64,
+    i32,
+    i32,
+    i32,
+    Option<i64>,
+    Option<i64>,
+    Option<i32>,
+    Option<i32>,
+    i64,
+    i64,
+    i64,
+    f64,
+    f64,
+    Option<String>,
+);
 
 /// One row for each indexed column, of each partition's index if the index is partitioned.
 #[pg_extern(sql = false)]
@@ -63,15 +106,18 @@ fn skip_index_info(
         name!(index, pg_sys::Oid),
         name!(attnum, i32),
         name!(column_name, Text),
+        name!(layout, &'static str),
         name!(pages_per_range, i32),
         name!(ranges, i64),
         name!(summarized, i64),
         name!(segments, i32),
         name!(min_width, i32),
         name!(max_width, i32),
-        name!(filter_bits_min, i64),
-        name!(filter_bits_max, i64),
-        name!(num_probes, i32),
+        name!(filter_bits_min, Option<i64>),
+        name!(filter_bits_max, Option<i64>),
+        name!(num_probes, Option<i32>),
+        name!(fingerprint_bits, Option<i32>),
+        name!(additions, i64),
         name!(bytes, i64),
         name!(delta_entries, i64),
         name!(false_positive_rate, f64),
@@ -101,23 +147,32 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
     let mut rows = Vec::with_capacity(meta.columns.len());
     for (c, column) in meta.columns.iter().enumerate() {
         let segments = directory.segments(c as u16);
+        let additions = directory.additions(c as u16);
+        let open = directory.open_stretches(c as u16);
         let mut summarized = 0i64;
         let mut passing = 0.0;
         for segment in &segments {
-            let fill = fill_of(index, segment)?;
+            let fill = fill_of(index, segment, &open)?;
             let closed = f64::from(segment.width) - fill.open_ranges as f64;
             summarized += closed as i64;
-            passing += rate_at_fill(fill.fill, segment.num_probes) * closed;
+            passing += fill.expected_rate * closed;
+        }
+        for addition in &additions {
+            passing += fill_of(index, addition, &[])?.expected_rate * f64::from(addition.width);
         }
         let width =
             |pick: fn(u32, u32) -> u32| segments.iter().map(|s| s.width).reduce(pick).unwrap_or(0) as i32;
         let bits = |pick: fn(u32, u32) -> u32| {
-            i64::from(segments.iter().map(|s| s.filter_bits).reduce(pick).unwrap_or(0))
+            let all = segments.iter().filter_map(|s| s.filters().ok()).map(|size| size.bits);
+            column.map.is_none().then(|| i64::from(all.reduce(pick).unwrap_or(0)))
         };
+        let layout = if column.map.is_some() { IndexLayout::Map } else { IndexLayout::Filters };
+        let blocks = segments.iter().chain(&additions).map(|s| i64::from(s.blocks)).sum::<i64>();
         rows.push((
             index.oid(),
             c as i32 + 1,
             index.column_name(c).into(),
+            layout.name(),
             meta.pages_per_range as i32,
             ranges,
             summarized.min(ranges),
@@ -126,18 +181,34 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             width(u32::max),
             bits(u32::min),
             bits(u32::max),
-            column.sizing.num_probes.into(),
-            segments.iter().map(|s| i64::from(s.blocks)).sum::<i64>() * PAGE as i64,
+            column.map.is_none().then(|| column.sizing.num_probes.into()),
+            column.map.map(i32::from),
+            additions.len() as i64,
+            blocks * PAGE as i64,
             entries[c],
             column.rate,
-            if summarized > 0 { passing / summarized as f64 } else { 0.0 },
+            if summarized > 0 { (passing / summarized as f64).min(1.0) } else { 0.0 },
             alter::pending(index, &meta, &options, c),
         ));
     }
     Ok(rows)
 }
 
-type SegmentRow = (pg_sys::Oid, i32, i64, i32, i64, i32, i64, i32, i64, i64, f64);
+type SegmentRow = (
+    pg_sys::Oid,
+    i32,
+    &'static str,
+    i64,
+    i32,
+    Option<i64>,
+    Option<i32>,
+    Option<i64>,
+    i64,
+    i32,
+    i64,
+    i64,
+    Option<f64>,
+);
 
 /// One row for each live segment, of each partition's index if the index is partitioned.
 #[pg_extern(sql = false)]
@@ -149,15 +220,17 @@ fn skip_index_segments(
     (
         name!(index, pg_sys::Oid),
         name!(attnum, i32),
+        name!(kind, &'static str),
         name!(first_range, i64),
         name!(width, i32),
-        name!(filter_bits, i64),
-        name!(num_probes, i32),
+        name!(filter_bits, Option<i64>),
+        name!(num_probes, Option<i32>),
+        name!(pairs, Option<i64>),
         name!(first_block, i64),
         name!(blocks, i32),
         name!(segment_id, i64),
         name!(open_ranges, i64),
-        name!(fill, f64),
+        name!(fill, Option<f64>),
     ),
 > {
     boundary::callback(|| {
@@ -172,15 +245,20 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
     let index = directory.index();
     let mut rows = Vec::new();
     for column in 0..meta.columns.len() {
-        for s in directory.segments(column as u16) {
-            let fill = fill_of(index, &s)?;
+        let open = directory.open_stretches(column as u16);
+        let additions = directory.additions(column as u16);
+        for s in directory.segments(column as u16).into_iter().chain(additions) {
+            let fill = fill_of(index, &s, if s.summarizes() { &open } else { &[] })?;
+            let filters = s.filters().ok();
             rows.push((
                 index.oid(),
                 column as i32 + 1,
+                kind_name(s.kind),
                 s.first_range.into(),
                 s.width as i32,
-                s.filter_bits.into(),
-                s.num_probes.into(),
+                filters.map(|size| size.bits.into()),
+                filters.map(|size| size.num_probes.into()),
+                s.map().map(|size| size.pairs.into()),
                 s.first_block.into(),
                 s.blocks as i32,
                 s.id as i64,
@@ -190,6 +268,14 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
         }
     }
     Ok(rows)
+}
+
+fn kind_name(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Filters(_) => "filters",
+        SegmentKind::Map(_) => "map",
+        SegmentKind::Addition(_) => "addition",
+    }
 }
 
 /// The block ranges in which a value cannot be ruled out, unsummarized ones included. NULL asks for IS NULL. Whether

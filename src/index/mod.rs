@@ -15,14 +15,16 @@
 //! | [`verify`] | skip_index_verify |
 //! | [`alter`] | (object_access_hook) |
 //!
-//! What they share: [`collect`] reads block ranges of the table, [`place`] turns them into segments,
-//! [`summarize`] does both in the order that makes it safe; [`indexable`] refuses columns that cannot be indexed.
-//! [`target`] opens the index that a function is given, and [`steady`] looks at one that may change meanwhile.
+//! What they share: [`collect`] reads block ranges of the table, [`place`] turns them into segments (of filters,
+//! [`place_filters`], or a map, [`place_map`]), [`summarize`] does both in the order that makes it safe, and [`close`]
+//! what it had to leave open; [`map_check`] compares maps with the table; [`indexable`] refuses columns that cannot be
+//! indexed. [`target`] opens the index that a function is given, and [`steady`] looks at one that may change meanwhile.
 
 mod alter;
 mod autosummarize;
 mod build;
 mod catch_up;
+mod close;
 mod collect;
 mod cost;
 mod handler;
@@ -30,7 +32,10 @@ mod indexable;
 mod insert;
 mod insert_state;
 mod inspect;
+mod map_check;
 mod place;
+mod place_filters;
+mod place_map;
 mod range_map;
 mod scan;
 mod steady;

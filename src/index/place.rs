@@ -1,172 +1,83 @@
-//! Where filters go: ranges' hashes become segments.
-//!
-//! Ranges are gathered in groups of 64, whose filter sizes are chosen together ([`skip_segment::size`]). Ranges go on
-//! into the unfinished segment as long as they get its size, so that segments grow wide.
+//! Where ranges' hashes go: into segments, of the kind that the column has.
 
-use crate::pages::directory::{Directory, Segment};
-use crate::pages::meta::{self, ColumnMeta};
-use crate::pages::segment;
-use crate::pg::{Damage, Rel, error::Read, wal::Logging};
-use skip_segment::page::SLICE_BYTES;
-use skip_segment::size::{RangeNeed, choose_sizes};
-use skip_segment::{RangeState, SegmentBuilder, SegmentShape};
+use super::place_filters::FilterPlacer;
+use super::place_map::MapPlacer;
+use crate::pages::directory::Directory;
+use crate::pages::entry::Segment;
+use crate::pages::meta::ColumnMeta;
+use crate::pg::{Rel, error::Read, wal::Logging};
+use skip_segment::RangeState;
 
-/// Ranges whose sizes are chosen together: a word of bits.
-const GROUP: usize = 64;
-
-struct Pending {
-    state: RangeState,
-    hashes: Vec<u64>,
-    /// A trailing range that is not complete yet takes the size of its neighbours.
-    partial: bool,
+/// What placing is the same for in all columns of an index.
+pub struct Place<'a> {
+    pub index: Rel<'a>,
+    pub logging: Logging,
+    /// Whether nobody else adds blocks to the index.
+    pub is_build: bool,
+    /// Bytes that each column may take for what is not written yet.
+    pub memory: usize,
+    pub pages_per_range: u32,
 }
 
 /// Turns the ranges of one column, in order, into segments.
-pub struct Placer<'a> {
-    index: Rel<'a>,
-    column: u16,
-    frozen: ColumnMeta,
-    logging: Logging,
-    /// Bytes that pending hashes and the unfinished segment may take, each.
-    memory: usize,
-    pending: Vec<Pending>,
-    pending_hashes: usize,
-    /// The segment that is not finished yet.
-    builder: Option<SegmentBuilder>,
-    /// First range of the unfinished segment, or the next one to come.
-    first_range: u32,
-    /// Filter size of the segment before.
-    sticky: Option<u32>,
+pub enum ColumnPlacer<'a> {
+    Filters(FilterPlacer<'a>),
+    Map(MapPlacer),
 }
 
-impl<'a> Placer<'a> {
-    /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the
-    /// unfinished segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes
-    /// that.
-    pub fn new(index: Rel<'a>, column: u16, frozen: ColumnMeta, logging: Logging, memory: usize) -> Self {
-        let (pending, builder) = (Vec::new(), None);
-        Self {
-            index,
-            column,
-            frozen,
-            logging,
-            memory,
-            pending,
-            pending_hashes: 0,
-            builder,
-            first_range: 0,
-            sticky: None,
+impl<'a> ColumnPlacer<'a> {
+    /// A placer for a column that was built with the options in `frozen`.
+    pub fn new(place: &Place<'a>, column: u16, frozen: &ColumnMeta) -> Self {
+        let &Place { index, logging, is_build, memory, pages_per_range } = place;
+        match frozen.map {
+            None => Self::Filters(FilterPlacer::new(index, column, *frozen, logging, memory)),
+            Some(bits) => Self::Map(MapPlacer::new(column, bits, logging, is_build, memory, pages_per_range)),
         }
     }
 
-    /// Goes on at range `first_range`, with filters of `sticky` bits if that size fits. What was pending must have
-    /// been finished.
-    pub fn start_at(&mut self, first_range: u32, sticky: Option<u32>) {
-        (self.first_range, self.sticky) = (first_range, sticky);
+    /// Begins a stretch of ranges, of which `before` is the segment before. What was pending must have been finished.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn start_at(&mut self, first_range: u32, end: u32, before: Option<Segment>) -> Read<()> {
+        match self {
+            Self::Filters(placer) => {
+                let size = before.and_then(|segment| segment.filters().ok());
+                placer.start_at(first_range, size.map(|size| size.bits));
+                Ok(())
+            }
+            Self::Map(placer) => placer.start_at(first_range, end),
+        }
     }
 
-    /// Takes the next range.
+    /// Takes the next range, which may be a trailing one that is not complete yet.
     ///
     /// # Errors
     /// Damage to the index.
     pub fn push(
         &mut self,
-        directory: &mut Directory,
+        directory: &mut Directory<'_>,
         state: RangeState,
         hashes: &[u64],
         partial: bool,
     ) -> Read<()> {
-        self.pending.push(Pending { state, hashes: hashes.to_vec(), partial });
-        self.pending_hashes += hashes.len();
-        if self.pending.len() == GROUP || self.pending_hashes * size_of::<u64>() > self.memory {
-            self.place_pending(directory)?;
+        match self {
+            Self::Filters(placer) => placer.push(directory, state, hashes, partial),
+            Self::Map(placer) => {
+                placer.push(state, hashes);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
-    /// Places what is pending and closes the unfinished segment.
+    /// Writes and publishes what is not written yet.
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn finish(&mut self, directory: &mut Directory) -> Read<()> {
-        self.place_pending(directory)?;
-        self.close(directory)
-    }
-
-    fn place_pending(&mut self, directory: &mut Directory) -> Read<()> {
-        self.pending_hashes = 0;
-        let pending = std::mem::take(&mut self.pending);
-        let needs: Vec<RangeNeed> = pending.iter().map(|range| self.need(range)).collect();
-        let mut left = &pending[..];
-        for sized in choose_sizes(&needs, self.current_size()) {
-            let (ranges, others) = left.split_at(sized.count);
-            self.place(directory, ranges, sized.filter_bits)?;
-            left = others;
+    pub fn finish(&mut self, directory: &mut Directory<'_>) -> Read<()> {
+        match self {
+            Self::Filters(placer) => placer.finish(directory),
+            Self::Map(placer) => placer.finish(directory),
         }
-        Ok(())
-    }
-
-    fn current_size(&self) -> Option<u32> {
-        self.builder.as_ref().map(SegmentBuilder::filter_bits).or(self.sticky)
-    }
-
-    fn need(&self, range: &Pending) -> RangeNeed {
-        let filter_bits = self.frozen.sizing.filter_bits(range.hashes.len() as u64);
-        RangeNeed { filter_bits, is_partial: range.partial }
-    }
-
-    /// Puts ranges into the unfinished segment, or into a new one if that has filters of another size.
-    fn place(&mut self, directory: &mut Directory, ranges: &[Pending], filter_bits: u32) -> Read<()> {
-        if self.builder.as_ref().is_some_and(|builder| builder.filter_bits() != filter_bits) {
-            self.close(directory)?;
-        }
-        for range in ranges {
-            let num_probes = self.frozen.sizing.num_probes;
-            let builder = self.builder.get_or_insert_with(|| SegmentBuilder::new(filter_bits, num_probes));
-            builder.push(range.state, range.hashes.iter().copied());
-            if builder.memory_bytes() > self.memory || builder.width() == SegmentShape::max_width(SLICE_BYTES)
-            {
-                self.close(directory)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes and publishes the unfinished segment, cut into widths that fill pages well.
-    fn close(&mut self, directory: &mut Directory) -> Read<()> {
-        let Some(builder) = self.builder.take() else { return Ok(()) };
-        self.sticky = Some(builder.filter_bits());
-        let mut done = 0;
-        while done < builder.width() {
-            let width = SegmentShape::good_width(builder.width() - done, SLICE_BYTES);
-            self.write(directory, &builder, done, width)?;
-            done += width;
-        }
-        self.first_range += done;
-        Ok(())
-    }
-
-    fn write(&self, directory: &mut Directory, builder: &SegmentBuilder, from: u32, width: u32) -> Read<()> {
-        let shape = SegmentShape::new(width, builder.filter_bits(), SLICE_BYTES).ok_or_else(|| {
-            Damage::new(crate::pages::meta::META_BLOCK, "a segment with an invalid shape was requested")
-        })?;
-        let segment = Segment {
-            column: self.column,
-            first_range: self.first_range + from,
-            width,
-            filter_bits: builder.filter_bits(),
-            num_probes: builder.num_probes(),
-            first_block: directory.allocate(shape.pages())?,
-            blocks: shape.pages(),
-            id: meta::take_segment_id(self.index)?,
-        };
-        for page in 0..shape.pages() {
-            if page % 64 == 0 {
-                crate::pg::memory::check_for_interrupts();
-            }
-            let fill = |out: &mut [u8]| builder.write_page_from(from, &shape, page, out);
-            segment::write_page(self.index, &segment, page, self.logging, fill);
-        }
-        directory.publish(segment)
     }
 }

@@ -15,7 +15,8 @@ use super::steady::steady;
 use super::{inspect, target};
 use crate::pages::directory;
 use crate::pages::meta::Meta;
-use crate::pages::segment::{self, Fetch};
+use crate::pages::miss::Fetch;
+use crate::pages::segment;
 use crate::pg::boundary;
 use crate::pg::sandbox::Sandbox;
 use crate::pg::text;
@@ -78,9 +79,16 @@ fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)
     let ranges = u64::from(meta.ranges_in(blocks));
     let mut unfiltered = RangeSet::empty(ranges);
     let mut covered = 0;
-    for segment in directory::segments(index, &meta, |c| c == column)? {
+    let live = directory::live(index, &meta, |c| c == column)?;
+    for stretch in &live.open {
+        unfiltered.insert_span(stretch.first_range.into(), stretch.end_range().into());
+    }
+    for segment in live.segments {
         unfiltered.insert_span(covered, segment.first_range.into());
         covered = u64::from(segment.end_range());
+        if segment.map().is_some() {
+            continue;
+        }
         let shape = segment.shape()?;
         let mut open = vec![0u64; shape.words()];
         segment::read_slice(index, &segment, &shape, OPEN_SLICE, |slice| or_slice(&mut open, slice))?;

@@ -1,7 +1,7 @@
 //! Looks at an index that maintenance, or a standby's replay, may change meanwhile.
 
 use crate::pages::meta::Meta;
-use crate::pages::segment::{Fetch, Miss};
+use crate::pages::miss::{Fetch, Miss};
 use crate::pg::error::or_raise;
 use crate::pg::{Rel, fail, memory};
 use pgrx::prelude::*;

@@ -5,8 +5,9 @@
 //! and match. A crash or error in between leaves a gap in the directory, which the next maintenance fills.
 
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
-use super::place::Placer;
-use crate::pages::directory::{Directory, Segment};
+use super::place::{ColumnPlacer, Place};
+use crate::pages::directory::Directory;
+use crate::pages::entry::Segment;
 use crate::pages::meta::{self, Meta};
 use crate::pg::error::{Read, report};
 use crate::pg::{Rel, am, catalog, memory, wal::Logging};
@@ -120,9 +121,15 @@ pub fn fill_gaps(
     };
     let mut collector = RangeCollector::new(heap, index, &meta, &options);
     let frozen = meta.columns.iter().enumerate();
-    let mut placers: Vec<Placer> = frozen
-        .map(|(c, column)| Placer::new(index, c as u16, *column, caller.logging(), memory / 2))
-        .collect();
+    let place = Place {
+        index,
+        logging: caller.logging(),
+        is_build: caller == Caller::Build,
+        memory: memory / 2,
+        pages_per_range: meta.pages_per_range,
+    };
+    let mut placers: Vec<ColumnPlacer<'_>> =
+        frozen.map(|(c, column)| ColumnPlacer::new(&place, c as u16, column)).collect();
     let mut ranges = 0;
     for stretch in stretches {
         let left = u64::from(caller.most_ranges()).saturating_sub(ranges).min(u32::MAX.into()) as u32;
@@ -154,7 +161,7 @@ pub fn fill_gaps(
 )]
 fn fill_span(
     collector: &mut RangeCollector,
-    placers: &mut [Placer],
+    placers: &mut [ColumnPlacer<'_>],
     lacking: &[usize],
     directory: &mut Directory,
     meta: &Meta,
@@ -164,7 +171,7 @@ fn fill_span(
 ) -> Read<()> {
     for &c in lacking {
         let before = directory.segments(c as u16).into_iter().rfind(|s| s.end_range() <= from);
-        placers[c].start_at(from, before.map(|s| s.filter_bits));
+        placers[c].start_at(from, to, before)?;
     }
     for range in from..to {
         let first = u64::from(range) * u64::from(meta.pages_per_range);
@@ -270,10 +277,28 @@ pub fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Re
     if meta.watermark <= end {
         return Ok(meta);
     }
-    let is_behind = |s: &Segment| end.saturating_sub(s.first_range) < s.width / 2 + s.width % 2;
+    let is_behind =
+        |s: &Segment| s.summarizes() && end.saturating_sub(s.first_range) < s.width / 2 + s.width % 2;
     let behind: Vec<u64> = directory.all_segments().filter(is_behind).map(|s| s.id).collect();
     directory.retire(&behind)?;
-    let covered = directory.all_segments().map(|s| s.end_range()).max().unwrap_or(0).max(end);
+    // Only now, and only those that add to no map that is left. Rows may be coming into the ranges behind the end again,
+    // and be taken as known because an addition has them: a map without the addition would lose them. A range without a
+    // map matches.
+    let is_needed = |addition: &Segment| {
+        let covers =
+            |s: &Segment| s.first_range < addition.end_range() && addition.first_range < s.end_range();
+        directory.segments(addition.column).iter().any(covers)
+    };
+    let needless: Vec<u64> =
+        directory.all_segments().filter(|s| !s.summarizes() && !is_needed(s)).map(|s| s.id).collect();
+    directory.retire(&needless)?;
+    let covered = directory
+        .all_segments()
+        .filter(Segment::summarizes)
+        .map(|s| s.end_range())
+        .max()
+        .unwrap_or(0)
+        .max(end);
     meta::update(index, |meta| meta.watermark = meta.watermark.min(covered))?;
     Meta::read(index)
 }

@@ -5,12 +5,16 @@
 //! there, nor in the delta, is a row that queries lose.
 
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
+use super::map_check::{self, MapCheck};
 use super::steady::{has_moved, steady};
 use super::target::{self, Target};
 use crate::pages::delta::{self, DeltaEntry};
-use crate::pages::directory::{self, Directory, Segment};
+use crate::pages::directory::{self, Directory, Live};
+use crate::pages::entry::{OpenStretch, Segment, SegmentKind};
+use crate::pages::map::Map;
 use crate::pages::meta::Meta;
-use crate::pages::segment::{self, Fetch, Group, Miss};
+use crate::pages::miss::{Fetch, Miss};
+use crate::pages::segment::{self, Group};
 use crate::pg::boundary;
 use crate::pg::error::Read;
 use crate::pg::lock::{Part, PartLock};
@@ -129,11 +133,15 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
 }
 
 fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Read<()> {
-    segment.shape()?;
+    if let SegmentKind::Filters(_) = segment.kind {
+        segment.shape()?;
+    }
     if segment.first_block.saturating_add(segment.blocks) > blocks {
         return Err(Damage::new(segment.first_block, "the segment extends past the end of the index"));
     }
-    if usize::from(segment.column) >= meta.columns.len() || segment.end_range() > meta.watermark {
+    // Additions stay when the table is cut short.
+    let is_behind = segment.summarizes() && segment.end_range() > meta.watermark;
+    if usize::from(segment.column) >= meta.columns.len() || is_behind {
         return Err(Damage::new(
             segment.first_block,
             "the segment has a column or ranges that the index does not have",
@@ -150,7 +158,12 @@ fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Rea
             ));
         }
     }
-    Ok(())
+    match segment.kind {
+        SegmentKind::Filters(_) => Ok(()),
+        SegmentKind::Map(_) | SegmentKind::Addition(_) => {
+            Map::of(index, segment)?.verify().map_err(Miss::not_recycled)
+        }
+    }
 }
 
 /// Looks up what the table holds.
@@ -169,13 +182,24 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let mut collector = RangeCollector::new(table, index, &meta, &options);
     let blocks = table.blocks();
     let index = meta.bind(index);
-    let segments = directory::segments(index, &meta, |_| true)?;
+    let live = directory::live(index, &meta, |_| true)?;
     let mut groups: Vec<Option<(u64, u32, Group)>> = meta.columns.iter().map(|_| None).collect();
+    let mut checks = map_check::of_columns(&meta)?;
     let mut missing = Vec::new();
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
         let first = range * meta.pages_per_range;
         collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
-        for segment in segments.iter().filter(|s| (s.first_range..s.end_range()).contains(&range)) {
+        for segment in live.segments.iter().filter(|s| (s.first_range..s.end_range()).contains(&range)) {
+            if let Some(check) = &mut checks[usize::from(segment.column)] {
+                let contents = &collector.columns[usize::from(segment.column)];
+                let is_its = |o: &OpenStretch| {
+                    o.column == segment.column && (o.first_range..o.end_range()).contains(&range)
+                };
+                if !live.open.iter().any(is_its) {
+                    check.push(range, contents.state, contents.hashes.iter());
+                }
+                continue;
+            }
             let number = (range - segment.first_range) / 64;
             let group = match groups[usize::from(segment.column)].take() {
                 Some((id, n, group)) if id == segment.id && n == number => group,
@@ -188,12 +212,42 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
             break;
         }
     }
-    if missing.is_empty() {
-        return Ok(Vec::new());
+    let mut problems = missing_in_maps(index, checks, &live)?;
+    if !missing.is_empty() {
+        drop_those_in_delta(index, &mut missing)?;
+        drop_those_folded(index, &mut missing)?;
+        problems.extend(missing.into_iter().map(|(entry, block)| lost(&entry, block)));
     }
-    drop_those_in_delta(index, &mut missing)?;
-    drop_those_folded(index, &mut missing)?;
-    Ok(missing.into_iter().map(|(entry, block)| lost(&entry, block)).collect())
+    Ok(problems)
+}
+
+/// Pairs of the table that are neither in a map nor in the delta, which is read after the maps.
+fn missing_in_maps(index: Rel, checks: Vec<Option<MapCheck>>, live: &Live) -> Fetch<Vec<Damage>> {
+    let mut problems = Vec::new();
+    for (c, check) in checks.into_iter().enumerate() {
+        let Some(check) = check else { continue };
+        let (coding, mut lacking) = (check.coding(), Vec::new());
+        check.lacking(index, live.segments.iter().chain(&live.additions), |pair| {
+            if lacking.len() < 100 * MOST_PROBLEMS {
+                lacking.push(pair);
+            }
+        })?;
+        if lacking.is_empty() {
+            continue;
+        }
+        let mut in_delta = HashSet::new();
+        delta::scan(index, &Meta::read(index)?, |entry| {
+            if usize::from(entry.column) == c && entry.range < coding.ranges() {
+                in_delta.extend(map_check::numbers_of_entry(coding, &entry));
+            }
+        })?;
+        let block = live.segments.iter().find(|s| usize::from(s.column) == c).map_or(0, |s| s.first_block);
+        problems.extend(lacking.iter().filter(|pair| !in_delta.contains(&pair.number)).map(|pair| {
+            let what = format!("a key of column {} in block range {} is not in the index", c + 1, pair.range);
+            Damage::new(block, what)
+        }));
+    }
+    Ok(problems)
 }
 
 fn lost(entry: &DeltaEntry, block: u32) -> Damage {
@@ -243,7 +297,7 @@ fn drop_those_folded(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<
     }
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
-    let segments = directory::segments(index, &meta, |_| true)?;
+    let segments = directory::live(index, &meta, |_| true)?.segments;
     let mut still = Vec::new();
     for (entry, block) in missing.drain(..) {
         let covers =

@@ -14,7 +14,7 @@
 //! ```
 
 use super::meta::{self, Meta};
-use super::segment::{Fetch, Miss};
+use super::miss::{Fetch, Miss};
 use crate::pg::{
     Damage, Rel,
     error::Read,

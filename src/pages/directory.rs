@@ -1,11 +1,14 @@
 //! The directory: which segments are live, which blocks are free.
 //!
-//! A chain of pages of unordered 32-byte entries. Each change is one entry of one page, so one WAL record.
-//! Readers need no picture of all pages at one moment:
+//! A chain of pages of unordered 32-byte entries ([`super::entry`]). Each change is one entry of one page, so one WAL
+//! record. Of columns that have filters, readers need no picture of all pages at one moment:
 //!
 //! - a range without an entry has no filter and matches;
 //! - a range with two entries (a merge between its two steps) has two right filters, and either will do;
 //! - an entry whose blocks were recycled is found out at the first page read ([`super::segment`]).
+//!
+//! Of columns that have maps, they need one ([`super::map`] says why): the generation must not have risen while the
+//! pages were read.
 //!
 //! A segment's entry is published after its pages were written. Until then its blocks are reserved; what is still
 //! reserved when the next maintenance starts was left by one that was cut off, and becomes free again. An entry
@@ -14,133 +17,26 @@
 //! Only the holder of the maintenance lock changes the directory.
 //!
 //! ```text
-//! page:  0 next directory block u32 | 4 entries u32 | 8 entries of 32 bytes
-//! entry: 0 kind u8 (0 empty, 1 segment, 2 free extent, 3 reserved) | 1 hashes u8 | 2 column u16 | 4 first range u32
-//!        8 width u32 | 12 filter bits u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u64
+//! page: 0 next directory block u32 | 4 entries u32 | 8 entries of 32 bytes
 //! ```
 
 use super::delta::spare_page;
+use super::entry::{ENTRY_BYTES, Entry, OpenStretch, Segment};
 use super::meta::{self, Meta};
+use super::miss::{Fetch, Miss};
 use crate::pg::{
     Damage, Rel,
     error::Read,
     page::{self, KnownBlocks, SharedPage},
     wal::{self, Logging, PageEdit},
 };
-use skip_segment::SegmentShape;
-use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, SLICE_BYTES, get_u16, get_u32, get_u64};
-use skip_segment::spans::Span;
+use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u32};
+use std::cmp::Reverse;
 
 const ENTRIES_AT: usize = 8;
-const ENTRY_BYTES: usize = 32;
 /// Entries that a page holds: (8144 - 8) / 32.
 pub const ENTRIES_PER_PAGE: usize =
     (skip_segment::page::PAYLOAD_END - skip_segment::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
-
-/// A live segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// 0-based index column.
-    pub column: u16,
-    /// First block range covered.
-    pub first_range: u32,
-    /// Ranges covered.
-    pub width: u32,
-    /// Bits of each range's filter (m).
-    pub filter_bits: u32,
-    /// Probes per key (k).
-    pub num_probes: u8,
-    /// First index block.
-    pub first_block: u32,
-    /// Index blocks.
-    pub blocks: u32,
-    /// Unique for the life of the index.
-    pub id: u64,
-}
-
-impl Segment {
-    /// The first range behind the segment.
-    pub fn end_range(&self) -> u32 {
-        self.first_range.saturating_add(self.width)
-    }
-
-    /// What it covers.
-    pub fn span(&self) -> Span {
-        let Self { first_range, width, filter_bits, num_probes, .. } = *self;
-        Span { first_range, width, filter_bits, num_probes }
-    }
-
-    /// How the slices lie on the pages.
-    ///
-    /// # Errors
-    /// A directory entry that cannot be: as damage to the segment's first block.
-    pub fn shape(&self) -> Read<SegmentShape> {
-        SegmentShape::new(self.width, self.filter_bits, SLICE_BYTES)
-            .filter(|shape| shape.pages() == self.blocks)
-            .ok_or_else(|| Damage::new(self.first_block, "the directory describes an invalid segment"))
-    }
-}
-
-/// What a slot holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    Empty,
-    Segment(Segment),
-    Free {
-        first_block: u32,
-        blocks: u32,
-    },
-    /// Allocated for a segment that is being written.
-    Reserved {
-        first_block: u32,
-        blocks: u32,
-    },
-}
-
-impl Entry {
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (first_block, blocks) = (get_u32(bytes, 16), get_u32(bytes, 20));
-        match bytes[0] {
-            0 => Some(Entry::Empty),
-            1 => Some(Entry::Segment(Segment {
-                column: get_u16(bytes, 2),
-                first_range: get_u32(bytes, 4),
-                width: get_u32(bytes, 8),
-                filter_bits: get_u32(bytes, 12),
-                num_probes: bytes[1],
-                first_block,
-                blocks,
-                id: get_u64(bytes, 24),
-            })),
-            2 => Some(Entry::Free { first_block, blocks }),
-            3 => Some(Entry::Reserved { first_block, blocks }),
-            _ => None,
-        }
-    }
-
-    fn encode(&self) -> [u8; ENTRY_BYTES] {
-        let mut b = [0u8; ENTRY_BYTES];
-        match *self {
-            Entry::Empty => {}
-            Entry::Segment(s) => {
-                (b[0], b[1]) = (1, s.num_probes);
-                b[2..4].copy_from_slice(&s.column.to_le_bytes());
-                b[4..8].copy_from_slice(&s.first_range.to_le_bytes());
-                b[8..12].copy_from_slice(&s.width.to_le_bytes());
-                b[12..16].copy_from_slice(&s.filter_bits.to_le_bytes());
-                b[16..20].copy_from_slice(&s.first_block.to_le_bytes());
-                b[20..24].copy_from_slice(&s.blocks.to_le_bytes());
-                b[24..].copy_from_slice(&s.id.to_le_bytes());
-            }
-            Entry::Free { first_block, blocks } | Entry::Reserved { first_block, blocks } => {
-                b[0] = if matches!(self, Entry::Free { .. }) { 2 } else { 3 };
-                b[16..20].copy_from_slice(&first_block.to_le_bytes());
-                b[20..24].copy_from_slice(&blocks.to_le_bytes());
-            }
-        }
-        b
-    }
-}
 
 /// An empty directory page.
 pub fn empty_page(place: u32) -> PageImage {
@@ -187,29 +83,47 @@ fn entries<'a>(view: &PageView<'a>, block: u32) -> Read<impl Iterator<Item = Opt
     Ok(payload[ENTRIES_AT..ENTRIES_AT + count * ENTRY_BYTES].chunks_exact(ENTRY_BYTES).map(Entry::decode))
 }
 
-/// The live segments of the columns that `wanted` accepts, by column and first range; of two that overlap
-/// (a merge was under way) the one that reaches further stays.
+/// What is live of some columns.
+#[derive(Default)]
+pub struct Live {
+    /// The segments that summarize ranges, by column and first range; of two that overlap (a merge was under way) the
+    /// one that reaches further.
+    pub segments: Vec<Segment>,
+    /// Maps that add to the answers of those.
+    pub additions: Vec<Segment>,
+    /// Ranges that match every lookup all the same.
+    pub open: Vec<OpenStretch>,
+}
+
+/// What is live of the columns that `wanted` accepts. `meta` was read before, and before the delta.
 ///
 /// # Errors
-/// Damage to a directory page.
-pub fn segments(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Read<Vec<Segment>> {
-    let mut found = Vec::new();
+/// Damage to a directory page; or that maps were replaced meanwhile, then start over from the meta page.
+pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Fetch<Live> {
+    let mut live = Live::default();
     let collect = |_, _, entry| match entry {
-        Entry::Segment(s) if wanted(s.column) => found.push(s),
+        Entry::Segment(s) if wanted(s.column) && s.summarizes() => live.segments.push(s),
+        Entry::Segment(s) if wanted(s.column) => live.additions.push(s),
+        Entry::Open(stretch) if wanted(stretch.column) => live.open.push(stretch),
         _ => {}
     };
     walk(meta.bind(index), meta.directory, collect, |_| ())?;
-    check_extents(index, &found)?;
-    found.sort_unstable_by_key(|s| (s.column, s.first_range, std::cmp::Reverse(s.width)));
+    check_extents(index, live.segments.iter().chain(&live.additions))?;
+    let has_map = |(c, column): (usize, &meta::ColumnMeta)| column.map.is_some() && wanted(c as u16);
+    if meta.columns.iter().enumerate().any(has_map) && Meta::read(index)?.generation != meta.generation {
+        return Err(Miss::Recycled(meta::META_BLOCK));
+    }
+    // Of two with the same ranges the newer one: what it was made of may be gone in part.
+    live.segments.sort_unstable_by_key(|s| (s.column, s.first_range, Reverse((s.width, s.id))));
     let mut covered: Option<(u16, u32)> = None;
-    found.retain(|s| {
+    live.segments.retain(|s| {
         let inside = covered.is_some_and(|(column, end)| s.column == column && s.end_range() <= end);
         if !inside {
             covered = Some((s.column, s.end_range()));
         }
         !inside
     });
-    Ok(found)
+    Ok(live)
 }
 
 /// Checks that the segments' blocks exist.
@@ -245,14 +159,37 @@ impl<'a> Directory<'a> {
         Ok(directory)
     }
 
-    /// The live segments of a column by first range, overlapping ones included.
+    /// The segments of a column that summarize ranges, by first range, overlapping ones included.
     pub fn segments(&self, column: u16) -> Vec<Segment> {
-        let mut found: Vec<Segment> = self.all_segments().filter(|s| s.column == column).collect();
+        self.sorted(|s| s.column == column && s.summarizes())
+    }
+
+    /// The additions of a column, by first range.
+    pub fn additions(&self, column: u16) -> Vec<Segment> {
+        self.sorted(|s| s.column == column && !s.summarizes())
+    }
+
+    fn sorted(&self, wanted: impl Fn(&Segment) -> bool) -> Vec<Segment> {
+        let mut found: Vec<Segment> = self.all_segments().filter(wanted).collect();
         found.sort_unstable_by_key(|s| (s.first_range, s.id));
         found
     }
 
-    /// All live segments, in no order.
+    /// The open stretches of a column, by first range.
+    pub fn open_stretches(&self, column: u16) -> Vec<OpenStretch> {
+        let mut found: Vec<OpenStretch> = self
+            .slots
+            .iter()
+            .filter_map(|(_, _, entry)| match entry {
+                Entry::Open(stretch) if stretch.column == column => Some(*stretch),
+                _ => None,
+            })
+            .collect();
+        found.sort_unstable_by_key(|stretch| stretch.first_range);
+        found
+    }
+
+    /// All live segments, additions among them, in no order.
     pub fn all_segments(&self) -> impl Iterator<Item = Segment> + '_ {
         self.slots.iter().filter_map(|(_, _, entry)| match entry {
             Entry::Segment(s) => Some(*s),
@@ -317,11 +254,60 @@ impl<'a> Directory<'a> {
     /// # Errors
     /// Damage to a directory page.
     pub fn publish(&mut self, segment: Segment) -> Read<()> {
-        let reserved = |entry: &Entry| matches!(entry, Entry::Reserved { first_block, .. } if *first_block == segment.first_block);
-        match self.slots.iter().position(|(_, _, entry)| reserved(entry)) {
-            Some(at) => self.replace(at, Entry::Segment(segment)),
-            None => self.add(Entry::Segment(segment)),
+        self.publish_part(segment, segment.blocks)
+    }
+
+    /// As [`Directory::publish`], for a segment that takes less than the `reserved` blocks: the others become free.
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn publish_part(&mut self, segment: Segment, reserved: u32) -> Read<()> {
+        let is_its = |entry: &Entry| matches!(entry, Entry::Reserved { first_block, .. } if *first_block == segment.first_block);
+        match self.slots.iter().position(|(_, _, entry)| is_its(entry)) {
+            Some(at) => self.replace(at, Entry::Segment(segment))?,
+            None => self.add(Entry::Segment(segment))?,
         }
+        match Entry::free(segment.first_block + segment.blocks, reserved - segment.blocks) {
+            Entry::Empty => Ok(()),
+            // A crash before this loses the blocks.
+            free => self.add(free),
+        }
+    }
+
+    /// Marks ranges of maps as open. The caller raises the generation before it publishes the maps.
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn add_open(&mut self, stretch: OpenStretch) -> Read<()> {
+        self.add(Entry::Open(stretch))
+    }
+
+    /// Takes an open stretch out, after what its ranges hold was published; `rest` takes its place. The generation is
+    /// raised between what is published and what is taken out.
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn replace_open(&mut self, stretch: OpenStretch, rest: &[OpenStretch]) -> Read<()> {
+        let mut rest = rest.iter();
+        // The rest first, but for one part that takes the place: at every moment all of it is open.
+        let in_place = rest.next();
+        for part in rest {
+            self.add(Entry::Open(*part))?;
+        }
+        self.raise_generation()?;
+        match self.slots.iter().position(|(_, _, entry)| *entry == Entry::Open(stretch)) {
+            Some(at) => self.replace(at, in_place.map_or(Entry::Empty, |part| Entry::Open(*part))),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells readers of maps that entries are about to be taken out, or to be published, that belong together with
+    /// others ([`super::map`]).
+    ///
+    /// # Errors
+    /// Damage to the meta page.
+    pub fn raise_generation(&self) -> Read<()> {
+        meta::update(self.index, |meta| meta.generation += 1)
     }
 
     /// Frees what a maintenance that was cut off had reserved.
@@ -337,26 +323,29 @@ impl<'a> Directory<'a> {
         Ok(())
     }
 
-    /// Takes segments out of the directory and gives their blocks to the free extents, then raises the generation, so
+    /// Takes segments out of the directory and gives their blocks to the free extents. The generation is raised before
+    /// that if there are maps among them, so that a reader that missed what replaces them starts over; and after it, so
     /// that inserts look at the directory again.
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
     pub fn retire(&mut self, ids: &[u64]) -> Read<()> {
-        let mut freed = Vec::new();
-        for at in 0..self.slots.len() {
-            if let Entry::Segment(s) = self.slots[at].2
-                && ids.contains(&s.id)
-            {
-                self.replace(at, Entry::Free { first_block: s.first_block, blocks: s.blocks })?;
-                freed.push(at);
+        let is_retired = |entry: &Entry| matches!(entry, Entry::Segment(s) if ids.contains(&s.id));
+        let slots: Vec<usize> = (0..self.slots.len()).filter(|&at| is_retired(&self.slots[at].2)).collect();
+        let is_map = |at: &usize| matches!(self.slots[*at].2, Entry::Segment(s) if s.map().is_some());
+        if slots.is_empty() {
+            return Ok(());
+        }
+        if slots.iter().any(is_map) {
+            self.raise_generation()?;
+        }
+        for at in slots {
+            if let Entry::Segment(s) = self.slots[at].2 {
+                self.replace(at, Entry::free(s.first_block, s.blocks))?;
             }
         }
-        if !freed.is_empty() {
-            meta::update(self.index, |meta| meta.generation += 1)?;
-            self.join_free_extents()?;
-        }
-        Ok(())
+        self.raise_generation()?;
+        self.join_free_extents()
     }
 
     /// Joins free extents that lie side by side, so that big segments find room.

@@ -12,7 +12,7 @@
 //! 0 magic u32 | 4 hash scheme u16 | 6 columns u16 | 8 seed u64 | 16 pages per range u32 | 20 watermark u32
 //! 24 directory u32 | 28 spare delta pages u32 | 32 generation u64 | 40 next segment id u64
 //! 48 delta head u32 | 52 delta tail u32 | 56 delta head sequence u64 | 64 delta tail sequence u64
-//! 72 per column 16 bytes: canon u16, hashes u8, zero u8, bits per row u32, false-positive rate f64
+//! 72 per column 16 bytes: canon u16, probes u8, fingerprint bits u8 (0 = filters), bits per row u32, rate f64
 //! ```
 
 use crate::pg::{
@@ -44,6 +44,8 @@ pub struct ColumnMeta {
     pub sizing: Sizing,
     /// The false-positive rate that was asked for.
     pub rate: f64,
+    /// Fingerprint bits of its maps; None if it has filters.
+    pub map: Option<u8>,
 }
 
 /// The decoded meta page.
@@ -156,6 +158,7 @@ impl Meta {
             let mut bytes = [0u8; COLUMN_BYTES];
             bytes[..2].copy_from_slice(&column.canon.to_le_bytes());
             bytes[2] = column.sizing.num_probes;
+            bytes[3] = column.map.unwrap_or(0);
             bytes[4..8].copy_from_slice(&column.sizing.bits_per_row.to_le_bytes());
             bytes[8..].copy_from_slice(&column.rate.to_le_bytes());
             image.put(COLUMNS_AT + c * COLUMN_BYTES, &bytes);
@@ -211,6 +214,7 @@ fn decode_column(bytes: &[u8]) -> ColumnMeta {
         canon: get_u16(bytes, 0),
         sizing: Sizing { num_probes: bytes[2].max(1), bits_per_row: get_u32(bytes, 4) },
         rate: f64::from_bits(get_u64(bytes, 8)),
+        map: Some(bytes[3]).filter(|&bits| bits != 0),
     }
 }
 
@@ -244,10 +248,12 @@ pub fn take_segment_id(index: Rel) -> Read<u64> {
 pub struct Progress {
     pub watermark: u32,
     pub pages_per_range: u32,
+    /// The lower half of the generation.
+    pub generation: u32,
 }
 
 impl Progress {
-    /// Reads watermark and range size under a pin, without the page's content lock. That is enough, because the
+    /// Reads watermark, range size and generation under a pin, without the page's content lock. That is enough, because the
     /// caller's tuple is on its heap page already: if a summarizer scanned that page before the tuple came, it had
     /// stored the higher watermark before, and the heap page's own lock, which it released and the inserter took
     /// afterwards, makes that store visible here. The word is whole, and never comes from a copy of the page.
@@ -268,7 +274,7 @@ impl Progress {
             if word(0) != MAGIC {
                 return Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index"));
             }
-            Ok(Self { watermark: word(20), pages_per_range: word(16).max(1) })
+            Ok(Self { watermark: word(20), pages_per_range: word(16).max(1), generation: word(32) })
         })
     }
 }

@@ -5,6 +5,7 @@
 //! | block 0 | [`meta`] | options frozen at build, the watermark, where the directory and the delta are |
 //! | directory | [`directory`] | the live segments per column and the free extents |
 //! | segment | [`segment`] | bit-sliced filters of consecutive block ranges |
+//! | segment | [`map`] | for each key the ranges that may hold it |
 //! | delta | [`delta`] | entries for tuples that came into ranges already summarized |
 //!
 //! [`skip_segment::page`] gives a page's bytes their meaning, and each module here says what its payload is. [`upkeep`]
@@ -27,6 +28,9 @@
 
 pub mod delta;
 pub mod directory;
+pub mod entry;
+pub mod map;
 pub mod meta;
+pub mod miss;
 pub mod segment;
 pub mod upkeep;

@@ -7,46 +7,17 @@
 //! slice ("this range has no filter, it always matches") is cleared after all bits of the range were set.
 //! Readers therefore read the open slice before any other.
 
-use super::directory::Segment;
+use super::entry::Segment;
+use super::miss::{Fetch, Miss};
 use crate::pg::{
     Damage, Rel,
-    page::PinnedPage,
+    page::{PinnedPage, SharedPage},
     wal::{self, Logging, PageEdit},
 };
 use skip_filter::probes;
 use skip_segment::page::{PageImage, PageKind, SLICE_BYTES};
 use skip_segment::{FIRST_PROBE_SLICE, NULLS_SLICE, SegmentShape, VALUES_SLICE};
 use std::ops::Range;
-
-/// Why a page could not be used.
-#[derive(Debug)]
-pub enum Miss {
-    /// The page is damaged.
-    Damage(Damage),
-    /// The page belongs to something else by now: start over from the meta page.
-    Recycled(u32),
-}
-
-impl Miss {
-    /// As damage: under the maintenance lock nobody recycles pages, so a foreign page is damage.
-    pub fn not_recycled(self) -> Damage {
-        match self {
-            Miss::Damage(damage) => damage,
-            Miss::Recycled(block) => {
-                Damage::new(block, "the page does not belong to the segment that the directory names")
-            }
-        }
-    }
-}
-
-impl From<Damage> for Miss {
-    fn from(damage: Damage) -> Self {
-        Miss::Damage(damage)
-    }
-}
-
-/// Result of reading what may be recycled meanwhile.
-pub type Fetch<T> = Result<T, Miss>;
 
 /// Calls `read` with the slices of one page of a segment.
 ///
@@ -93,16 +64,27 @@ fn read_pinned<R>(
     part: Range<usize>,
     read: impl FnOnce(&[u8]) -> R,
 ) -> Fetch<R> {
-    let block = segment.first_block + page;
     let shared = pinned.lock();
+    part_of(&shared, segment, page, part).map(read)
+}
+
+/// Some bytes of a page that a segment is thought to have, checked as far as that needs it.
+///
+/// # Errors
+/// As [`read_page`].
+pub fn part_of<'p>(
+    shared: &'p SharedPage,
+    segment: &Segment,
+    page: u32,
+    part: Range<usize>,
+) -> Fetch<&'p [u8]> {
+    let block = segment.first_block + page;
     let view = shared.any_view_of(part.clone())?.ok_or(Miss::Recycled(block))?;
     if !view.is(PageKind::Segment) || view.owner() != segment.id || view.place() != page {
         return Err(Miss::Recycled(block));
     }
-    let Some(bytes) = view.payload().get(part) else {
-        return Err(Damage::new(block, "the segment page is too short").into());
-    };
-    Ok(read(bytes))
+    let bytes = view.payload().get(part);
+    bytes.ok_or_else(|| Damage::new(block, "the segment page is too short").into())
 }
 
 /// The most slices that [`read_slices`] takes. The server keeps the counts of eight pins of a process in an array,
@@ -242,7 +224,11 @@ pub fn has_entry(index: Rel, segment: &Segment, range: u32, hash: Option<u64>) -
         None => all_set(index, segment, std::iter::once(Bit::new(&shape, NULLS_SLICE, place))),
         Some(hash) => {
             let values = std::iter::once(Bit::new(&shape, VALUES_SLICE, place));
-            all_set(index, segment, values.chain(Bit::of_key(&shape, segment.num_probes, hash, place)))
+            all_set(
+                index,
+                segment,
+                values.chain(Bit::of_key(&shape, segment.filters()?.num_probes, hash, place)),
+            )
         }
     }
 }
@@ -274,7 +260,7 @@ impl Group {
                 }
             })?;
         }
-        Ok(Self { words, filter_bits: segment.filter_bits, num_probes: segment.num_probes })
+        Ok(Self { words, filter_bits: segment.filters()?.bits, num_probes: segment.filters()?.num_probes })
     }
 
     /// Whether a range's bit of a slice is set; `range` is counted from the segment's first.

@@ -32,6 +32,12 @@ impl Damage {
     }
 }
 
+impl From<std::convert::Infallible> for Damage {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 /// Result of reading index pages.
 pub type Read<T> = Result<T, Damage>;
 

@@ -52,6 +52,7 @@ pub mod settings;
 pub mod shared;
 pub mod sql_text;
 mod tagged;
+pub mod temp_file;
 pub mod text;
 pub mod types;
 pub mod varlena;

@@ -26,22 +26,76 @@ struct RawOptions {
     false_positive_rate: f64,
     autosummarize: bool,
     delta_limit: i32,
+    layout: i32,
 }
 
 /// What local_reloptions fills in for a column.
 #[repr(C)]
 struct RawClassOptions {
     vl_len: i32,
+    layout: i32,
     false_positive_rate: f64,
 }
+
+/// What `false_positive_rate` is where nobody has set it.
+const RATE_UNSET: f64 = -f64::MAX;
+/// What `layout` is where nobody has set it.
+const LAYOUT_UNSET: i32 = -1;
+
+/// What the segments of a column are: the option `layout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexLayout {
+    /// A filter for each range.
+    Filters,
+    /// For each key the ranges that may hold it.
+    Map,
+}
+
+impl IndexLayout {
+    /// As SQL spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Filters => "filters",
+            Self::Map => "map",
+        }
+    }
+
+    fn of_raw(raw: i32) -> Option<Self> {
+        [Self::Filters, Self::Map].into_iter().find(|&layout| layout as i32 == raw)
+    }
+}
+
+/// The layouts by name, as the server takes them: a list that ends with NULL.
+struct Layouts([pg_sys::relopt_enum_elt_def; 3]);
+
+// SAFETY: the names are static, and nobody changes the list.
+unsafe impl Sync for Layouts {}
+
+static LAYOUTS: Layouts = Layouts([
+    pg_sys::relopt_enum_elt_def { string_val: c"filters".as_ptr(), symbol_val: IndexLayout::Filters as i32 },
+    pg_sys::relopt_enum_elt_def { string_val: c"map".as_ptr(), symbol_val: IndexLayout::Map as i32 },
+    pg_sys::relopt_enum_elt_def { string_val: std::ptr::null(), symbol_val: 0 },
+]);
+
+impl Layouts {
+    /// As the server's functions want it; they only read it.
+    fn list(&'static self) -> *mut pg_sys::relopt_enum_elt_def {
+        self.0.as_ptr().cast_mut()
+    }
+}
+
+const LAYOUT_TEXT: &std::ffi::CStr = c"Kind of segments: filters, or a map from key to block ranges";
+const LAYOUT_VALUES: &std::ffi::CStr = c"Valid values are \"filters\" and \"map\".";
 
 /// The options of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Heap blocks per range; frozen at build.
     pub pages_per_range: u32,
-    /// Of all columns without their own; frozen at build.
-    pub false_positive_rate: f64,
+    /// Of all columns without their own, if it is set; frozen at build.
+    pub false_positive_rate: Option<f64>,
+    /// Of all columns without their own, if it is set; frozen at build.
+    pub layout: Option<IndexLayout>,
     /// Whether inserts summarize ranges as the table grows.
     pub autosummarize: bool,
     /// Bytes of delta pages above which inserts fold the delta.
@@ -64,7 +118,8 @@ impl Options {
         if raw.is_null() {
             return Self {
                 pages_per_range: PAGES_PER_RANGE.2 as u32,
-                false_positive_rate: FALSE_POSITIVE_RATE.2,
+                false_positive_rate: None,
+                layout: None,
                 autosummarize: AUTOSUMMARIZE,
                 delta_limit: DELTA_LIMIT_KB.2 as u64 * 1024,
             };
@@ -74,24 +129,38 @@ impl Options {
         let raw = unsafe { &*raw };
         Self {
             pages_per_range: raw.pages_per_range as u32,
-            false_positive_rate: raw.false_positive_rate,
+            false_positive_rate: Some(raw.false_positive_rate).filter(|&rate| rate != RATE_UNSET),
+            layout: IndexLayout::of_raw(raw.layout),
             autosummarize: raw.autosummarize,
             delta_limit: raw.delta_limit as u64 * 1024,
         }
     }
 
-    /// The false-positive rate of a column (0-based): its operator class's option, or the index's.
+    /// The false-positive rate of a column (0-based).
     pub fn rate_of(&self, index: Rel, column: usize) -> f64 {
-        // SAFETY: an array with an entry, NULL or not, for each key column, cached by the relcache.
-        unsafe {
-            let all = pg_sys::RelationGetIndexAttOptions(index.raw(), false);
-            let own = if all.is_null() { std::ptr::null_mut() } else { *all.add(column) };
-            if own.is_null() {
-                return self.false_positive_rate;
-            }
-            let rate = (*own.cast::<RawClassOptions>()).false_positive_rate;
-            if rate > 0.0 { rate } else { self.false_positive_rate }
-        }
+        self.set_rate_of(index, column).unwrap_or(FALSE_POSITIVE_RATE.2)
+    }
+
+    /// The false-positive rate of a column (0-based): its operator class's option, or the index's, if one is set.
+    pub fn set_rate_of(&self, index: Rel, column: usize) -> Option<f64> {
+        let own = class_options(index, column).map(|own| own.false_positive_rate);
+        own.filter(|&rate| rate > 0.0).or(self.false_positive_rate)
+    }
+
+    /// The layout of a column (0-based): its operator class's option, or the index's, if one is set.
+    pub fn layout_of(&self, index: Rel, column: usize) -> Option<IndexLayout> {
+        class_options(index, column).and_then(|own| IndexLayout::of_raw(own.layout)).or(self.layout)
+    }
+}
+
+/// The options of a column's operator class, if there are any.
+fn class_options(index: Rel<'_>, column: usize) -> Option<&RawClassOptions> {
+    // SAFETY: an array with an entry, NULL or not, for each key column, cached by the relcache: it is there as long as
+    // the index is open. Its entries are what skip_opclass_options describes.
+    unsafe {
+        let all = pg_sys::RelationGetIndexAttOptions(index.raw(), false);
+        let own = if all.is_null() { std::ptr::null_mut() } else { *all.add(column) };
+        own.cast::<RawClassOptions>().as_ref()
     }
 }
 
@@ -116,7 +185,7 @@ pub fn register() {
                 kind,
                 c"false_positive_rate".as_ptr(),
                 c"Target false-positive rate".as_ptr(),
-                FALSE_POSITIVE_RATE.2,
+                RATE_UNSET,
                 -f64::MAX, // check_rate has the bounds, and words for them: the server's show six digits
                 f64::MAX,
                 pg_sys::AccessExclusiveLock as i32,
@@ -137,6 +206,15 @@ pub fn register() {
                 DELTA_LIMIT_KB.1,
                 pg_sys::ShareUpdateExclusiveLock as i32,
             );
+            pg_sys::add_enum_reloption(
+                kind,
+                c"layout".as_ptr(),
+                LAYOUT_TEXT.as_ptr(),
+                LAYOUTS.list(),
+                LAYOUT_UNSET,
+                LAYOUT_VALUES.as_ptr(),
+                pg_sys::AccessExclusiveLock as i32,
+            );
             kind
         }
     });
@@ -148,7 +226,7 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
     validate: bool,
 ) -> *mut pg_sys::bytea {
     boundary::callback(|| {
-        use pg_sys::relopt_type::{RELOPT_TYPE_BOOL, RELOPT_TYPE_INT, RELOPT_TYPE_REAL};
+        use pg_sys::relopt_type::{RELOPT_TYPE_BOOL, RELOPT_TYPE_ENUM, RELOPT_TYPE_INT, RELOPT_TYPE_REAL};
         let table = [
             compat::relopt(c"pages_per_range", RELOPT_TYPE_INT, offset_of!(RawOptions, pages_per_range)),
             compat::relopt(
@@ -158,6 +236,7 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
             ),
             compat::relopt(c"autosummarize", RELOPT_TYPE_BOOL, offset_of!(RawOptions, autosummarize)),
             compat::relopt(c"delta_limit", RELOPT_TYPE_INT, offset_of!(RawOptions, delta_limit)),
+            compat::relopt(c"layout", RELOPT_TYPE_ENUM, offset_of!(RawOptions, layout)),
         ];
         register();
         let kind = KIND.get().copied().unwrap_or_default();
@@ -172,8 +251,10 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
                 table.len() as i32,
             )
             .cast();
-            if validate && !options.is_null() {
-                check_rate((*options).false_positive_rate);
+            if let Some(options) =
+                options.as_ref().filter(|options| validate && options.false_positive_rate != RATE_UNSET)
+            {
+                check_rate(options.false_positive_rate);
             }
             options.cast()
         }
@@ -206,14 +287,13 @@ unsafe extern "C-unwind" fn check_class_options(
 ) {
     boundary::callback(|| {
         for i in 0..usize::try_from(count).unwrap_or(0) {
-            // SAFETY: the server hands over so many values; the only option is a real one.
-            let (is_set, rate) = unsafe {
+            // SAFETY: the server hands over so many values, each with its definition; a real option has a real value.
+            let rate = unsafe {
                 let value = &*values.add(i);
-                (value.isset, value.values.real_val)
+                let is_real = (*value.gen_).type_ == pg_sys::relopt_type::RELOPT_TYPE_REAL;
+                (value.isset && is_real).then_some(value.values.real_val)
             };
-            if is_set {
-                check_rate(rate);
-            }
+            rate.into_iter().for_each(check_rate);
         }
     })
 }
@@ -235,6 +315,15 @@ fn skip_opclass_options(options: pgrx::Internal) {
                 -f64::MAX,
                 f64::MAX,
                 offset_of!(RawClassOptions, false_positive_rate) as i32,
+            );
+            pg_sys::add_local_enum_reloption(
+                options,
+                c"layout".as_ptr(),
+                LAYOUT_TEXT.as_ptr(),
+                LAYOUTS.list(),
+                LAYOUT_UNSET,
+                LAYOUT_VALUES.as_ptr(),
+                offset_of!(RawClassOptions, layout) as i32,
             );
             pg_sys::register_reloptions_validator(options, Some(check_class_options));
         }

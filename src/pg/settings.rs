@@ -1,8 +1,11 @@
 //! The session's settings `pg_skip.*`, and the indexes that two of them name.
 
 use super::error::report;
+use super::options::IndexLayout;
 use super::{boundary, catalog, relation, text};
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PgLogLevel, PgSqlErrorCode, pg_sys};
+use pgrx::{
+    GucContext, GucFlags, GucRegistry, GucSetting, PgLogLevel, PgSqlErrorCode, PostgresGucEnum, pg_sys,
+};
 use skip_scan::names::IndexNames;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
@@ -12,6 +15,7 @@ const PLAN_PROBE_PAGES: i32 = 2048;
 
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PROBE_PAGES: GucSetting<i32> = GucSetting::<i32>::new(PLAN_PROBE_PAGES);
+static DEFAULT_LAYOUT: GucSetting<DefaultLayout> = GucSetting::<DefaultLayout>::new(DefaultLayout::Filters);
 static FORCE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static IGNORE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static REGISTERED: Once = Once::new();
@@ -35,6 +39,14 @@ pub fn register() {
             &PROBE_PAGES,
             0,
             1_000_000,
+            GucContext::Userset,
+            flags,
+        );
+        GucRegistry::define_enum_guc(
+            c"pg_skip.default_layout",
+            c"Sets the layout of new skip indexes that do not set the option layout.",
+            c"An index keeps its layout until it is rebuilt.",
+            &DEFAULT_LAYOUT,
             GucContext::Userset,
             flags,
         );
@@ -64,6 +76,23 @@ pub fn register() {
         // SAFETY: a static string.
         unsafe { pg_sys::MarkGUCPrefixReserved(c"pg_skip".as_ptr()) };
     });
+}
+
+/// [`IndexLayout`], as the setting spells it.
+#[derive(Clone, Copy, PostgresGucEnum)]
+enum DefaultLayout {
+    #[name = c"filters"]
+    Filters,
+    #[name = c"map"]
+    Map,
+}
+
+/// The layout of a new index whose options do not say.
+pub fn default_layout() -> IndexLayout {
+    match DEFAULT_LAYOUT.get() {
+        DefaultLayout::Filters => IndexLayout::Filters,
+        DefaultLayout::Map => IndexLayout::Map,
+    }
 }
 
 /// Whether Skip Index Scans may be planned.

@@ -6,9 +6,11 @@
 
 use super::{HashedClause, Test, lookup};
 use crate::pages::delta;
-use crate::pages::directory::{self, Segment};
+use crate::pages::directory::{self, Live};
+use crate::pages::entry::{Segment, SegmentKind};
+use crate::pages::map::Map;
 use crate::pages::meta::Meta;
-use crate::pages::segment::Fetch;
+use crate::pages::miss::Fetch;
 use crate::pg::{Rel, memory};
 use skip_scan::{EntryTests, RangeSet};
 use skip_segment::page::PAGE;
@@ -24,7 +26,7 @@ pub struct Consult<'a> {
     is_usable: Vec<bool>,
     /// For each clause the ranges that the delta has a match in; None for none.
     in_delta: Vec<Option<RangeSet>>,
-    segments: Vec<Segment>,
+    live: Live,
     /// Ranges that have no filter for one of the columns asked about.
     unfiltered: RangeSet,
     slices: u64,
@@ -48,20 +50,10 @@ impl<'a> Consult<'a> {
             }
         })?;
         let is_usable = clauses.iter().map(is_usable).collect();
-        let segments = directory::segments(index, meta, |column| clauses.iter().any(|c| c.column == column))?;
+        let live = directory::live(index, meta, |column| clauses.iter().any(|c| c.column == column))?;
         let unfiltered = RangeSet::empty(count);
         let pages_per_range = meta.pages_per_range;
-        Ok(Self {
-            index,
-            pages_per_range,
-            count,
-            clauses,
-            is_usable,
-            in_delta,
-            segments,
-            unfiltered,
-            slices: 0,
-        })
+        Ok(Self { index, pages_per_range, count, clauses, is_usable, in_delta, live, unfiltered, slices: 0 })
     }
 
     /// Heap blocks per range.
@@ -87,15 +79,21 @@ impl<'a> Consult<'a> {
     /// What all clauses will take at most, in pages: those to read, each once for all keys of a clause, and those that
     /// ANDing slices is worth, which takes about as long per byte.
     pub fn pages_needed(&self) -> u64 {
-        let of = |clause: &HashedClause, segment: &Segment| match &clause.test {
-            Test::Keys(keys) => {
-                let slices = keys.len() as u64 * u64::from(segment.num_probes) + 1;
+        let of = |clause: &HashedClause, segment: &Segment| match (segment.kind, &clause.test) {
+            (SegmentKind::Filters(size), Test::Keys(keys)) => {
+                let slices = keys.len() as u64 * u64::from(size.num_probes) + 1;
                 let bytes = slices * u64::from(segment.width / 8);
                 slices.min(segment.blocks.into()) + bytes / PAGE as u64
             }
-            _ => 2,
+            (SegmentKind::Filters(_), _) => 2,
+            (_, test) => {
+                let keys = lookup::keys_of(test).len() as u64;
+                let one = Map::of(self.index, segment).map_or(1, |map| map.pages_of_key());
+                (keys * one).min(segment.blocks.into())
+            }
         };
-        let segments = |column| self.segments.iter().filter(move |s| s.column == column);
+        let all = || self.live.segments.iter().chain(&self.live.additions);
+        let segments = |column| all().filter(move |s| s.column == column);
         self.clauses.iter().flat_map(|c| segments(c.column).map(move |s| of(c, s))).sum()
     }
 
@@ -115,15 +113,23 @@ impl<'a> Consult<'a> {
         }
         let mut matching = self.in_delta[number].clone().unwrap_or_else(|| RangeSet::empty(self.count));
         let mut covered = 0;
-        for segment in self.segments.iter().filter(|s| s.column == clause.column) {
+        let unfiltered = &mut self.unfiltered;
+        for segment in self.live.segments.iter().filter(|s| s.column == clause.column) {
             matching.insert_span(covered, segment.first_range.into());
-            self.unfiltered.insert_span(covered, segment.first_range.into());
+            unfiltered.insert_span(covered, segment.first_range.into());
             covered = u64::from(segment.end_range());
             if candidates.any_in(segment.first_range.into(), covered) {
-                let unfiltered = &mut self.unfiltered;
                 self.slices +=
                     lookup::matching_ranges(self.index, segment, &clause.test, &mut matching, unfiltered)?;
             }
+        }
+        for segment in self.live.additions.iter().filter(|s| s.column == clause.column) {
+            self.slices +=
+                lookup::matching_ranges(self.index, segment, &clause.test, &mut matching, unfiltered)?;
+        }
+        for stretch in self.live.open.iter().filter(|stretch| stretch.column == clause.column) {
+            matching.insert_span(stretch.first_range.into(), stretch.end_range().into());
+            unfiltered.insert_span(stretch.first_range.into(), stretch.end_range().into());
         }
         matching.insert_span(covered, self.count);
         self.unfiltered.insert_span(covered, self.count);

@@ -6,6 +6,8 @@
 //! does not mind being late. All this is for costs: the executor reads everything anew.
 
 use crate::pages::directory;
+use crate::pages::entry::{FilterSize, MapSize, SegmentKind};
+use crate::pages::map::Map;
 use crate::pages::meta::{ColumnMeta, META_BLOCK, Meta};
 use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
 use crate::pg::page::{self, Recent};
@@ -21,8 +23,20 @@ use std::rc::Rc;
 /// What an index is like.
 pub struct Facts {
     pub meta: Meta,
-    /// For each column, its filters.
-    columns: Vec<Vec<Filters>>,
+    /// For each column, its segments.
+    columns: Vec<Segments>,
+}
+
+/// What the segments of a column are like.
+#[derive(Default)]
+struct Segments {
+    filters: Vec<Filters>,
+    /// Ranges that maps summarize.
+    in_maps: f64,
+    /// Ranges of those that an absent key is expected to match.
+    false_ranges: f64,
+    /// Pages of maps that looking up a key takes.
+    map_pages: f64,
 }
 
 /// Filters of the same size.
@@ -84,59 +98,78 @@ impl Facts {
     pub fn assumed() -> Self {
         let (rate, pages_per_range) = (FALSE_POSITIVE_RATE.2, PAGES_PER_RANGE.2 as u32);
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 20, num_probes: 14 });
-        let column = ColumnMeta { canon: 0, sizing, rate };
+        let column = ColumnMeta { canon: 0, sizing, rate, map: None };
         let columns = usize::from(MOST_COLUMNS);
         let mut meta = Meta::new(0, pages_per_range, vec![column; columns]);
         meta.watermark = u32::MAX;
         // One wide segment, of filters that keep the rate exactly.
         let filters = || vec![Filters { bits: 0, num_probes: sizing.num_probes, ranges: WIDE, segments: 1 }];
-        Self { meta, columns: (0..columns).map(|_| filters()).collect() }
+        let segments = || Segments { filters: filters(), ..Segments::default() };
+        Self { meta, columns: (0..columns).map(|_| segments()).collect() }
     }
 
     fn read(index: Rel) -> Read<Self> {
         let meta = Meta::read(index)?;
-        let mut columns: Vec<Vec<Filters>> = meta.columns.iter().map(|_| Vec::new()).collect();
-        for segment in directory::segments(index, &meta, |_| true).unwrap_or_default() {
-            let Some(kinds) = columns.get_mut(usize::from(segment.column)) else { continue };
-            let (bits, num_probes) = (segment.filter_bits, segment.num_probes);
-            let is_full = kinds.len() >= MOST_KINDS;
-            let width = f64::from(segment.width);
-            match kinds
-                .iter_mut()
-                .rev()
-                .find(|kind| is_full || (kind.bits, kind.num_probes) == (bits, num_probes))
-            {
-                Some(kind) => (kind.ranges, kind.segments) = (kind.ranges + width, kind.segments + 1),
-                None => kinds.push(Filters { bits, num_probes, ranges: width, segments: 1 }),
+        let mut columns: Vec<Segments> = meta.columns.iter().map(|_| Segments::default()).collect();
+        let live = directory::live(index, &meta, |_| true).unwrap_or_default();
+        for segment in live.segments.iter().chain(&live.additions) {
+            let Some(column) = columns.get_mut(usize::from(segment.column)) else { continue };
+            match segment.kind {
+                SegmentKind::Filters(size) => column.add_filters(size, f64::from(segment.width)),
+                SegmentKind::Map(size) | SegmentKind::Addition(size) => {
+                    let pages = Map::of(index, segment).map_or(1, |map| map.pages_of_key());
+                    column.add_map(size, pages as f64);
+                    column.in_maps += if segment.summarizes() { f64::from(segment.width) } else { 0.0 };
+                }
             }
         }
         Ok(Self { meta, columns })
     }
 
-    fn kinds(&self, column: u16) -> &[Filters] {
-        self.columns.get(usize::from(column)).map_or(&[], Vec::as_slice)
-    }
-
-    /// Slices that one key of a column takes.
+    /// Slices, or pages of maps, that one key of a column takes.
     pub fn slices(&self, column: u16) -> f64 {
         let of = |kind: &Filters| {
             let segments = kind.segments as f64;
             slices_of_key(kind.ranges / segments, kind.num_probes) * segments
         };
-        self.kinds(column).iter().map(of).sum()
+        let column = self.columns.get(usize::from(column));
+        column.map_or(0.0, |column| column.filters.iter().map(of).sum::<f64>() + column.map_pages)
     }
 
     /// The part of the ranges that a key which is not in them is expected to find, where each has at most so many
-    /// distinct values: what the filters are sized for, or better, since many are larger than they need to be.
+    /// distinct values: what the segments are sized for, or better, since many filters are larger than they need to be.
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
         let asked = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
-        let kinds = self.kinds(column);
-        let ranges: f64 = kinds.iter().map(|kind| kind.ranges).sum();
+        let Some(column) = self.columns.get(usize::from(column)) else { return asked };
+        let ranges = column.filters.iter().map(|kind| kind.ranges).sum::<f64>() + column.in_maps;
         if ranges == 0.0 {
             return asked;
         }
-        let of = |kind: &Filters| theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.num_probes);
-        let expected = kinds.iter().map(|kind| of(kind) * kind.ranges).sum::<f64>() / ranges;
-        expected.min(asked)
+        let of = |kind: &Filters| {
+            theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.num_probes) * kind.ranges
+        };
+        let false_ranges = column.filters.iter().map(of).sum::<f64>() + column.false_ranges;
+        (false_ranges / ranges).min(asked)
+    }
+}
+
+impl Segments {
+    fn add_filters(&mut self, size: FilterSize, width: f64) {
+        let FilterSize { bits, num_probes } = size;
+        let kinds = &mut self.filters;
+        let is_full = kinds.len() >= MOST_KINDS;
+        match kinds
+            .iter_mut()
+            .rev()
+            .find(|kind| is_full || (kind.bits, kind.num_probes) == (bits, num_probes))
+        {
+            Some(kind) => (kind.ranges, kind.segments) = (kind.ranges + width, kind.segments + 1),
+            None => kinds.push(Filters { bits, num_probes, ranges: width, segments: 1 }),
+        }
+    }
+
+    fn add_map(&mut self, size: MapSize, pages: f64) {
+        self.false_ranges += f64::from(size.pairs) / f64::from(size.fingerprint_bits).exp2();
+        self.map_pages += pages;
     }
 }

@@ -1,4 +1,4 @@
-//! One segment's answer: slices read and ANDed.
+//! One segment's answer: of filters, slices read and ANDed; of a map, what it has for the keys.
 //!
 //! A single key reads its slices in the order of its probes, asked of the system ahead where they lie far apart, and
 //! stops when no range is left. Many keys are
@@ -6,8 +6,10 @@
 //! own accumulator.
 
 use super::Test;
-use crate::pages::directory::Segment;
-use crate::pages::segment::{self, Fetch};
+use crate::pages::entry::{Segment, SegmentKind};
+use crate::pages::map::{self, Map};
+use crate::pages::miss::Fetch;
+use crate::pages::segment;
 use crate::pg::{Rel, memory, page};
 use skip_filter::probes;
 use skip_scan::RangeSet;
@@ -23,12 +25,36 @@ const WIDE_BLOCKS: u32 = 512;
 /// Pages asked of the system ahead of the one being read.
 const READ_AHEAD: usize = 32;
 
-/// Adds the ranges of a segment that satisfy a test to `matching`, those of them that are open to `unfiltered` too;
-/// returns the number of slices read.
+/// Adds the ranges of a segment that satisfy a test to `matching`, those of them whose filter is open to `unfiltered`
+/// too; returns the number of slices, or of a map's pages, read.
 ///
 /// # Errors
 /// Damage, or pages recycled meanwhile.
 pub fn matching_ranges(
+    index: Rel,
+    segment: &Segment,
+    test: &Test,
+    matching: &mut RangeSet,
+    unfiltered: &mut RangeSet,
+) -> Fetch<u64> {
+    match segment.kind {
+        SegmentKind::Filters(_) => in_filters(index, segment, test, matching, unfiltered),
+        SegmentKind::Map(_) | SegmentKind::Addition(_) => {
+            Map::of(index, segment)?.look_up(keys_of(test), |from, to| matching.insert_span(from, to))
+        }
+    }
+}
+
+/// The keys that a map is asked for.
+pub fn keys_of(test: &Test) -> &[u64] {
+    match test {
+        Test::Keys(keys) => keys,
+        Test::IsNull => &[map::NULL_KEY],
+        Test::IsNotNull => &[map::VALUE_KEY],
+    }
+}
+
+fn in_filters(
     index: Rel,
     segment: &Segment,
     test: &Test,
@@ -64,7 +90,7 @@ fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result
     let mut left = vec![u64::MAX; shape.words()];
     let mut slices = 0;
     if segment.blocks >= WIDE_BLOCKS {
-        for position in probes(key, shape.filter_bits(), segment.num_probes) {
+        for position in probes(key, shape.filter_bits(), segment.filters()?.num_probes) {
             let (page, _) = shape.locate(FIRST_PROBE_SLICE + position);
             // Where one is cached, the others are likely to be: asking costs as much as reading then.
             if page::prefetch(index, segment.first_block + page) {
@@ -72,7 +98,8 @@ fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result
             }
         }
     }
-    let mut ahead = probes(key, shape.filter_bits(), segment.num_probes).map(|p| FIRST_PROBE_SLICE + p);
+    let mut ahead =
+        probes(key, shape.filter_bits(), segment.filters()?.num_probes).map(|p| FIRST_PROBE_SLICE + p);
     let mut ranges = segment.width;
     loop {
         let mut batch = [0; segment::MOST_PINS];
@@ -124,9 +151,10 @@ fn one_pass(
     let words = shape.words();
     let mut left = vec![u64::MAX; words * keys.len()];
     let mut alive = vec![true; keys.len()];
-    let mut wanted: Vec<WantedSlice> = Vec::with_capacity(keys.len() * usize::from(segment.num_probes));
+    let mut wanted: Vec<WantedSlice> =
+        Vec::with_capacity(keys.len() * usize::from(segment.filters()?.num_probes));
     for (k, &key) in keys.iter().enumerate() {
-        for position in probes(key, shape.filter_bits(), segment.num_probes) {
+        for position in probes(key, shape.filter_bits(), segment.filters()?.num_probes) {
             let (page, at) = shape.locate(FIRST_PROBE_SLICE + position);
             wanted.push((page, at, k as u32));
         }

@@ -19,7 +19,7 @@ mod lookup;
 pub mod probe;
 
 use crate::pages::meta::Meta;
-use crate::pages::segment::{Fetch, Miss};
+use crate::pages::miss::{Fetch, Miss};
 use crate::pg::{Damage, Rel, error::Read, memory};
 use consult::Consult;
 use skip_scan::{Condition, EntryTest, Grouped, RangeSet};

@@ -236,7 +236,11 @@ impl Server {
             "restart_after_crash=on",
             &socket,
         ];
-        for setting in defaults.into_iter().chain(self.settings.iter().map(String::as_str)) {
+        // The layout of all indexes that do not say theirs: the suite runs with each.
+        let layout = layout().map(|layout| format!("pg_skip.default_layout={layout}"));
+        for setting in
+            defaults.into_iter().chain(layout.as_deref()).chain(self.settings.iter().map(String::as_str))
+        {
             command.arg("-c").arg(setting);
         }
         *self.slot.child.lock().unwrap() = Some(command.spawn().expect("starting postgres"));
@@ -404,4 +408,14 @@ fn children_of(parent: u32) -> Vec<i32> {
         Some((numbers.next()??, numbers.next()??))
     });
     pairs.filter(|&(_, ppid)| ppid == parent as i32).map(|(pid, _)| pid).collect()
+}
+
+/// The layout of all indexes that do not say theirs, if the environment says it.
+fn layout() -> Option<String> {
+    std::env::var("PG_SKIP_LAYOUT").ok()
+}
+
+/// Whether indexes that do not say their layout have maps.
+pub fn has_maps() -> bool {
+    layout().as_deref() == Some("map")
 }

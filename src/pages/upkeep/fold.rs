@@ -1,14 +1,19 @@
 //! Folding the delta into segments.
 //!
-//! The last delta page is sealed, then stretches from the head are read, their bits set in the segments, and
-//! only then is the head moved past them: at every moment, and after every crash, each value is in the delta or
-//! in its segment. Entries of ranges without a segment are dropped: such a range matches anyway, and whoever
-//! summarizes it later scans the table after this, where the tuple is if anybody can still want it.
+//! The last delta page is sealed, then stretches from the head are read, their bits set in the segments' filters (or,
+//! of maps, their pairs published as an addition), and only then is the head moved past them: at every moment, and
+//! after every crash, each value is in the delta or in its segment. Entries of ranges without a segment are dropped:
+//! such a range matches anyway, and whoever summarizes it later scans the table after this, where the tuple is if
+//! anybody can still want it.
 
 use crate::pages::delta::{self, DeltaEntry};
-use crate::pages::directory::{Directory, Segment};
+use crate::pages::directory::Directory;
+use crate::pages::entry::{Segment, SegmentKind};
+use crate::pages::map::{self, Map, NULL_KEY, VALUE_KEY};
+use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
 use crate::pg::{Damage, Rel, error::Read, memory};
+use skip_scan::RangeSet;
 use skip_segment::{NULLS_SLICE, VALUES_SLICE};
 
 /// Delta pages folded at once: at 508 entries a page and 20 probes each some 10 MB of bits to sort.
@@ -18,7 +23,7 @@ const PAGES_AT_ONCE: usize = 64;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn fold(directory: &Directory, columns: usize) -> Read<u64> {
+pub fn fold(directory: &mut Directory<'_>, columns: usize) -> Read<u64> {
     let index = directory.index();
     let segments: Vec<Vec<Segment>> = (0..columns).map(|c| directory.segments(c as u16)).collect();
     let mut folded = 0;
@@ -26,13 +31,18 @@ pub fn fold(directory: &Directory, columns: usize) -> Read<u64> {
     while let Some(mut sealed) = delta::read_sealed(index, PAGES_AT_ONCE, end)? {
         memory::check_for_interrupts();
         folded += sealed.entries.len() as u64;
-        fold_entries(index, &segments, &mut sealed.entries)?;
+        fold_entries(directory, &segments, &mut sealed.entries)?;
         delta::drop_sealed(index, &sealed)?;
     }
     Ok(folded)
 }
 
-fn fold_entries(index: Rel, segments: &[Vec<Segment>], entries: &mut [DeltaEntry]) -> Read<()> {
+fn fold_entries(
+    directory: &mut Directory<'_>,
+    segments: &[Vec<Segment>],
+    entries: &mut [DeltaEntry],
+) -> Read<()> {
+    let index = directory.index();
     entries.sort_unstable_by_key(|e| (e.column, e.range));
     for same_column in entries.chunk_by(|a, b| a.column == b.column) {
         let column = usize::from(same_column[0].column);
@@ -43,28 +53,67 @@ fn fold_entries(index: Rel, segments: &[Vec<Segment>], entries: &mut [DeltaEntry
             ));
         };
         let mut rest = same_column;
+        let mut of_maps: Vec<DeltaEntry> = Vec::new();
         for segment in segments {
             let before = rest.partition_point(|e| e.range < segment.first_range);
             let inside = rest.partition_point(|e| e.range < segment.end_range());
-            if before < inside {
-                fold_into(index, segment, &rest[before..inside])?;
+            match segment.kind {
+                _ if before >= inside => {}
+                SegmentKind::Filters(_) => fold_into(index, segment, &rest[before..inside])?,
+                SegmentKind::Map(_) | SegmentKind::Addition(_) => {
+                    of_maps.extend_from_slice(&rest[before..inside])
+                }
             }
             rest = &rest[inside..];
+        }
+        if let Some(bits) = segments.iter().find_map(Segment::map).map(|size| size.fingerprint_bits) {
+            add_to_maps(directory, bits, &of_maps)?;
         }
     }
     Ok(())
 }
 
+/// Publishes an addition of a column's entries, which are sorted by range and lie in ranges that maps summarize.
+fn add_to_maps(directory: &mut Directory<'_>, fingerprint_bits: u8, entries: &[DeltaEntry]) -> Read<()> {
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
+    let (column, first_range) = (first.column, first.range);
+    let width = last.range - first_range + 1;
+    let coding = map::coding(fingerprint_bits, width)?;
+    let mut numbers: Vec<u64> = entries
+        .iter()
+        .map(|entry| coding.number(entry.hash.unwrap_or(NULL_KEY), entry.range - first_range))
+        .collect();
+    let with_values = ranges_with_values(directory, column, last.range + 1)?;
+    let is_new = |entry: &&DeltaEntry| entry.hash.is_some() && !with_values.contains(entry.range.into());
+    numbers.extend(entries.iter().filter(is_new).map(|e| coding.number(VALUE_KEY, e.range - first_range)));
+    numbers.sort_unstable();
+    numbers.dedup();
+    map::add(directory, column, first_range, coding, &numbers)
+}
+
+/// The ranges below `end` for which the maps of a column know that they hold a value.
+fn ranges_with_values(directory: &Directory<'_>, column: u16, end: u32) -> Read<RangeSet> {
+    let mut found = RangeSet::empty(end.into());
+    for segment in directory.segments(column).iter().chain(&directory.additions(column)) {
+        if segment.map().is_some() {
+            let map = Map::of(directory.index(), segment)?;
+            map.look_up(&[VALUE_KEY], |from, to| found.insert_span(from, to)).map_err(Miss::not_recycled)?;
+        }
+    }
+    Ok(found)
+}
+
 fn fold_into(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> Read<()> {
     let shape = segment.shape()?;
-    let mut bits = Vec::with_capacity(entries.len() * (usize::from(segment.num_probes) + 1));
+    let num_probes = segment.filters()?.num_probes;
+    let mut bits = Vec::with_capacity(entries.len() * (usize::from(num_probes) + 1));
     for entry in entries {
         let range = entry.range - segment.first_range;
         match entry.hash {
             None => bits.push(Bit::new(&shape, NULLS_SLICE, range)),
             Some(hash) => {
                 bits.push(Bit::new(&shape, VALUES_SLICE, range));
-                bits.extend(Bit::of_key(&shape, segment.num_probes, hash, range));
+                bits.extend(Bit::of_key(&shape, num_probes, hash, range));
             }
         }
     }

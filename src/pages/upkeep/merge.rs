@@ -6,8 +6,10 @@
 //! The wide segment is written and published first, then the narrow ones are retired; a crash in between leaves
 //! both, each right, and the next maintenance retires the covered ones.
 
-use super::super::directory::{Directory, Segment};
-use super::super::segment::{self, Fetch, Miss};
+use super::super::directory::Directory;
+use super::super::entry::Segment;
+use super::super::miss::{Fetch, Miss};
+use super::super::segment;
 use crate::pages::meta;
 use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
 use skip_segment::page::SLICE_BYTES;
@@ -31,7 +33,7 @@ fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
     let width = last.end_range() - first.first_range;
     let impossible = || Damage::new(first.first_block, "neighbouring segments cannot be merged");
-    let shape = SegmentShape::new(width, first.filter_bits, SLICE_BYTES).ok_or_else(impossible)?;
+    let shape = SegmentShape::new(width, first.filters()?.bits, SLICE_BYTES).ok_or_else(impossible)?;
     let sources: Vec<(Segment, SegmentShape)> =
         run.iter().map(|s| Ok((*s, s.shape()?))).collect::<Read<_>>()?;
     let merged = Segment {

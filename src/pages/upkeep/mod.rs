@@ -1,10 +1,13 @@
 //! Moving data that is already in the index: delta entries into segments ([`fold`]), narrow segments into wide
-//! ones ([`merge`]). Neither looks at the table. The caller holds the maintenance lock.
+//! ones ([`merge`]), maps into larger ones ([`merge_maps`]). None looks at the table. The caller holds the maintenance
+//! lock.
 
 pub mod fold;
-pub mod merge;
+mod merge;
+mod merge_maps;
 
 use super::directory::Directory;
+use super::entry::Segment;
 use super::meta::Meta;
 use crate::pg::{Rel, error::Read};
 
@@ -19,7 +22,7 @@ pub fn retire_covered(directory: &mut Directory, columns: usize) -> Read<()> {
     for column in 0..columns {
         let segments = directory.segments(column as u16);
         for (i, s) in segments.iter().enumerate() {
-            let inside = |o: &super::directory::Segment| {
+            let inside = |o: &Segment| {
                 o.first_range <= s.first_range
                     && o.end_range() >= s.end_range()
                     && (o.width, o.id) > (s.width, s.id)
@@ -44,4 +47,16 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
     directory.free_reserved()?;
     retire_covered(&mut directory, meta.columns.len())?;
     Ok((Meta::read(index)?, directory))
+}
+
+/// Merges what is worth merging in a column, writing at most about `most_blocks` blocks a merge.
+///
+/// # Errors
+/// Damage to the index.
+pub fn merge_column(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
+    if directory.segments(column).iter().any(|s| s.map().is_some()) {
+        merge_maps::merge_column(directory, column, most_blocks)
+    } else {
+        merge::merge_column(directory, column, most_blocks)
+    }
 }

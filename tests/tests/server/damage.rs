@@ -77,11 +77,14 @@ fn damaged(kinds: &[Damage]) {
     let foreign = server.data().join(session.one("SELECT pg_relation_filepath('model_skip')"));
     drop(session);
     server.stop();
+    // A block that was reserved, and never written, is free.
+    let mut free: BTreeSet<usize> =
+        cases.iter().filter(|case| is_zero(case)).map(|case| case.block).collect();
     // What a page is replaced with may be what it was: the same rows make the same filters.
     let cases: Vec<Case> = cases.into_iter().filter(|case| damage(case, &foreign, &mut rng)).collect();
     server.restart();
     // The cases are alike but for the damage: a block that one does not miss is free in all.
-    let (mut free, mut tally) = (BTreeSet::new(), BTreeMap::new());
+    let mut tally = BTreeMap::new();
     let mut problems = Vec::new();
     let mut session = server.connect("skip_template");
     for case in &cases {
@@ -108,6 +111,11 @@ fn make(session: &mut Session, name: &str, salt: u32) {
          SELECT skip_summarize('{name}_skip');
          UPDATE {name} SET a = a + 1000, b = b || 'x' WHERE id % 9 = 0"
     ));
+}
+
+fn is_zero(case: &Case) -> bool {
+    let bytes = fs::read(&case.file).expect("the index's file");
+    bytes.chunks(PAGE).nth(case.block).is_some_and(|page| page.iter().all(|&byte| byte == 0))
 }
 
 /// Damages the file; false if that changes nothing.

@@ -21,6 +21,7 @@ mod format;
 mod functions;
 mod history;
 mod insert;
+mod maps;
 mod merge;
 mod old_snapshots;
 mod oracle;

@@ -58,7 +58,8 @@ fn between_planning_and_execution() -> Completion {
         rot(&mut helper, &file, block); // the same bits again: it is sound
         assert_eq!(planner.one("EXECUTE q"), "1");
     }
-    assert!(refused > 4, "{refused} of {blocks} pages were missed");
+    // Filters: a page for each probe; a map: the meta page, the directory, a fence page and a data page.
+    assert!(refused > 1, "{refused} of {blocks} pages were missed");
     drop((session, helper));
     server.finish();
     Completion::Completed

@@ -135,7 +135,12 @@ fn counts_of_one_key(database: &Database) {
             assert_eq!(buffers(&node), hand.heap_blocks() + pages, "{told}");
             vain += node.number("Ranges False Positive");
         }
-        assert!(vain > 10, "only {vain} ranges read in vain at these rates: the counter was hardly tested");
+        // A map of a given rate is nearly always better than that.
+        let least = if pg_skip_tests::server::has_maps() { 0 } else { 10 };
+        assert!(
+            vain > least,
+            "only {vain} ranges read in vain at these rates: the counter was hardly tested"
+        );
     }
 }
 

@@ -1,0 +1,126 @@
+//! Closing open ranges: those that held tuples which could not be hashed when they were summarized.
+
+use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
+use super::place_map::MapPlacer;
+use super::summarize::Caller;
+use crate::pages::directory::Directory;
+use crate::pages::entry::{FilterSize, Segment, SegmentKind};
+use crate::pages::meta::Meta;
+use crate::pages::miss::Miss;
+use crate::pages::segment::{self, Bit};
+use crate::pg::{Rel, error::Read, memory, wal::Logging};
+use skip_segment::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
+
+/// Summarizes the open ranges of all columns. Returns the number of ranges closed, and what failed first. Maintenance
+/// lock held.
+///
+/// # Errors
+/// Damage to the index.
+pub fn close_open_ranges<'a>(
+    heap: Rel<'a>,
+    directory: &mut Directory<'a>,
+    meta: &Meta,
+    caller: Caller,
+) -> Read<(u64, Option<Failure>)> {
+    let options = RangeCollectorOptions {
+        bulk: false,
+        in_vacuum: caller == Caller::Vacuum,
+        // What the segment's filter was made for, with room: more would only fill it up.
+        most_hashes: memory::maintenance_work_mem() / 64,
+        versions: Versions::All,
+        may_fail: true,
+    };
+    let mut ranges = Ranges { heap, meta, options, blocks: heap.blocks(), collector: None };
+    let mut closed = close_filters(directory, &mut ranges)?;
+    for (column, frozen) in meta.columns.iter().enumerate() {
+        if let Some(bits) = frozen.map {
+            closed += close_maps(directory, &mut ranges, column as u16, bits)?;
+        }
+    }
+    Ok((closed, ranges.collector.and_then(|mut collector| collector.failure.take())))
+}
+
+/// Collects single ranges. The collector is made for the first one: there is hardly ever one.
+struct Ranges<'a, 'm> {
+    heap: Rel<'a>,
+    meta: &'m Meta,
+    options: RangeCollectorOptions,
+    blocks: u32,
+    collector: Option<RangeCollector<'a>>,
+}
+
+impl<'a> Ranges<'a, '_> {
+    fn collect(&mut self, index: Rel<'a>, range: u32) -> &RangeCollector<'a> {
+        let Self { heap, meta, options, blocks, collector } = self;
+        let collector = collector.get_or_insert_with(|| RangeCollector::new(*heap, index, meta, options));
+        let first = u64::from(range) * u64::from(meta.pages_per_range);
+        let end = first + u64::from(meta.pages_per_range);
+        collector.collect(first.min((*blocks).into()) as u32, end.min((*blocks).into()) as u32);
+        collector
+    }
+}
+
+/// In place: first all bits of a range are set, then its open bit is cleared.
+fn close_filters<'a>(directory: &Directory<'a>, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
+    let index = directory.index();
+    let mut closed = 0;
+    for segment in directory.all_segments().filter(|s| matches!(s.kind, SegmentKind::Filters(_))) {
+        let shape = segment.shape()?;
+        let mut open = vec![0u64; shape.words()];
+        segment::read_slice(index, &segment, &shape, OPEN_SLICE, |slice| {
+            skip_segment::or_slice(&mut open, slice)
+        })
+        .map_err(Miss::not_recycled)?;
+        let is_open = |r: &u32| open[(r / 64) as usize] >> (r % 64) & 1 != 0;
+        for range in (0..segment.width).filter(is_open) {
+            let collector = ranges.collect(index, segment.first_range + range);
+            closed += u64::from(close_range(index, &segment, range, collector)?);
+        }
+    }
+    Ok(closed)
+}
+
+/// What the ranges hold is published as an addition, then they are taken out of the open stretches.
+fn close_maps<'a>(
+    directory: &mut Directory<'a>,
+    ranges: &mut Ranges<'a, '_>,
+    column: u16,
+    fingerprint_bits: u8,
+) -> Read<u64> {
+    let index = directory.index();
+    let memory = memory::maintenance_work_mem() / 2;
+    let pages_per_range = ranges.meta.pages_per_range;
+    let mut closed = 0;
+    for stretch in directory.open_stretches(column) {
+        let mut placer =
+            MapPlacer::new(column, fingerprint_bits, Logging::EachPage, false, memory, pages_per_range);
+        placer.start_at(stretch.first_range, stretch.end_range())?;
+        for range in stretch.first_range..stretch.end_range() {
+            let collector = ranges.collect(index, range);
+            let contents = &collector.columns[usize::from(column)];
+            placer.push(contents.state, contents.hashes.as_slice());
+            closed += u64::from(!contents.state.open);
+        }
+        placer.finish_open(directory, stretch)?;
+    }
+    Ok(closed)
+}
+
+fn close_range(index: Rel, segment: &Segment, range: u32, collector: &RangeCollector) -> Read<bool> {
+    let contents = &collector.columns[usize::from(segment.column)];
+    // A range that is open because of its many values would only fill the filter up.
+    let FilterSize { bits: most, num_probes } = segment.filters()?;
+    if contents.state.open || contents.hashes.len() as u64 > u64::from(most) {
+        return Ok(false);
+    }
+    let shape = segment.shape()?;
+    let mut bits = Vec::new();
+    bits.extend(contents.state.nulls.then(|| Bit::new(&shape, NULLS_SLICE, range)));
+    bits.extend(contents.state.values.then(|| Bit::new(&shape, VALUES_SLICE, range)));
+    for hash in contents.hashes.iter() {
+        bits.extend(Bit::of_key(&shape, num_probes, hash, range));
+    }
+    segment::set_bits(index, segment, &mut bits)?;
+    segment::clear_bit(index, segment, Bit::new(&shape, OPEN_SLICE, range))?;
+    Ok(true)
+}

@@ -1,0 +1,143 @@
+//! What the maps of a column lack of the table's keys.
+//!
+//! The table's pairs are sorted as a build sorts them, and compared with the sorted numbers of all maps in one pass:
+//! looking each pair up would read a page for each.
+
+use super::place_map::SpillFile;
+use crate::pages::delta::DeltaEntry;
+use crate::pages::entry::Segment;
+use crate::pages::map::{self, Map, NULL_KEY, Numbers, VALUE_KEY};
+use crate::pages::meta::{ColumnMeta, Meta};
+use crate::pages::miss::Fetch;
+use crate::pg::{Rel, error::Read, memory};
+use skip_map::{Coding, Sorter};
+use skip_segment::RangeState;
+
+/// The pairs that the table has in one column.
+pub struct MapCheck {
+    column: u16,
+    coding: Coding,
+    sorter: Sorter<SpillFile>,
+}
+
+/// A pair that no map has.
+#[derive(Clone, Copy)]
+pub struct Lacking {
+    pub range: u32,
+    /// Among all pairs of the column, ascending by key.
+    pub number: u64,
+}
+
+/// One for each column that has maps.
+///
+/// # Errors
+/// As [`MapCheck::new`].
+pub fn of_columns(meta: &Meta) -> Read<Vec<Option<MapCheck>>> {
+    let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
+    let of = |(c, column): (usize, &ColumnMeta)| {
+        column.map.map(|bits| MapCheck::new(c as u16, bits, meta.watermark, memory)).transpose()
+    };
+    meta.columns.iter().enumerate().map(of).collect()
+}
+
+impl MapCheck {
+    /// For a column of an index that summarizes the ranges below `end`. Pairs take at most `memory` bytes.
+    ///
+    /// # Errors
+    /// The meta page names a number of fingerprint bits that cannot be.
+    pub fn new(column: u16, fingerprint_bits: u8, end: u32, memory: usize) -> Read<Self> {
+        let coding = map::coding(fingerprint_bits, end.max(1))?;
+        let sorter = Sorter::new(coding, memory, u64::from(end) * 64, SpillFile::default());
+        Ok(Self { column, coding, sorter })
+    }
+
+    /// The column, from 0.
+    pub fn column(&self) -> u16 {
+        self.column
+    }
+
+    /// How pairs become numbers here.
+    pub fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    /// Takes what a range holds.
+    pub fn push(&mut self, range: u32, state: RangeState, hashes: impl Iterator<Item = u64>) {
+        let marks = [(state.nulls, NULL_KEY), (state.values, VALUE_KEY)];
+        let marks = marks.into_iter().filter(|&(is_set, _)| is_set).map(|(_, key)| key);
+        for key in marks.chain(hashes) {
+            let Ok(()) = self.sorter.push(key, range);
+        }
+    }
+
+    /// Calls `each` with the pairs that none of the maps among the segments has, ascending.
+    ///
+    /// # Errors
+    /// Damage, or pages recycled meanwhile.
+    pub fn lacking<'a>(
+        self,
+        index: Rel<'_>,
+        segments: impl Iterator<Item = &'a Segment>,
+        mut each: impl FnMut(Lacking),
+    ) -> Fetch<()> {
+        let of_column = segments.filter(|s| s.column == self.column && s.map().is_some());
+        let maps = of_column.map(|s| Ok((Map::of(index, s)?, s.first_range))).collect::<Read<Vec<_>>>()?;
+        let coding = self.coding;
+        let mut cursors: Vec<MapCursor<'_, '_>> =
+            maps.iter().map(|(map, first)| MapCursor::new(map, *first)).collect();
+        self.sorter.finish(|number| {
+            let mut is_there = false;
+            for cursor in &mut cursors {
+                is_there |= cursor.reaches(number, coding)?;
+            }
+            if !is_there {
+                each(Lacking { range: coding.split(number).1, number });
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The numbers that an entry of the delta stands for.
+pub fn numbers_of_entry(coding: Coding, entry: &DeltaEntry) -> impl Iterator<Item = u64> {
+    let value = entry.hash.map(|hash| coding.number(hash, entry.range));
+    let mark = coding.number(if entry.hash.is_some() { VALUE_KEY } else { NULL_KEY }, entry.range);
+    value.into_iter().chain([mark])
+}
+
+/// A map, as far as it was read.
+struct MapCursor<'m, 'a> {
+    map: &'m Map<'a>,
+    first_range: u32,
+    numbers: Numbers<'m, 'a>,
+    /// The number read last, among all pairs of the column; None before the first.
+    head: Option<u64>,
+    is_over: bool,
+}
+
+impl<'m, 'a> MapCursor<'m, 'a> {
+    fn new(map: &'m Map<'a>, first_range: u32) -> Self {
+        Self { map, first_range, numbers: map.numbers(), head: None, is_over: false }
+    }
+
+    /// Goes on to `number`, which is higher than the last one; whether the map has it.
+    fn reaches(&mut self, number: u64, coding: Coding) -> Fetch<bool> {
+        while !self.is_over && self.head.is_none_or(|head| head < number) {
+            match self.numbers.next().transpose()? {
+                Some(own) => self.head = self.in_all(own, coding).or(self.head),
+                None => self.is_over = true,
+            }
+        }
+        Ok(self.head == Some(number))
+    }
+
+    /// A number of the map, among all pairs of the column; None for a range behind the watermark, which an addition may
+    /// have since the table was cut short. That keeps the order: numbers are in the order of their
+    /// fingerprints, and of their ranges where those are equal.
+    fn in_all(&self, own: u64, coding: Coding) -> Option<u64> {
+        let (fingerprint, range) = self.map.coding().split(own);
+        let range = u64::from(self.first_range) + u64::from(range);
+        let all = u64::from(coding.ranges());
+        (range < all).then(|| fingerprint * all + range)
+    }
+}

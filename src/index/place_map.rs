@@ -1,0 +1,188 @@
+//! Where keys go: ranges' hashes become a map.
+//!
+//! The pairs of a stretch of ranges are sorted by the key, within a budget of memory and in a temporary file beyond it,
+//! and written as one map. Ranges that could not be hashed become open stretches of the directory, published before it.
+
+use crate::pages::directory::Directory;
+use crate::pages::entry::OpenStretch;
+use crate::pages::map::{MapWriter, NULL_KEY, NewMap, VALUE_KEY, coding};
+use crate::pg::temp_file::TempFile;
+use crate::pg::{error::Read, wal::Logging};
+use skip_map::{Sorter, Spill, most_pages};
+use skip_segment::RangeState;
+use std::convert::Infallible;
+
+/// Pairs that a page of a table is taken to have, for the number of parts that pairs are sorted in: any number is
+/// right.
+const PAIRS_PER_PAGE: u64 = 64;
+
+/// Pairs beyond the budget of memory go to a temporary file of the server's.
+#[derive(Default)]
+pub struct SpillFile(TempFile);
+
+impl Spill for SpillFile {
+    type Error = Infallible; // the server raises its own errors
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Infallible> {
+        self.0.write(at, bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.read(at, bytes);
+        Ok(())
+    }
+}
+
+/// Turns a stretch of ranges of one column, in order, into a map.
+pub struct MapPlacer {
+    column: u16,
+    fingerprint_bits: u8,
+    logging: Logging,
+    /// Whether nobody else adds blocks to the index.
+    is_build: bool,
+    /// Bytes that pairs may take.
+    memory: usize,
+    pages_per_range: u32,
+    stretch: Option<PendingStretch>,
+}
+
+struct PendingStretch {
+    first_range: u32,
+    width: u32,
+    /// Ranges that came.
+    ranges: u32,
+    /// Pairs that came, at most as many are different.
+    pairs: u64,
+    open: Vec<OpenStretch>,
+    sorter: Sorter<SpillFile>,
+}
+
+impl MapPlacer {
+    /// A placer for a column whose maps have so many fingerprint bits. Pairs take at most `memory` bytes. In a build,
+    /// nobody else adds blocks to the index.
+    pub fn new(
+        column: u16,
+        fingerprint_bits: u8,
+        logging: Logging,
+        is_build: bool,
+        memory: usize,
+        pages_per_range: u32,
+    ) -> Self {
+        Self { column, fingerprint_bits, logging, is_build, memory, pages_per_range, stretch: None }
+    }
+
+    /// Begins a stretch of ranges. The one before must have been finished.
+    ///
+    /// # Errors
+    /// The meta page names a number of fingerprint bits that cannot be.
+    pub fn start_at(&mut self, first_range: u32, end: u32) -> Read<()> {
+        let width = end.saturating_sub(first_range).max(1);
+        let coding = coding(self.fingerprint_bits, width)?;
+        let expected = u64::from(width) * u64::from(self.pages_per_range) * PAIRS_PER_PAGE;
+        let sorter = Sorter::new(coding, self.memory, expected, SpillFile::default());
+        self.stretch =
+            Some(PendingStretch { first_range, width, ranges: 0, pairs: 0, open: Vec::new(), sorter });
+        Ok(())
+    }
+
+    /// Takes the next range.
+    pub fn push(&mut self, state: RangeState, hashes: &[u64]) {
+        let column = self.column;
+        let Some(stretch) = &mut self.stretch else { return };
+        let range = stretch.ranges;
+        stretch.ranges += 1;
+        if state.open {
+            let first_range = stretch.first_range + range;
+            match stretch.open.last_mut() {
+                Some(last) if last.end_range() == first_range => last.width += 1,
+                _ => stretch.open.push(OpenStretch { column, first_range, width: 1 }),
+            }
+            return;
+        }
+        let marks = [(state.nulls, NULL_KEY), (state.values, VALUE_KEY)];
+        let marks = marks.into_iter().filter(|&(is_set, _)| is_set).map(|(_, key)| key);
+        for key in marks.chain(hashes.iter().copied()) {
+            stretch.pairs += 1;
+            let Ok(()) = stretch.sorter.push(key, range);
+        }
+    }
+
+    /// Writes and publishes the map of the stretch.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn finish(&mut self, directory: &mut Directory<'_>) -> Read<()> {
+        let Some(mut stretch) = self.stretch.take() else { return Ok(()) };
+        let open = bounded(std::mem::take(&mut stretch.open));
+        for stretch in &open {
+            directory.add_open(*stretch)?;
+        }
+        if !open.is_empty() {
+            directory.raise_generation()?;
+        }
+        self.write(directory, stretch, false)
+    }
+
+    /// Writes and publishes what came of the open ranges `closed` as an addition; those that did not let themselves be
+    /// hashed stay open.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn finish_open(&mut self, directory: &mut Directory<'_>, closed: OpenStretch) -> Read<()> {
+        let Some(mut stretch) = self.stretch.take() else { return Ok(()) };
+        let open = bounded(std::mem::take(&mut stretch.open));
+        if open == [closed] {
+            return Ok(());
+        }
+        self.write(directory, stretch, true)?;
+        directory.replace_open(closed, &open)
+    }
+
+    fn write(&self, directory: &mut Directory<'_>, stretch: PendingStretch, is_addition: bool) -> Read<()> {
+        let PendingStretch { first_range, width, pairs, sorter, .. } = stretch;
+        let most = most_pages(coding(self.fingerprint_bits, width)?, pairs);
+        let new = NewMap {
+            column: self.column,
+            first_range,
+            width,
+            fingerprint_bits: self.fingerprint_bits,
+            is_addition,
+            most_pages: (!self.is_build).then_some(most),
+            logging: self.logging,
+        };
+        let mut writer = MapWriter::new(directory, new)?;
+        sorter.finish(|number| writer.push(number))?;
+        writer.finish().map(|_| ())
+    }
+}
+
+/// Open stretches of a map, at most; more are joined with what lies between them. Each takes an entry of the
+/// directory, which every lookup reads; more than that many show that most of the table cannot be hashed.
+const MOST_STRETCHES: usize = 256;
+
+/// Joins the stretches that lie nearest to each other until few enough are left: a range that is open without need
+/// costs time, not rows.
+pub fn bounded(mut open: Vec<OpenStretch>) -> Vec<OpenStretch> {
+    // Neighbours are one.
+    open.dedup_by(|next, kept| {
+        let touches = next.first_range == kept.end_range();
+        kept.width += if touches { next.width } else { 0 };
+        touches
+    });
+    if open.len() <= MOST_STRETCHES {
+        return open;
+    }
+    let mut distances: Vec<u32> =
+        open.windows(2).map(|pair| pair[1].first_range - pair[0].end_range()).collect();
+    let too_many = open.len() - MOST_STRETCHES;
+    let (_, &mut bound, _) = distances.select_nth_unstable(too_many - 1);
+    open.dedup_by(|next, kept| {
+        let is_near = next.first_range - kept.end_range() <= bound;
+        if is_near {
+            kept.width = next.end_range() - kept.first_range;
+        }
+        is_near
+    });
+    open
+}

@@ -1,0 +1,223 @@
+//! What a directory entry says: a live segment, an open stretch, a free or a reserved extent.
+//!
+//! ```text
+//! 0 kind u8 | 1 probes or fingerprint bits u8 | 2 column u16 | 4 first range u32 | 8 width u32
+//! 12 filter bits or pairs u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u64
+//!
+//! kind: 0 empty, 1 filters, 2 free extent, 3 reserved extent, 4 map, 5 addition, 6 open stretch
+//! ```
+
+use crate::pg::{Damage, error::Read};
+use skip_segment::SegmentShape;
+use skip_segment::page::{SLICE_BYTES, get_u16, get_u32, get_u64};
+use skip_segment::spans::Span;
+
+/// Size of an entry in bytes.
+pub const ENTRY_BYTES: usize = 32;
+
+/// A live segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// 0-based index column.
+    pub column: u16,
+    /// First block range covered.
+    pub first_range: u32,
+    /// Ranges covered.
+    pub width: u32,
+    /// What it consists of.
+    pub kind: SegmentKind,
+    /// First index block.
+    pub first_block: u32,
+    /// Index blocks.
+    pub blocks: u32,
+    /// Unique for the life of the index.
+    pub id: u64,
+}
+
+/// What a segment consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// A filter for each range, stored bit-sliced ([`super::segment`]).
+    Filters(FilterSize),
+    /// For each key the ranges that may hold it ([`super::map`]).
+    Map(MapSize),
+    /// A map of what came into ranges that maps summarize already: it adds to their answers.
+    Addition(MapSize),
+}
+
+/// The size of each filter of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterSize {
+    /// Bits of each range's filter (m).
+    pub bits: u32,
+    /// Probes per key (k).
+    pub num_probes: u8,
+}
+
+/// The size of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapSize {
+    /// Bits of a key hash that tell keys apart.
+    pub fingerprint_bits: u8,
+    /// Pairs of fingerprint and range; `u32::MAX` stands for as many or more.
+    pub pairs: u32,
+}
+
+impl Segment {
+    /// The first range behind the segment.
+    pub fn end_range(&self) -> u32 {
+        self.first_range.saturating_add(self.width)
+    }
+
+    /// Whether its ranges are summarized by it: a range that it does not match is ruled out, but for additions.
+    pub fn summarizes(&self) -> bool {
+        !matches!(self.kind, SegmentKind::Addition(_))
+    }
+
+    /// The size of its map, if it is one.
+    pub fn map(&self) -> Option<MapSize> {
+        match self.kind {
+            SegmentKind::Filters(_) => None,
+            SegmentKind::Map(size) | SegmentKind::Addition(size) => Some(size),
+        }
+    }
+
+    /// The size of its filters.
+    ///
+    /// # Errors
+    /// The segment is a map: as damage to its first block.
+    pub fn filters(&self) -> Read<FilterSize> {
+        match self.kind {
+            SegmentKind::Filters(size) => Ok(size),
+            _ => Err(Damage::new(self.first_block, "a map is used as a segment of filters")),
+        }
+    }
+
+    /// What it covers; a map has filters of no bits.
+    pub fn span(&self) -> Span {
+        let Self { first_range, width, .. } = *self;
+        let FilterSize { bits, num_probes } = self.filters().unwrap_or(FilterSize { bits: 0, num_probes: 0 });
+        Span { first_range, width, filter_bits: bits, num_probes }
+    }
+
+    /// How the slices of filters lie on the pages.
+    ///
+    /// # Errors
+    /// A directory entry that cannot be: as damage to the segment's first block.
+    pub fn shape(&self) -> Read<SegmentShape> {
+        SegmentShape::new(self.width, self.filters()?.bits, SLICE_BYTES)
+            .filter(|shape| shape.pages() == self.blocks)
+            .ok_or_else(|| Damage::new(self.first_block, "the directory describes an invalid segment"))
+    }
+}
+
+/// Neighbouring ranges of a column that match every lookup, although maps summarize them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenStretch {
+    /// 0-based index column.
+    pub column: u16,
+    pub first_range: u32,
+    pub width: u32,
+}
+
+impl OpenStretch {
+    /// The first range behind it.
+    pub fn end_range(&self) -> u32 {
+        self.first_range.saturating_add(self.width)
+    }
+}
+
+/// What a slot of a directory page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    Empty,
+    Segment(Segment),
+    Open(OpenStretch),
+    Free {
+        first_block: u32,
+        blocks: u32,
+    },
+    /// Allocated for a segment that is being written.
+    Reserved {
+        first_block: u32,
+        blocks: u32,
+    },
+}
+
+const EMPTY: u8 = 0;
+const FILTERS: u8 = 1;
+const FREE: u8 = 2;
+const RESERVED: u8 = 3;
+const MAP: u8 = 4;
+const ADDITION: u8 = 5;
+const OPEN: u8 = 6;
+
+impl Entry {
+    /// An extent that is free, or nothing if it has no blocks.
+    pub fn free(first_block: u32, blocks: u32) -> Self {
+        if blocks == 0 { Entry::Empty } else { Entry::Free { first_block, blocks } }
+    }
+
+    /// None for an entry of an unknown kind.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (kind, bits, number) = (bytes[0], bytes[1], get_u32(bytes, 12));
+        let (column, first_range, width) = (get_u16(bytes, 2), get_u32(bytes, 4), get_u32(bytes, 8));
+        let (first_block, blocks) = (get_u32(bytes, 16), get_u32(bytes, 20));
+        let segment = |kind| {
+            let id = get_u64(bytes, 24);
+            Some(Entry::Segment(Segment { column, first_range, width, kind, first_block, blocks, id }))
+        };
+        let map = MapSize { fingerprint_bits: bits, pairs: number };
+        match kind {
+            EMPTY => Some(Entry::Empty),
+            FILTERS => segment(SegmentKind::Filters(FilterSize { bits: number, num_probes: bits })),
+            FREE => Some(Entry::Free { first_block, blocks }),
+            RESERVED => Some(Entry::Reserved { first_block, blocks }),
+            MAP => segment(SegmentKind::Map(map)),
+            ADDITION => segment(SegmentKind::Addition(map)),
+            OPEN => Some(Entry::Open(OpenStretch { column, first_range, width })),
+            _ => None,
+        }
+    }
+
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut b = [0u8; ENTRY_BYTES];
+        match *self {
+            Entry::Empty => {}
+            Entry::Segment(segment) => encode_segment(&mut b, &segment),
+            Entry::Open(OpenStretch { column, first_range, width }) => {
+                b[0] = OPEN;
+                put_place(&mut b, column, first_range, width);
+            }
+            Entry::Free { first_block, blocks } | Entry::Reserved { first_block, blocks } => {
+                b[0] = if matches!(self, Entry::Free { .. }) { FREE } else { RESERVED };
+                put_extent(&mut b, first_block, blocks);
+            }
+        }
+        b
+    }
+}
+
+fn encode_segment(b: &mut [u8; ENTRY_BYTES], s: &Segment) {
+    let (kind, bits, number) = match s.kind {
+        SegmentKind::Filters(FilterSize { bits, num_probes }) => (FILTERS, num_probes, bits),
+        SegmentKind::Map(MapSize { fingerprint_bits, pairs }) => (MAP, fingerprint_bits, pairs),
+        SegmentKind::Addition(MapSize { fingerprint_bits, pairs }) => (ADDITION, fingerprint_bits, pairs),
+    };
+    (b[0], b[1]) = (kind, bits);
+    put_place(b, s.column, s.first_range, s.width);
+    b[12..16].copy_from_slice(&number.to_le_bytes());
+    put_extent(b, s.first_block, s.blocks);
+    b[24..].copy_from_slice(&s.id.to_le_bytes());
+}
+
+fn put_place(b: &mut [u8; ENTRY_BYTES], column: u16, first_range: u32, width: u32) {
+    b[2..4].copy_from_slice(&column.to_le_bytes());
+    b[4..8].copy_from_slice(&first_range.to_le_bytes());
+    b[8..12].copy_from_slice(&width.to_le_bytes());
+}
+
+fn put_extent(b: &mut [u8; ENTRY_BYTES], first_block: u32, blocks: u32) {
+    b[16..20].copy_from_slice(&first_block.to_le_bytes());
+    b[20..24].copy_from_slice(&blocks.to_le_bytes());
+}
