@@ -1,24 +1,25 @@
 //! pg_skip: data-skipping indexes for PostgreSQL, and Bloom filters as values.
 //!
-//! Two journeys lead through the code, and the folders are their stations.
+//! Two paths lead through the code. The folders are the steps of these paths.
 //!
-//! *A row becomes bits.* PostgreSQL calls the access method ([`index`]: build, insert, vacuum); the row's values
-//! become key hashes ([`hash`]), the hashes of a block range a filter (the crate `skip_filter`), 64 filters and
-//! more a bit-sliced segment (`skip_segment`), segments pages ([`pages`]).
+//! *A row becomes bits.* PostgreSQL calls the access method ([`index`]: build, insert, vacuum). The values of the row
+//! become key hashes ([`hash`]), the key hashes of a block range become a filter (the crate `skip_filter`), 64 or more
+//! filters become a bit-sliced segment (`skip_segment`), and segments become pages ([`pages`]).
 //!
-//! *A clause becomes block ranges.* The executor or the planner asks ([`index`]: scan, cost); the clause's keys
-//! become hashes ([`hash`]), these slices to read, and what is left of the slices a set of ranges ([`prune`]). The Skip
-//! Index Scan ([`scan`], and the crate `skip_scan`) plans with them and reads them.
+//! *A clause becomes block ranges.* The executor or the planner calls the access method ([`index`]: scan, cost). The
+//! keys of the clause become key hashes ([`hash`]), the key hashes determine which slices are read, and the AND of the
+//! slices becomes a set of ranges ([`prune`]). The Skip Index Scan ([`scan`], and the crate `skip_scan`) plans with
+//! this set and reads its ranges.
 //!
-//! What scans found is counted ([`stats`]).
+//! The survivors that scans read in vain, and the ranges that they skip, are counted ([`stats`]).
 //!
 //! The type `bloom` ([`bloom`]) is independent of the index: its values (the crate `skip_value`) are Bloom filters that
 //! can be stored, combined and exchanged. It shares [`hash`], [`pg`] and the crate `skip_filter` with the index.
 //!
-//! [`pg`] is the boundary: nothing outside of it touches server memory. Imports point down this list:
-//! index, scan and bloom; prune; hash; pages and stats; pg.
+//! [`pg`] is the boundary: no other folder touches server memory. Imports point down this list: index, scan and bloom;
+//! prune; hash; pages and stats; pg.
 //!
-//! The SQL objects are in `sql/`, readable as users get them.
+//! The SQL objects are in `sql/`, in the form in which users get them.
 
 mod bloom;
 mod hash;

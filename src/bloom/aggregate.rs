@@ -1,8 +1,8 @@
 //! `bloom_agg`: the keys of a group become a filter.
 //!
-//! Step, combine, serialize, deserialize and final function around `skip_value::collect`. A state and all it owns lies
-//! in the group's memory, so that the server counts it against work_mem where there are many groups, and frees it. What
-//! it collects is kept once for all states in that memory.
+//! Step, combine, serialize, deserialize and final function around `skip_value::collect`. A state and everything it
+//! owns are allocated in the group's memory. The server therefore counts a state against work_mem when there are many
+//! groups, and frees it. The options of a state are kept once for all states in that memory.
 
 use super::keys::KeyReader;
 use super::problem::{self, bad_policy};
@@ -33,44 +33,45 @@ impl StateFamily for AggregateState<'static> {
     type In<'m> = AggregateState<'m>;
 }
 
-/// What states collect, and how: the same for most groups.
+/// The options and keys of a state. Most groups have the same.
 #[derive(PartialEq)]
 struct Kind {
     options: Options,
     keys: Keys,
 }
 
-/// Exact hashes that are sent must fit into a value of the server's, of 1 GB.
+/// Limit of the exact hashes of a partial state, in bytes: they are sent as one value, and the server limits values to
+/// 1 GB.
 const MOST_SENT: usize = 1 << 30;
 
 thread_local! {
-    /// The kinds of states, each once.
+    /// The kinds of states, each stored once.
     static KINDS: Kept<OptionsKey, Kind> = Kept::default();
     /// For callers that look the step function up for each row.
     static STEPS: Lasting<Steps> = Lasting::default();
 }
 
-/// A kind for states in the memory of this group.
+/// Keeps a kind for the states in the memory of this group.
 fn keep<'m>(group: &Aggregate<'m>, options: Options, keys: Keys) -> &'m Kind {
     let options = Options { secret: process_secret(), ..options };
     group.keep(&KINDS, options.key(), Kind { options, keys })
 }
 
-/// What the place in the query keeps for the step function.
+/// What a call site keeps for the step function.
 struct Steps {
     reader: KeyReader,
-    /// What the last row asked for.
+    /// The parameters of the last row, unparsed and parsed.
     last: Option<(BuildRequest, Wanted)>,
 }
 
-/// What a row asks for beside its value.
+/// The arguments of a row besides its value.
 struct BuildRequest {
     rate: Option<f64>,
     expected: Option<i64>,
     policy: Option<String>,
 }
 
-/// What was asked for, understood.
+/// The parsed arguments.
 #[derive(Clone, Copy)]
 struct Wanted {
     policy: &'static dyn FilterPolicy,
@@ -107,7 +108,7 @@ impl BuildRequest {
 }
 
 impl Wanted {
-    /// Whether a state collects what is wanted here.
+    /// Whether a state was made with these parameters.
     fn is_of(&self, options: &Options) -> bool {
         let of = |policy: &dyn FilterPolicy, size, seed, expected| (policy.code(), size, seed, expected);
         of(self.policy, self.size, self.seed, self.expected)
@@ -120,7 +121,7 @@ impl Wanted {
         let bound = if is_partial { work_mem().min(MOST_SENT) } else { work_mem() };
         let guess = group.expected_rows() as u64;
         let mut options = Options { policy, size, seed, expected, bound, guess, is_partial, secret: 0 };
-        // Fails for parameters that no filter has, before any row was read in vain.
+        // Raises an error for parameters that no filter can have, before rows are read.
         options.bound = or_raise(Collector::<ContextAllocator<'_>>::bound_of(&options, options.bound));
         or_raise(options.shape_for(1));
         options
@@ -160,7 +161,7 @@ fn bloom_agg_step(call: Call<'_>) -> StatePointer {
     })
 }
 
-/// Raises an error where nothing says what the type of the values is.
+/// Raises an error because the type of the values is unknown.
 fn undetermined() -> ! {
     fail(
         PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
@@ -171,7 +172,7 @@ fn undetermined() -> ! {
 }
 
 impl Steps {
-    /// What a row wants. Rows mostly want the same.
+    /// The parsed arguments of a row. Most rows have those of the row before.
     fn wanted(&mut self, call: &Call<'_>) -> Wanted {
         if let Some((_, wanted)) = self.last.as_ref().filter(|(asked, _)| asked.is_asked_again(call)) {
             return *wanted;
@@ -183,15 +184,15 @@ impl Steps {
     }
 }
 
-/// A state on its way to where it is combined, which the server does next: with its first byte, it tells which.
+/// A state on its way to the combine function, which the server calls next. The first byte of the value tells which
+/// variant it is.
 enum Sent<'m> {
-    /// Bytes that live as long as this.
+    /// Bytes that live for `'m`.
     Bytes(&'m [u8]),
-    /// The same, in memory that the processes of the query share.
+    /// Bytes in memory that the processes of the query share.
     Shared(SharedPlace),
-    /// A state of this same process. It need not be copied, twice, to be thrown away. Nobody else gets it: aggregates
-    /// that share a state share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every
-    /// `aggtransno`).
+    /// A state of this process, which saves copying it twice. Only one combine call takes it: aggregates that share a
+    /// state share its combination, too (ExecInitAgg of nodeAgg.c makes one of each for every `aggtransno`).
     Here(Token),
 }
 
@@ -199,12 +200,12 @@ impl StateFamily for Sent<'static> {
     type In<'m> = Sent<'m>;
 }
 
-/// First bytes.
+/// First bytes of the value, one for each variant of [`Sent`].
 const BYTES: u8 = 0;
 const SHARED: u8 = 1;
 const HERE: u8 = 2;
 
-/// What a state is written into.
+/// The destination of a serialized state.
 enum Out<'a> {
     Value(Growing),
     Shared(Shared<'a>),
@@ -231,7 +232,7 @@ fn bloom_agg_serialize(call: Call<'_>) -> Option<Made> {
     boundary::callback(|| call.with_state::<AggregateState, _>(0, |state| sent(&call, state)).flatten())
 }
 
-/// What stands for a state on its way.
+/// Serializes a state: a token, a place in shared memory, or the bytes themselves.
 fn sent(call: &Call<'_>, state: &mut AggregateState<'_>) -> Option<Made> {
     if let Some(token) = call.hand_on(0) {
         or_raise(state.collector.flush());
@@ -251,7 +252,7 @@ fn sent(call: &Call<'_>, state: &mut AggregateState<'_>) -> Option<Made> {
     }
 }
 
-/// A value in the making, with its first byte.
+/// A value being written, with its first byte.
 fn value(first: u8, capacity: usize) -> Growing {
     let mut value = Growing::with_capacity(1 + capacity);
     value.write(&[first]);
@@ -267,7 +268,7 @@ fn short(first: u8, rest: &[u8]) -> Option<Made> {
 #[pg_extern(sql = false)]
 fn bloom_agg_deserialize(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
-        call.aggregate(); // nobody else has business here
+        call.aggregate(); // an error outside of an aggregate
         call.pass::<Sent>(|call| {
             let sent = match call.bytes(0)?.split_first() {
                 Some((&BYTES, bytes)) => Some(Sent::Bytes(bytes)),
@@ -280,12 +281,12 @@ fn bloom_agg_deserialize(call: Call<'_>) -> StatePointer {
     })
 }
 
-/// An error where there is nothing that could have been sent.
+/// Unwraps a deserialized state; an error for bytes that no serialize function sends.
 fn known<T>(sent: Option<T>) -> T {
     or_raise(sent.ok_or(CollectError::Wire))
 }
 
-/// Adds the keys of another state, which comes as it was sent.
+/// Adds the keys of another state, in the form in which it was sent.
 #[pg_extern(sql = false)]
 fn bloom_agg_combine(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
@@ -337,7 +338,7 @@ fn combine_here(call: &Call<'_>, token: Token) -> StatePointer {
     })
 }
 
-/// The filter of the keys so far. The state stays as it is, for frames of windows that go on.
+/// The filter of the keys so far. The state stays unchanged, because window frames continue with it.
 #[pg_extern(sql = false)]
 fn bloom_agg_final(call: Call<'_>) -> Option<Made> {
     boundary::callback(|| {

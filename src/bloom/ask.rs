@@ -1,12 +1,12 @@
-//! Asking a filter: `@>`, `<@`, `bloom_contains`, `bloom_contains_any`.
+//! Lookups in filters: `@>`, `<@`, `bloom_contains`, `bloom_contains_any`.
 //!
-//! A filter that is stored out of line may be one of many that are asked for a key, or the one that is asked for row
-//! after row. At first only the parts of it are fetched that keys' bits are in. When that has cost as much as fetching
-//! the filter would have, it is fetched, and kept until the place in the query meets another one: so neither costs more
-//! than twice what it has to.
+//! A filter that is stored out of line may be one of many that a key is looked up in, or the one filter that keys of
+//! many rows are looked up in. At first, only the parts of it that contain the bits of the keys are fetched. When these
+//! parts have cost as much as fetching the whole filter would have, the filter is fetched, and kept until the call site
+//! gets a different one. The cost is therefore at most twice the minimum in both cases.
 //!
-//! Row after row the same filter is asked, or filters that differ in their bits only. So what a filter is, its outline,
-//! is read when it is another one than the row before had.
+//! Consecutive rows have the same filter, or filters that differ in their bits only. Therefore the outline of a filter
+//! is read only if it differs from that of the previous row.
 
 use super::asked::Asked;
 use super::problem;
@@ -17,17 +17,17 @@ use crate::pg::varlena::{StoredId, Varlena};
 use pgrx::prelude::*;
 use skip_value::Outline;
 
-/// What fetching a part costs, in bytes that could be fetched with a whole filter instead. Measured, all cached: 3 us
-/// for a part, 0.7 us for each 2 kB of a whole.
+/// Cost of fetching a part, in bytes of a whole filter that could be fetched in the same time. Measured with everything
+/// cached: 3 us for a part, 0.7 us for each 2 kB of a whole filter.
 const PART: usize = 8 << 10;
 
-/// Bytes in which the header of nearly every filter is. They are in the first row of it in the TOAST relation.
+/// Bytes that contain the header of nearly every filter. They are in the filter's first row in the TOAST relation.
 const FIRST: usize = 1 << 10;
 
-/// What a place in a query keeps.
+/// What a call site keeps.
 struct Asker {
     asked: Asked,
-    /// Of the filter that was asked last.
+    /// The outline of the filter of the last lookup.
     outline: Option<Outline>,
     kept: Option<KeptFilter>,
 }
@@ -39,7 +39,7 @@ struct KeptFilter {
 }
 
 enum Bits {
-    /// Not here; so many bytes may still be fetched in parts, at [`PART`] each.
+    /// Not fetched as a whole. The number is the budget for parts in bytes; each part costs [`PART`].
     Afar(Box<Outline>, usize),
     Here(Vec<u8>),
 }
@@ -50,7 +50,7 @@ impl KeptFilter {
             let budget = length.checked_sub(4 * PART)?;
             let mut first = [0; FIRST];
             filter.fetch(0, &mut first);
-            // Whatever is wrong with it: the whole of it will say so.
+            // If the outline cannot be read, the whole filter is fetched, and reading it raises the error.
             Some(Bits::Afar(Box::new(Outline::read(&first, length as u64).ok()?), budget))
         });
         Self { id, bits: afar.unwrap_or_else(|| Bits::here(filter)) }
@@ -68,15 +68,15 @@ impl Asker {
         Self { asked, outline: None, kept: None }
     }
 
-    /// Whether a filter may hold any of the values: one that cannot be read because a later version made it may hold
-    /// all.
+    /// Whether a filter may hold any of the values. A filter that cannot be read because a later version made it may
+    /// hold all of them.
     fn ask(&mut self, filter: &Varlena<'_>, values: &[Value<'_>], memory: SiteMemory<'_>) -> bool {
         let Self { asked, outline, kept } = self;
         let Some(id) = filter.stored_id() else {
             return filter.with_bytes(|bytes| any(asked, outline, bytes, values, memory));
         };
         if kept.as_ref().is_none_or(|kept| kept.id != id) {
-            *kept = None; // its memory goes before more is taken
+            *kept = None; // frees its memory before more is allocated
         }
         let KeptFilter { bits, .. } = kept.get_or_insert_with(|| KeptFilter::new(id, filter));
         let mut values = values;
@@ -139,7 +139,7 @@ fn bloom_is_contained(call: Call<'_>) -> bool {
     boundary::callback(|| contains(&call, 1, 0))
 }
 
-/// Whether the filter may hold any of an array's elements; NULLs are in no filter.
+/// Whether the filter may hold any of an array's elements. No filter holds NULL.
 #[pg_extern(sql = false)]
 fn bloom_contains_any(call: Call<'_>) -> bool {
     boundary::callback(|| {

@@ -1,8 +1,9 @@
 //! A value that is to be looked up in a filter, or added to one.
 //!
-//! It has a type, which must be that of the filter's keys. Only a literal that SQL knows no type of (`filter @> 'abc'`)
-//! is read as the filter's type, as it would be beside a column. Not of any type: a column's type is its table's, but a
-//! filter's is that of whoever made the filter; and the functions are immutable, whatever time zone is set.
+//! Its type must be that of the filter's keys. Only a literal of unknown type (`filter @> 'abc'`) is read as the
+//! filter's type, like a literal that is compared with a column. This is not allowed for all types. A column's type
+//! comes from its table, but a filter's type comes from whoever made the filter; and the functions are immutable,
+//! whatever the time zone setting is.
 
 use super::keys::{KeyReader, type_of_key};
 use crate::pg::datum::{Repr, Value};
@@ -16,7 +17,7 @@ use skip_value::Keys;
 /// How values become hashes.
 pub enum Asked {
     Typed(KeyReader),
-    /// A literal: the keys that it was last read as, and how.
+    /// A literal, with the keys as which it was last read, and the functions that read it.
     Literal {
         collation: Oid,
         reading: Option<Box<(Keys, InputFunction, KeyReader)>>,
@@ -24,11 +25,11 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// For values of the type of an argument.
+    /// Reads values of an argument's type.
     pub fn argument(call: &Call<'_>, number: usize) -> Self {
         match call.type_of(number) {
             Some(pg_sys::UNKNOWNOID) => {
-                // SQL derives no collation from what may not be a string.
+                // SQL derives no collation for an argument that is not known to be a string.
                 let given = call.collation();
                 let collation =
                     if given == pg_sys::InvalidOid { pg_sys::DEFAULT_COLLATION_OID } else { given };
@@ -39,7 +40,7 @@ impl Asked {
         }
     }
 
-    /// For elements of an argument that is an array.
+    /// Reads elements of an array argument.
     pub fn elements(call: &Call<'_>, number: usize) -> Self {
         let array = call.type_of(number).map(types::base_type);
         match array.and_then(types::element) {
@@ -48,7 +49,7 @@ impl Asked {
         }
     }
 
-    /// How values lie in memory.
+    /// The representation of the values in memory.
     pub fn repr(&self) -> Repr {
         match self {
             Self::Typed(reader) => reader.repr(),
@@ -56,8 +57,8 @@ impl Asked {
         }
     }
 
-    /// The hash of a value in a filter of these keys; an error if they are of another type. `memory` is that of the
-    /// place that keeps this.
+    /// The hash of a value in a filter of these keys; an error if they are of a different type. `memory` is that of the
+    /// call site that keeps this.
     pub fn hash(&mut self, value: Value<'_>, keys: &Keys, memory: SiteMemory<'_>) -> u64 {
         match self {
             Self::Typed(reader) => {
@@ -82,8 +83,8 @@ impl Asked {
     }
 }
 
-/// What '0.1' is depends on whether it stands beside a float4 or a float8; the filter does not know which its keys
-/// were.
+/// Refuses literals for floats. `0.1` is a different key as float4 and as float8, and the filter does not know which
+/// type its values had.
 fn refuse_ambiguous(oid: Oid) {
     if oid == pg_sys::FLOAT8OID {
         fail(
@@ -97,7 +98,7 @@ fn refuse_ambiguous(oid: Oid) {
     }
 }
 
-/// Literals that are one value now and another one then, or run code of a user's when they are read.
+/// Refuses literals whose value depends on settings, or whose input function runs code of a user.
 fn refuse_unsafe(oid: Oid) {
     if !types::is_read_alike(oid) {
         let name = types::display_name(oid);

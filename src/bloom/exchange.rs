@@ -11,7 +11,7 @@ use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_filter::policy::{BloomFilter, Geometry, PolicyError, Size, spec};
 
-/// The filter as the system stores it that its policy comes from.
+/// The filter in the format of the system that its policy comes from.
 #[pg_extern(sql = false)]
 fn bloom_export(filter: &[u8]) -> Made {
     boundary::callback(|| {
@@ -28,7 +28,7 @@ fn bloom_export(filter: &[u8]) -> Made {
     })
 }
 
-/// The filter that another system's bytes hold.
+/// The filter in the bytes of another system.
 #[pg_extern(sql = false)]
 fn bloom_import(call: Call<'_>, bytes: &[u8], policy: Text, key_type: pg_sys::Oid) -> Made {
     boundary::callback(|| {

@@ -1,5 +1,5 @@
-//! What a filter is, and what its bits say: `bloom_info`, `bloom_cardinality`, `bloom_intersection_cardinality`,
-//! `bloom_false_positive_rate`.
+//! Properties of a filter and estimates from its bits: `bloom_info`, `bloom_cardinality`,
+//! `bloom_intersection_cardinality`, `bloom_false_positive_rate`.
 
 use super::operators::decode;
 use super::problem;
@@ -7,13 +7,13 @@ use crate::pg::boundary;
 use crate::pg::sql_text::Text;
 use pgrx::prelude::*;
 
-/// The number of distinct keys.
+/// The estimated number of distinct keys.
 #[pg_extern(sql = false)]
 fn bloom_cardinality(filter: &[u8]) -> f64 {
     boundary::callback(|| decode(filter).cardinality().estimate)
 }
 
-/// Bounds of it: 95 % of such intervals hold the truth, for policies that promise their rate.
+/// Bounds of the number of distinct keys: a 95 % confidence interval, for policies that guarantee their rate.
 #[pg_extern(sql = false)]
 fn bloom_cardinality_bounds(filter: &[u8]) -> TableIterator<'static, (name!(low, f64), name!(high, f64))> {
     boundary::callback(|| {
@@ -22,7 +22,7 @@ fn bloom_cardinality_bounds(filter: &[u8]) -> TableIterator<'static, (name!(low,
     })
 }
 
-/// The number of keys that two filters have in common.
+/// The estimated number of keys that two filters have in common.
 #[pg_extern(sql = false)]
 fn bloom_intersection_cardinality(
     one: &[u8],
@@ -36,13 +36,13 @@ fn bloom_intersection_cardinality(
     })
 }
 
-/// The rate at which keys match that were never added, as the filter is now.
+/// The expected false-positive rate of the filter in its present state.
 #[pg_extern(sql = false)]
 fn bloom_false_positive_rate(filter: &[u8]) -> f64 {
     boundary::callback(|| decode(filter).false_positive_rate())
 }
 
-/// Everything.
+/// All properties of a filter.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
 fn bloom_info(

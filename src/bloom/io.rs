@@ -1,6 +1,6 @@
-//! Text, binary and bytea: the value's bytes and a checksum (`skip_value::seal`).
+//! Text, binary and bytea formats: the value's bytes and a checksum (`skip_value::seal`).
 //!
-//! Text is `\x` and the bytes as hexadecimal digits, like bytea's.
+//! The text format is `\x` and the bytes as hexadecimal digits, like that of bytea.
 
 use super::{keys, problem};
 use crate::pg::Report;
@@ -12,7 +12,7 @@ use skip_value::seal::SEAL;
 use skip_value::{Value as Stored, ValueError, seal, unseal};
 use std::ffi::CString;
 
-/// Comes back without a value where the caller wants to go on after an error.
+/// Reads the text format. Returns None if the caller of the input function takes errors instead of having them raised.
 #[pg_extern(sql = false)]
 fn bloom_in(call: Call<'_>) -> Option<Made> {
     boundary::callback(|| {
@@ -52,7 +52,7 @@ fn bloom_out(value: &[u8]) -> CString {
     })
 }
 
-/// Takes the rest of the message.
+/// Reads the binary format: the rest of the message.
 #[pg_extern(sql = false)]
 fn bloom_recv(call: Call<'_>) -> Made {
     boundary::callback(|| {
@@ -91,7 +91,7 @@ fn unsealed(bytes: &[u8]) -> Made {
     checked(bytes).map_or_else(|error| problem::no_filter(CODE, &error).raise(), Made::copy)
 }
 
-/// The value in sealed bytes, whose keys are of a type that filters can have.
+/// The value in sealed bytes, if its keys are of a type that filters can have.
 fn checked(sealed: &[u8]) -> Result<&[u8], ValueError> {
     let value = unseal(sealed)?;
     if keys::is_key_type(&Stored::decode(value)?.keys().key_type) {

@@ -1,6 +1,6 @@
-//! A value of any type becomes key bytes, and these a hash.
+//! A value of any type becomes key bytes, and these become a hash.
 //!
-//! Key bytes are what another system would have to hash to find the key in an exported filter:
+//! Key bytes are the bytes that another system has to hash to find the key in an exported filter:
 //!
 //! | types | key bytes |
 //! |---|---|
@@ -11,21 +11,23 @@
 //! | bool, "char", uuid, macaddr, macaddr8, bytea | as they are |
 //! | text, varchar; name | the bytes of the string, in the database's encoding |
 //! | char(n) | those of the string without trailing blanks |
-//! | enums | the label: the numbers behind it differ between databases |
+//! | enums | the label: its OID differs between databases |
 //! | everything else that can be hashed | 8, little-endian: the type's extended hash function under seed 0 |
 //!
-//! A filter knows the type of its keys, and is asked for values of no other: only integers of all widths are one type,
-//! floats of both, text and varchar. Strings of char(n) and of type name are types of their own, as their `=` with
-//! another one is now this, now that: `'a'::char(2)` equals `'a '::varchar`, but not `'a '::text`.
+//! A filter knows the type of its keys, and only values of that type can be looked up in it. Integers of all widths are
+//! one type, so are floats of both widths, and so are text and varchar. Strings of char(n) and of type name are types
+//! of their own, because their `=` with another type depends on that type: `'a'::char(2)` equals `'a '::varchar`, but
+//! not `'a '::text`.
 //!
-//! Equal values must have equal key bytes, as `=` of the type's default operator class for hashing sees it; domains are
-//! their base types. The last row includes strings under a nondeterministic collation: the collation and its version
-//! are kept in the filter then, because another one's equal strings are others. What such functions give is the same
-//! wherever the server has the same major version and byte order; core relies on the same for partitions by hash.
+//! Values that are equal by `=` of the type's default operator class for hashing must have equal key bytes. A domain is
+//! treated as its base type. The last row of the table includes strings under a nondeterministic collation. Then the
+//! collation and its version are stored in the filter, because strings that are equal under it may differ under another
+//! one. The results of extended hash functions are the same on all servers of the same major version and byte order;
+//! core relies on the same for hash partitions.
 //!
-//! Types that contain enums inside of others are refused: their hash functions hash the numbers. So are rows, whose
-//! hash changes when a column is added to their type, ranges of strings with nondeterministic collations of their own,
-//! and names under one, which core hashes without regard to it.
+//! Types that contain enums inside of others are refused, because their hash functions hash the enums' OIDs. Refused
+//! are also rows, whose hash changes when a column is added to their type; ranges of strings with a nondeterministic
+//! collation of their own; and names under such a collation, which core hashes without regard to the collation.
 
 use crate::hash::Canon;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
@@ -40,7 +42,7 @@ enum Form {
     Canonical(Canon),
     /// Without trailing blanks.
     Trimmed,
-    /// The label of an enum's value. Not kept from one to the next: it may be renamed.
+    /// The label of an enum's value. It is not cached between rows, because it may be renamed.
     Label,
     Hashed(HashFunction),
 }
@@ -68,7 +70,7 @@ impl KeyReader {
         refuse_unsafe(input, collation);
         let function = types::hash_class(input).and_then(|(family, class_input)| {
             let function = datum::extended_hash_of(family, class_input)?;
-            // A type that is hashed as another (varchar as text, regclass as oid) is that other one.
+            // A type that is hashed as another type (varchar as text, regclass as oid) counts as that type.
             let same = if types::is_pseudo(class_input) { input } else { class_input };
             Some((function, same))
         });
@@ -87,17 +89,17 @@ impl KeyReader {
         Self { form, repr, key_type, collation }
     }
 
-    /// How values lie in memory.
+    /// The representation of the values in memory.
     pub fn repr(&self) -> Repr {
         self.repr
     }
 
-    /// What a filter of such keys says of them.
+    /// The description of such keys in a filter.
     pub fn keys(&self, policy: &'static dyn FilterPolicy, seed: u64) -> Keys {
         Keys { policy, seed, key_type: self.key_type.clone(), collation: self.collation.clone() }
     }
 
-    /// Raises an error if a filter has keys of another type or collation.
+    /// Raises an error if a filter has keys of a different type or collation.
     pub fn must_fit(&self, keys: &Keys) {
         if keys.key_type != self.key_type || keys.collation != self.collation {
             let collation =
@@ -126,7 +128,7 @@ impl KeyReader {
     }
 }
 
-/// The type that stands for all whose values can be equal.
+/// The key type of a type: one for all types whose values can be equal to each other.
 fn key_type_of(input: Oid) -> KeyType {
     let input = match input {
         pg_sys::INT2OID | pg_sys::INT4OID => pg_sys::INT8OID,
@@ -143,7 +145,7 @@ fn key_type_of(input: Oid) -> KeyType {
     KeyType::Named { schema, name }
 }
 
-/// The OID of a filter's type; an error if this database has no such type.
+/// The OID of a filter's key type; an error if this database has no such type.
 pub fn type_of_key(key_type: &KeyType) -> Oid {
     let oid = match key_type {
         KeyType::BuiltIn(oid) => Some(Oid::from(*oid)),
@@ -152,9 +154,8 @@ pub fn type_of_key(key_type: &KeyType) -> Oid {
     oid.unwrap_or_else(|| no_type(&format!("{key_type}, the key type of the bloom filter")))
 }
 
-/// Whether filters are made of keys of this type, and say so in this way: not of pseudo-types and rows, not of int4,
-/// which is int8 to them, not of built-in types by name. A type that this database does not have is left to whoever
-/// asks.
+/// Whether filters can have this key type in this form. They cannot have pseudo-types or rows, int4 (its key type is
+/// int8), or built-in types by name. A type that this database does not have is accepted here, and left to the lookup.
 pub fn is_key_type(key_type: &KeyType) -> bool {
     match key_type {
         coded if coded.has_code() => true,
@@ -177,7 +178,7 @@ fn no_type(what: &str) -> ! {
     fail(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, format!("there is no type {what}"), None, None)
 }
 
-/// Raises an error for types whose filters would lose keys sooner or later.
+/// Raises an error for types whose filters would lose keys eventually.
 fn refuse_unsafe(input: Oid, collation: Oid) {
     let detail = if types::any_part(input, &types::is_row) {
         "The hash of a row changes when a column is added to its type: keys added earlier would not be found."

@@ -2,19 +2,19 @@
 //!
 //! | from a value to a filter and back | module |
 //! |---|---|
-//! | a value of any type becomes key bytes, and these a hash | [`keys`] |
+//! | a value of any type becomes key bytes, which become a hash | [`keys`] |
 //! | hashes are collected: `bloom_agg` | [`aggregate`] |
-//! | filters are put together: `bloom_union_agg`, `\|`, `&`, `bloom_add`, `bloom_empty` | [`union_aggregate`], [`operators`] |
-//! | a filter is asked: `@>`, `bloom_contains_any`; how often it will say yes | [`ask`], [`asked`], [`selectivity`] |
-//! | what a filter is: `bloom_info` and its parts | [`inspect`] |
+//! | filters are combined: `bloom_union_agg`, `\|`, `&`, `bloom_add`, `bloom_empty` | [`union_aggregate`], [`operators`] |
+//! | keys are looked up in a filter: `@>`, `bloom_contains_any`; how many rows match | [`ask`], [`asked`], [`selectivity`] |
+//! | properties of a filter: `bloom_info` and its parts | [`inspect`] |
 //! | text, binary, bytea; the formats of other systems | [`io`], [`exchange`] |
-//! | sizes that nobody gave; errors | [`size`], [`problem`] |
+//! | sizes that the user did not give; errors | [`size`], [`problem`] |
 //!
-//! What a filter's bytes mean, how keys are collected and what the policies are is in the crates `skip_value` and
-//! `skip_filter`. Here are the server's types, memory and errors.
+//! The crates `skip_value` and `skip_filter` define the meaning of a filter's bytes, how keys are collected, and the
+//! policies. This folder contains what concerns the server's types, memory and errors.
 //!
-//! Invariant: a filter that was made for one type and collation is never asked for a value of another: that could only
-//! say no.
+//! Invariant: a value is never looked up in a filter of a different type or collation. The only answer could be "no",
+//! and that could be wrong.
 
 mod aggregate;
 mod ask;

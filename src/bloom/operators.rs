@@ -1,4 +1,4 @@
-//! Filters are made, put together and compared: `|`, `&`, `=`, `bloom_add`, `bloom_empty`, hashing.
+//! Operators that make, combine and compare filters: `|`, `&`, `=`, `bloom_add`, `bloom_empty`, hashing.
 
 use super::asked::Asked;
 use super::keys::KeyReader;
@@ -24,7 +24,7 @@ pub fn decode_mut(bytes: &mut [u8]) -> Stored<&mut [u8]> {
     Stored::decode_mut(bytes).unwrap_or_else(|error| problem::damaged(&error))
 }
 
-/// Puts another value into one.
+/// Combines another value into one.
 type Combine = fn(&mut Stored<&mut [u8]>, &Stored<&[u8]>) -> Result<(), ValueError>;
 
 /// A copy of one value, combined with another.
@@ -55,7 +55,7 @@ fn bloom_add(call: Call<'_>) -> Option<Made> {
         let filter = call.varlena(0)?;
         let mut made = filter.with_bytes(Made::copy);
         let mut asked = call.site(|| Asked::argument(&call, 1));
-        // NULL is no key.
+        // No filter holds NULL.
         let Some(value) = call.value(1, asked.repr()) else { return Some(made) };
         let mut filter = decode_mut(made.bytes());
         let hash = asked.hash(value, filter.keys(), call.site_memory());
@@ -64,7 +64,7 @@ fn bloom_add(call: Call<'_>) -> Option<Made> {
     })
 }
 
-/// A filter without keys, made for a number of them.
+/// A filter without keys, sized for an expected number of keys.
 #[pg_extern(sql = false)]
 fn bloom_empty(
     call: Call<'_>,
@@ -86,7 +86,7 @@ fn bloom_empty(
             bound: 0,
             guess: 0,
             is_partial: false,
-            secret: 0, // nothing is collected
+            secret: 0, // used for collecting only
         };
         let shape = options.shape_for(expected).unwrap_or_else(|error| problem::collecting(&error));
         let keys = KeyReader::new(key_type, call.collation()).keys(spec.policy, spec.seed);
@@ -115,7 +115,7 @@ fn bloom_hash(value: &[u8]) -> i32 {
 #[pg_extern(sql = false)]
 fn bloom_hash_extended(value: &[u8], seed: i64) -> i64 {
     boundary::callback(|| {
-        // The lower half under seed 0 must be bloom_hash's.
+        // With seed 0, the lower half must be the result of bloom_hash.
         hash_bytes(seed as u64, value) as i64
     })
 }

@@ -6,7 +6,8 @@ use skip_filter::policy::PolicyError;
 use skip_value::collect::CollectError;
 use skip_value::{KeyType, Keys, ValueError};
 
-/// What is wrong with bytes that come from outside and are no filter; `code` if they are malformed, not unknown.
+/// The report for bytes from outside that are no filter. `code` is the SQLSTATE for malformed bytes; a value of an
+/// unknown version has another one.
 pub fn no_filter(code: PgSqlErrorCode, error: &ValueError) -> Report {
     let code = if error.is_unknown() { PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED } else { code };
     let hint =
@@ -21,7 +22,7 @@ pub fn damaged(error: &ValueError) -> ! {
     Report { code: PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, ..report }.raise()
 }
 
-/// Raises an error for two filters that cannot be put together.
+/// Raises an error for two filters that cannot be combined.
 pub fn mismatch(left: &Keys, right: &Keys, error: &ValueError) -> ! {
     let differences = left.differences(right, &display_name);
     let detail = match error {
@@ -44,7 +45,7 @@ pub fn mismatch(left: &Keys, right: &Keys, error: &ValueError) -> ! {
     )
 }
 
-/// Raises an error for a value of another type than the filter's keys.
+/// Raises an error for a value of a type different from that of the filter's keys.
 pub fn other_type(filter: &Keys, value: &KeyType, collation: String) -> ! {
     let (own, asked) = (display_name(&filter.key_type), display_name(value));
     if filter.key_type != *value {
@@ -111,7 +112,7 @@ pub fn collecting(error: &CollectError) -> ! {
     }
 }
 
-/// With a capital letter and a full stop.
+/// The text as a sentence: with a capital letter and a full stop.
 pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))

@@ -1,9 +1,10 @@
-//! How many rows a filter will let through: the restriction selectivity of `@>` and `<@`.
+//! The restriction selectivity of `@>` and `<@`: the fraction of the rows that a filter matches.
 //!
-//! For a filter that is known when the query is planned and a column that it is asked for: the column's most common
-//! values are asked. Of the others, as many are in the filter as it seems to have keys, if all of these are values of
-//! the column; or else as many as of those in its histogram, where these are enough to tell. False positives come on
-//! top. Else there is no telling.
+//! The estimate needs a filter that is known when the query is planned, and a column whose values are looked up in it.
+//! The column's most common values are looked up. For the other values there are two ways. If the values in the
+//! histogram have enough matches, the estimate is the fraction of them that match. Otherwise the number of the filter's
+//! keys is estimated from its bits, and all of them are assumed to be values of the column; false positives are added.
+//! Without a known filter and column there is no estimate.
 
 use super::keys::KeyReader;
 use crate::pg::boundary;
@@ -12,10 +13,11 @@ use crate::pg::selectivity::{Known, restriction};
 use pgrx::prelude::*;
 use skip_value::Value as Stored;
 
-/// Matches in the histogram from which on it tells more than the filter's number of keys.
+/// Least number of matches in the histogram, found or expected, with which it is a better estimate than the filter's
+/// number of keys.
 const TELLING: f64 = 10.0;
 
-/// Where nothing is known: core's guess for operators of which it knows nothing either (DEFAULT_MATCHING_SEL).
+/// Selectivity without any knowledge: core's value for operators that it knows nothing about (DEFAULT_MATCHING_SEL).
 const UNKNOWN: f64 = 0.01;
 
 #[pg_extern(sql = false)]
@@ -32,7 +34,7 @@ fn estimate(known: &Known<'_>, bytes: &[u8]) -> Option<f64> {
     let keys = filter.keys();
     let mut reader = KeyReader::new(known.column_type, known.collation);
     if reader.keys(keys.policy, keys.seed) != *keys {
-        return None; // executing it will be an error
+        return None; // executing the query will raise the error
     }
     let mut holds = |value| filter.may_contain_hash(reader.hash(value, keys.policy, keys.seed));
     let (mut common, mut found, mut matched) = (0.0, 0.0, 0.0);

@@ -1,14 +1,14 @@
-//! What decides the size of a filter when its maker said little: the rate, the number of keys.
+//! The size of a filter from what its maker specified: the rate, the number of keys.
 
 use super::problem::bad_policy;
 use crate::pg::fail;
 use pgrx::PgSqlErrorCode;
 use skip_filter::policy::Size;
 
-/// The false-positive rate unless another is asked for: some ten bits a key.
+/// The default false-positive rate: some ten bits per key.
 const DEFAULT_RATE: f64 = 0.01;
 
-/// A size from a rate and from what the policy's text said; both at once are refused.
+/// The size, from a rate and from the text of the policy; an error if both give one.
 pub fn size_of(rate: Option<f64>, of_policy: Option<Size>) -> Size {
     match (rate, of_policy) {
         (Some(_), Some(_)) => {

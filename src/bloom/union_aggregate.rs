@@ -1,4 +1,4 @@
-//! `bloom_union_agg`: the filters of a group become one. The state is the filter.
+//! `bloom_union_agg`: the filters of a group become one filter, which is the state.
 
 use super::operators::{decode, decode_mut};
 use super::problem;
@@ -71,7 +71,7 @@ fn bloom_union_agg_serialize(call: Call<'_>) -> Option<Made> {
 #[pg_extern(sql = false)]
 fn bloom_union_agg_deserialize(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
-        call.aggregate(); // nobody else has business here
+        call.aggregate(); // an error outside of an aggregate
         call.pass::<Union>(|call| call.bytes(0).map(|bytes| Union::new(bytes, call.memory())))
     })
 }

@@ -1,6 +1,6 @@
 //! A value becomes a key hash.
 //!
-//! Equal values must hash equal as the operator sees them, in every build, on every CPU, under every major
+//! Values that the operator finds equal must have equal hashes, in every build, on every CPU, under every major
 //! version. So types whose equality is equality of the value get our own seeded hash over a canonical form:
 //!
 //! | canon | types | bytes hashed |
@@ -8,12 +8,12 @@
 //! | Integer | int2, int4, int8, date, time, timestamp, timestamptz | as int8, so that `int8 = int4` works |
 //! | Unsigned | oid, xid8 | as 8 bytes |
 //! | Float | float4, float8 | as float8; -0 as 0, one NaN |
-//! | Bytes | bool, "char", uuid, macaddr, macaddr8, bytea, name; text and varchar under a deterministic collation | as they are |
-//! | Extended | everything else | what the type's extended hash function says |
-//! | Blankless | char(n) under a nondeterministic collation, and arrays and ranges of it | the same, of strings without trailing blanks |
+//! | Bytes | bool, "char", uuid, macaddr, macaddr8, bytea, name; text and varchar under a deterministic collation | unchanged |
+//! | Extended | everything else | no bytes: the type's extended hash function is called |
+//! | Blankless | char(n) under a nondeterministic collation, and arrays and ranges of it | as Extended, on strings without trailing blanks |
 //!
-//! The canon of each column is frozen in the meta page. If what this build would choose differs (an operator
-//! class was replaced, say) the column rules nothing out.
+//! The canonical form of each column is fixed in the meta page at build. If this build would choose a different one
+//! (for example because an operator class was replaced), the column rules nothing out.
 
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
@@ -23,7 +23,7 @@ use crate::pg::types;
 use pgrx::pg_sys::{self, Oid};
 use skip_filter::{canonical_f64, hash_bytes};
 
-/// How a value becomes the bytes that are hashed. The numbers are on disk.
+/// The canonical form: how a value becomes the bytes that are hashed. The numbers are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Canon {
@@ -32,15 +32,16 @@ pub enum Canon {
     Float = 3,
     Bytes = 4,
     Extended = 5,
-    /// Not Extended: an index whose strings were hashed with their blanks must rule nothing out.
+    /// As Extended, without trailing blanks. It has a number of its own, so that an index whose strings were hashed
+    /// with their blanks rules nothing out.
     Blankless = 6,
 }
 
 impl Canon {
-    /// The canon of values of `input` in an operator family whose hash function for it is `function`. Of arrays and the
-    /// like `input` is the very type, not the one that stands for all.
+    /// The canonical form of values of `input` in an operator family whose hash function for it is `function`. For an
+    /// array, a range or a multirange, `input` is its actual type and not the pseudo-type of the operator class.
     pub fn choose(input: Oid, collation: Oid, function: Oid) -> Self {
-        // Somebody's own operator class may see other values as equal than the built-in ones do.
+        // A user's own operator class may treat other values as equal than the built-in ones do.
         if function.to_u32() >= pg_sys::FirstNormalObjectId {
             return Canon::Extended;
         }
@@ -57,14 +58,14 @@ impl Canon {
         }
     }
 
-    /// Whether a hash function of the type's is called.
+    /// Whether values are hashed by a hash function of their type.
     fn is_of_function(self) -> bool {
         matches!(self, Canon::Extended | Canon::Blankless)
     }
 }
 
 impl Canon {
-    /// Calls `hash` with the bytes that stand for a value's own.
+    /// Calls `hash` with the canonical form of a value whose own bytes are `bytes`.
     #[inline]
     pub fn with_key_bytes<R>(self, bytes: &[u8], hash: impl FnOnce(&[u8]) -> R) -> R {
         match (self, bytes) {
@@ -91,7 +92,7 @@ pub struct KeyHasher {
     repr: Repr,
     seed: u64,
     function: Option<HashFunction>,
-    /// Whether values are strings of char(n).
+    /// Whether the values are strings of type char(n).
     has_blanks: bool,
 }
 
@@ -102,8 +103,8 @@ impl KeyHasher {
         let is_any = types::is_pseudo(class.input);
         let values = if is_any { index.column_type(column) } else { class.input };
         Self::new(class.family, class.input, values, class.collation, seed).unwrap_or(Self {
-            // An operator class without its hash function cannot be made; should one turn up, its column
-            // hashes everything alike: nothing is ruled out, nothing is lost.
+            // An operator class without its hash function cannot be created. If there is one nevertheless, all values
+            // of its column get the same hash: nothing is ruled out, nothing is lost.
             canon: Canon::Extended,
             repr: Repr::of_type(class.input),
             seed,
@@ -112,7 +113,7 @@ impl KeyHasher {
         })
     }
 
-    /// The hasher for keys of type `input` that are compared with an index column; None when the two hash
+    /// The hasher for keys of type `input` that are compared with an index column; None when the two types are hashed
     /// differently, so that the key cannot be looked up.
     pub fn of_key(index: Rel, column: usize, input: Oid, seed: u64) -> Option<Self> {
         let class = index.column_class(column);
@@ -124,13 +125,14 @@ impl KeyHasher {
         (other.canon == own.canon && other.is_comparable(class.input, input)).then_some(other)
     }
 
-    /// Two different types under the Extended canon hash alike only if their functions say so; a family that
-    /// lists functions for both promises it, unless one of them ignores a collation that the other heeds.
+    /// Whether equal values of two types have equal hashes. Where they are hashed by functions of their types, a family
+    /// that has functions for both types promises it, unless one of them ignores a collation that the other takes into
+    /// account.
     fn is_comparable(&self, column: Oid, key: Oid) -> bool {
         !self.canon.is_of_function() || (column != pg_sys::NAMEOID && key != pg_sys::NAMEOID)
     }
 
-    /// `values` is the type that the values have, `input` the one that the family knows it by.
+    /// `values` is the type of the values, `input` the type by which the operator family lists its hash function.
     fn new(family: Oid, input: Oid, values: Oid, collation: Oid, seed: u64) -> Option<Self> {
         let function = datum::hash_function_of(family, input)?;
         let canon = Canon::choose(values, collation, function);
@@ -139,12 +141,12 @@ impl KeyHasher {
         Some(Self { canon, repr: Repr::of_type(input), seed, function, has_blanks })
     }
 
-    /// The canon, as the meta page keeps it.
+    /// The number of the canonical form, as the meta page stores it.
     pub fn canon(&self) -> u16 {
         self.canon as u16
     }
 
-    /// How the hasher's values lie in memory.
+    /// The memory representation of the hasher's values.
     pub fn repr(&self) -> Repr {
         self.repr
     }
@@ -158,13 +160,13 @@ impl KeyHasher {
         }
     }
 
-    /// Hashes an equal value of other bytes, if one can be made: it must have the same hash.
+    /// Hashes an equal value with different bytes, if there is one for the type: it must have the same hash.
     pub fn hash_of_equal(&mut self, value: Value<'_>) -> Option<u64> {
         self.has_blanks.then(|| datum::with_another_blank(value, |equal| self.hash(equal)))
     }
 
-    /// Hashes a value found in a heap tuple. None for NULL, and for one stored out of line, which the caller
-    /// has to fetch first.
+    /// Hashes a value found in a heap tuple. None for NULL, and for a value stored out of line, which the caller has to
+    /// fetch first.
     pub fn hash_field(&mut self, field: &Field<'_>) -> Option<u64> {
         match *field {
             _ if self.canon.is_of_function() => field.value(self.repr).map(|value| self.hash(value)),
@@ -184,7 +186,7 @@ fn hash_canonical(canon: Canon, seed: u64, bytes: &[u8]) -> u64 {
     canon.with_key_bytes(bytes, |key| hash_bytes(seed, key))
 }
 
-/// Whether the hash function of a column is somebody's own.
+/// Whether the hash function of some column is defined by a user.
 pub fn is_of_users(index: Rel) -> bool {
     (0..index.key_columns()).any(|column| {
         let class = index.column_class(column);

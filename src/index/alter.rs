@@ -1,4 +1,4 @@
-//! Options that were changed and are not in force: those of the build wait for the next one.
+//! Options that were changed and are not in effect yet: those fixed at build take effect at the next build.
 
 use crate::pages::meta::Meta;
 use crate::pg::error::report;
@@ -6,7 +6,7 @@ use crate::pg::options::{IndexLayout, Options, number};
 use crate::pg::{Rel, alter};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
-/// Has ALTER INDEX say so; once per process, when the library is loaded.
+/// Makes ALTER INDEX report them; called once per process, when the library is loaded.
 pub fn register() {
     alter::register(notice);
 }
@@ -15,7 +15,7 @@ fn notice(index: Rel, before: &Options, now: &Options) {
     let is_same = before.pages_per_range == now.pages_per_range
         && before.false_positive_rate == now.false_positive_rate
         && before.layout == now.layout;
-    // Of a damaged index others will tell.
+    // Damage to the index is reported by whatever uses the index.
     let Some(meta) = Meta::read(index).ok().filter(|_| !is_same) else { return };
     let mut pending: Vec<String> =
         (0..meta.columns.len()).filter_map(|column| pending(index, &meta, now, column)).collect();
@@ -31,7 +31,7 @@ fn notice(index: Rel, before: &Options, now: &Options) {
     }
 }
 
-/// The options of a column that are set otherwise than the index was built; None if none are.
+/// The options of a column whose values differ from those that the index was built with; None if there are none.
 pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Option<String> {
     let mut pending = Vec::new();
     if options.pages_per_range != meta.pages_per_range {

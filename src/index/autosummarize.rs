@@ -1,7 +1,7 @@
-//! What an insert does to keep the index in shape, within bounds: it summarizes ranges that have filled up behind it,
-//! folds a delta that became too long, and forgets what VACUUM cut off the table.
+//! Maintenance by inserts, within bounds: they summarize ranges that have filled up, fold a delta that is too long, and
+//! retire segments behind the table's end after VACUUM has truncated it.
 //!
-//! Each takes the maintenance lock only if nobody has it: an insert never waits for maintenance.
+//! Each of these takes the maintenance lock only if it is free: an insert never waits for maintenance.
 
 use super::summarize::{self, Caller};
 use crate::pages::upkeep::{self, fold};
@@ -11,24 +11,25 @@ use crate::pg::options::Options;
 use crate::pg::sandbox::{Sandbox, in_recovery};
 use crate::pg::{Rel, memory::Scratch};
 
-/// Ranges summarized at a time: a byte of bits, the narrowest segment that wastes none. A small table takes fewer,
-/// which are merged soon.
+/// The most ranges summarized at a time: 8 ranges are one byte of a slice, so this is the narrowest segment without
+/// unused bits. In a small table a batch has fewer ranges, and their segments are merged soon.
 const BATCH: u32 = 8;
-/// Complete ranges left alone behind the newest one: other backends may still be filling them (a backend that
-/// extends a table in bulk gets up to 64 blocks at a time). Of a small table fewer: what comes into them is soon
-/// folded.
+/// The most complete ranges that are left out behind the newest one: other backends may still be filling them (a
+/// backend that extends a table in bulk gets up to 64 blocks at a time). In a small table fewer are left out; rows that
+/// come into the summarized ones are soon folded.
 const LAG: u32 = 4;
 /// The most blocks that a merge by an insert writes; wider merges are left to VACUUM.
 const MOST_MERGED_BLOCKS: u32 = 512;
 
-/// Ranges summarized at a time and ranges left alone, in a table of which so many are summarized. A batch costs as many
-/// pages as a full one however few ranges it has, so that batches of one would cost a small table more than they save.
+/// The number of ranges in a batch, and of complete ranges left out, when `summarized` ranges are summarized. A batch
+/// costs the same number of pages for any number of ranges, so batches of one range would cost a small table more than
+/// they save.
 pub fn pace(summarized: u32) -> (u32, u32) {
     ((summarized / 2).clamp(2, BATCH), (summarized / 8).clamp(1, LAG))
 }
 
-/// Summarizes ranges behind the one that a row was just put into, if nobody else is at it, and merges the
-/// newest narrow segments. The numbers of ranges and of blocks written are bounded.
+/// Summarizes ranges behind the one that a row was just inserted into, and merges the newest narrow segments. Does
+/// nothing if another process holds the maintenance lock. The numbers of ranges and of blocks written are bounded.
 ///
 /// # Errors
 /// Damage to the index.
@@ -58,7 +59,8 @@ pub fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
     Ok(())
 }
 
-/// Forgets what VACUUM cut off the table, if nobody else is at it.
+/// Retires segments behind the table's end after VACUUM has truncated it. Does nothing if another process holds the
+/// maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.
@@ -68,7 +70,7 @@ pub fn forget_behind_end(heap: Rel, index: Rel) -> Read<()> {
     summarize::forget_behind_end(heap, index, &mut directory).map(|_| ())
 }
 
-/// Folds the delta into the segments, if nobody else is at it.
+/// Folds the delta into the segments. Does nothing if another process holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.

@@ -1,8 +1,8 @@
-//! ambuild and ambuildempty: CREATE INDEX, REINDEX, and all that rebuilds an index.
+//! ambuild and ambuildempty: CREATE INDEX, REINDEX, and all other commands that rebuild an index.
 //!
-//! The segments are written without WAL; at the end the whole relation is logged at once. The options are frozen
-//! into the meta page. The trailing, partial range is summarized too when there are complete ones, so that a
-//! table that does not grow is covered to its end.
+//! The segments are written without WAL; at the end the whole relation is logged at once. The options are fixed in the
+//! meta page. The trailing, partial range is summarized too if there are complete ones, so that a table that does not
+//! grow is covered to its end.
 
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::indexable;
@@ -34,7 +34,7 @@ pub fn phase_name(phase: i64) -> Option<&'static CStr> {
     }
 }
 
-/// Builds the index; returns the table's rows as far as hint bits tell, and the ranges summarized.
+/// Builds the index. Returns the table's number of rows, as hint bits tell it, and the number of ranges summarized.
 pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     check_buildable(heap, index);
     let meta = new_meta(index, heap.estimated_rows());
@@ -55,8 +55,8 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     (summary.live_rows + rows_left_out, summary.ranges as f64)
 }
 
-/// Evaluates and hashes the rows of a table smaller than one range, which gets no filter yet: what fails must fail now,
-/// not in somebody's INSERT. Returns the number of rows.
+/// Evaluates and hashes the rows of a table smaller than one range, which gets no filter yet: an expression that fails
+/// must fail now, not in a later INSERT of another user. Returns the number of rows.
 fn try_rows(heap: Rel, index: Rel, meta: &Meta, blocks: u32) -> f64 {
     let options = RangeCollectorOptions {
         bulk: false,
@@ -70,7 +70,7 @@ fn try_rows(heap: Rel, index: Rel, meta: &Meta, blocks: u32) -> f64 {
     collector.live_rows
 }
 
-/// The init fork of an unlogged index: what an empty index looks like.
+/// Writes the init fork of an unlogged index: the pages of an empty index.
 pub fn build_empty(index: Rel) {
     let meta = new_meta(index, 0.0);
     let index = meta.bind(index);
@@ -103,7 +103,7 @@ fn check_buildable(heap: Rel, index: Rel) {
     }
 }
 
-/// `rows` is the table's size as it is known before the build.
+/// The meta page of a new index. `rows` is the table's estimated number of rows before the build.
 fn new_meta(index: Rel, rows: f64) -> Meta {
     let options = Options::of(index);
     let seed = memory::random_seed();
@@ -121,15 +121,16 @@ fn new_meta(index: Rel, rows: f64) -> Meta {
     Meta::new(seed, options.pages_per_range, columns.collect())
 }
 
-/// Fingerprint bits of a new map. A key that is nowhere matches rows / 2^bits ranges. If a rate is asked for, that is
-/// the part of the ranges so matched; else less than one page is to be read in vain, also when the table has grown to
-/// ten times its size. An empty table is taken to become one of some size.
+/// Fingerprint bits of a new map. A key that is nowhere matches rows / 2^bits ranges. If a rate is set, the bits are
+/// chosen so that this is the given fraction of the ranges. Otherwise they are chosen so that less than one page is
+/// read in vain, even when the table has grown to ten times its size. A table with fewer than 10 million rows is
+/// treated as one of that size, because it may grow.
 fn fingerprint_bits(rows: f64, pages_per_range: u32, rate: Option<f64>) -> u8 {
     const GROWTH: f64 = 10.0;
     const LEAST_ROWS: f64 = 10e6;
-    /// A table's page has seldom more rows than this.
+    /// A page of a table seldom has more rows than this.
     const ROWS_PER_PAGE: f64 = 100.0;
-    // As many as a table may have, so that its maps can always be merged into one.
+    // The most ranges that a table may have, so that its maps can always be merged into one.
     let most_ranges = (u32::MAX / pages_per_range).saturating_add(1);
     let pages = f64::from(pages_per_range);
     match rate {
@@ -138,8 +139,8 @@ fn fingerprint_bits(rows: f64, pages_per_range: u32, rate: Option<f64>) -> u8 {
     }
 }
 
-/// The two pages that are changed in place during the build are logged as they are made: a change in WAL must find a
-/// page to change, on a standby too.
+/// Writes the meta page and an empty directory. The build changes these two pages in place, so they are logged when
+/// they are made: a change in WAL must find a page to change, on a standby too.
 fn write_empty(index: Rel, meta: &Meta) {
     let first = page::extend(index, FIRST_DIRECTORY_BLOCK + 1);
     debug_assert!(first == META_BLOCK && first != NO_BLOCK);

@@ -1,13 +1,14 @@
-//! ambulkdelete, as CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY call it: once the index takes inserts, and
-//! before they make it valid.
+//! ambulkdelete, as CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY call it: after the index takes inserts, and
+//! before it becomes valid.
 //!
-//! A row may come into a block that the build has read already, and be deleted again before the command takes the
-//! snapshot by which it inserts what the build has missed. Nobody here can miss that row: the command waits for all who
-//! see it. A transaction on a standby, which nobody waits for, can. So every tuple version that is on the table's pages
-//! now is looked up in its filter, and added. What comes later comes through aminsert. What was pruned before has ended
-//! the standby's transactions that saw it, or has waited for them.
+//! A row may be inserted into a block that the build has read already, and be deleted before the command takes the
+//! snapshot that determines which missing rows it inserts. On the primary no transaction misses that row, because the
+//! command waits for all transactions that see it. A transaction on a standby, for which the command does not wait, may
+//! miss it. Therefore every tuple version that is on the table's pages now is looked up in its filter, and added if the
+//! filter lacks it. Later rows come through aminsert. A tuple version that was pruned before is no problem: its removal
+//! ended the standby's transactions that saw it, or waited for them.
 //!
-//! VACUUM does the same to an index that such a command has left behind; nobody reads that.
+//! VACUUM does the same for an index that a failed command of this kind has left behind; no query reads that index.
 
 use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
 use super::map_check::{self, MapCheck};
@@ -24,12 +25,13 @@ use crate::pg::lock::{Part, PartLock};
 use crate::pg::{Rel, attempt, memory};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
 
-/// Bits gathered at the most before they are written.
+/// The most bits that are gathered before they are written. Each takes 8 bytes, so this is 8 MB.
 const MOST_BITS: usize = 1 << 20;
 
-/// Adds what the filters lack of the table's tuple versions.
+/// Adds the keys of the table's tuple versions that the filters or maps lack.
 pub fn before_valid(heap: Rel, index: Rel) {
-    // A VACUUM that works in parallel has come to an index left behind, and could not go on where users' code fails.
+    // A parallel VACUUM calls this for an index that was left behind. It could not continue after an error in users'
+    // code.
     if !attempt::is_possible() && collect::runs_user_code(heap, index) {
         return;
     }
@@ -79,7 +81,7 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     for gaps in gaps.iter_mut().flatten() {
         gaps.fill(index)?;
     }
-    // Those that were open before are so twice, until they are closed.
+    // Ranges that were open before are then in two open stretches, until they are closed.
     for stretch in open.into_iter().flat_map(place_map::bounded) {
         directory.add_open(stretch)?;
     }
@@ -90,7 +92,8 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     Ok(())
 }
 
-/// Publishes an addition of what a column's maps lack: rows that came, and went, within one command.
+/// Publishes an addition of the pairs that a column's maps lack: of rows that were inserted and deleted during one
+/// command.
 fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> Read<()> {
     let (column, coding) = (check.column(), check.coding());
     let segments: Vec<Segment> =
@@ -105,7 +108,7 @@ fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> Read<()> {
     map::add(directory, column, 0, coding, &lacking)
 }
 
-/// What the filters of 64 neighbouring ranges of a column lack.
+/// The bits that the filters of 64 neighbouring ranges of a column lack.
 struct Gaps {
     segment: Segment,
     number: u32,
@@ -114,7 +117,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Those of the ranges around `range`; what others lack is written first.
+    /// The gaps of the 64 ranges around `range`. If `current` has those of other ranges, they are written first.
     fn at<'a>(
         current: &'a mut Option<Self>,
         index: Rel,

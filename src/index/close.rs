@@ -1,4 +1,4 @@
-//! Closing open ranges: those that held tuples which could not be hashed when they were summarized.
+//! Closing open ranges: those with tuples that could not be hashed when the ranges were summarized.
 
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
 use super::place_map::MapPlacer;
@@ -11,8 +11,8 @@ use crate::pages::segment::{self, Bit};
 use crate::pg::{Rel, error::Read, memory, wal::Logging};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
-/// Summarizes the open ranges of all columns. Returns the number of ranges closed, and what failed first. Maintenance
-/// lock held.
+/// Summarizes the open ranges of all columns. Returns the number of ranges closed, and the first failure. The caller
+/// holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.
@@ -25,7 +25,8 @@ pub fn close_open_ranges<'a>(
     let options = RangeCollectorOptions {
         bulk: false,
         in_vacuum: caller == Caller::Vacuum,
-        // What the segment's filter was made for, with room: more would only fill it up.
+        // More hashes than the segment's filters were made for would only fill the filter up; this leaves room above
+        // that.
         most_hashes: memory::maintenance_work_mem() / 64,
         versions: Versions::All,
         may_fail: true,
@@ -40,7 +41,7 @@ pub fn close_open_ranges<'a>(
     Ok((closed, ranges.collector.and_then(|mut collector| collector.failure.take())))
 }
 
-/// Collects single ranges. The collector is made for the first one: there is hardly ever one.
+/// Collects single ranges. The collector is made when the first range is collected, because there are seldom any.
 struct Ranges<'a, 'm> {
     heap: Rel<'a>,
     meta: &'m Meta,
@@ -60,7 +61,7 @@ impl<'a> Ranges<'a, '_> {
     }
 }
 
-/// In place: first all bits of a range are set, then its open bit is cleared.
+/// Closes open ranges of filters in place: first all bits of a range are set, then its open bit is cleared.
 fn close_filters<'a>(directory: &Directory<'a>, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
     let index = directory.index();
     let mut closed = 0;
@@ -80,7 +81,8 @@ fn close_filters<'a>(directory: &Directory<'a>, ranges: &mut Ranges<'a, '_>) -> 
     Ok(closed)
 }
 
-/// What the ranges hold is published as an addition, then they are taken out of the open stretches.
+/// Closes open ranges of maps: their contents are published as an addition, then they are taken out of the open
+/// stretches.
 fn close_maps<'a>(
     directory: &mut Directory<'a>,
     ranges: &mut Ranges<'a, '_>,
@@ -108,7 +110,7 @@ fn close_maps<'a>(
 
 fn close_range(index: Rel, segment: &Segment, range: u32, collector: &RangeCollector) -> Read<bool> {
     let contents = &collector.columns[usize::from(segment.column)];
-    // A range that is open because of its many values would only fill the filter up.
+    // A range that is open because it has too many values would only fill the filter up.
     let FilterSize { bits: most, num_probes } = segment.filters()?;
     if contents.state.open || contents.hashes.len() as u64 > u64::from(most) {
         return Ok(false);

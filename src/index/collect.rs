@@ -1,18 +1,19 @@
 //! The summarizing scan: a block range becomes, for each indexed column, its distinct key hashes.
 //!
-//! It takes **every tuple version physically on the page**: live, in progress, recently dead (HOT-updated ones
-//! too) and dead. Values that nobody sees cost a false positive at most; a missing one would cost rows to an old
-//! snapshot, or to a standby's. That is why the scan reads pages itself: PostgreSQL's table_index_build_scan
-//! leaves out dead tuples and HOT-updated recently dead ones.
+//! It reads **every tuple version physically on the page**: live, in progress, recently dead (HOT-updated ones too) and
+//! dead. A value that no snapshot sees costs at most a false positive; a missing one would lose rows for an old
+//! snapshot, or for one on a standby. Therefore the scan reads pages itself: PostgreSQL's table_index_build_scan leaves
+//! out dead tuples and HOT-updated recently dead ones.
 //!
-//! Some tuples cannot be hashed for certain: those with a value stored out of line that may go any time (dead ones,
-//! recently dead ones, and those that another transaction in progress inserted, which may yet fail), and dead or
-//! foreign ones for which an expression or predicate would have to run. Their range stays *open*, matching everything,
-//! until maintenance comes by again. Rows of a transaction that failed are left out there: nobody ever sees them.
+//! Some tuples cannot be hashed with certainty: those with an out-of-line value that may be removed at any time (in
+//! dead or recently dead tuples, or in tuples inserted by another transaction that is in progress and may still fail),
+//! and dead ones, or ones inserted by another transaction in progress, for which an expression or predicate would have
+//! to run. Their range stays *open*, so that it matches every lookup, until the next maintenance. Rows of a failed
+//! transaction are left out: no snapshot ever shows them.
 //!
-//! CREATE INDEX fails where an expression fails, or a hash function of a user's. Afterwards that must not be: the row
-//! is somebody else's, or the function has changed. So upkeep runs such code in subtransactions, and a range where it
-//! fails stays open.
+//! CREATE INDEX fails if an expression or a user's hash function fails. Maintenance must not fail: the row belongs to
+//! another user, or the function has changed. It therefore runs such code in subtransactions, and a range in which the
+//! code fails stays open.
 
 use crate::hash::{self, KeyHasher};
 use crate::pages::meta::Meta;
@@ -25,56 +26,56 @@ use pgrx::pg_sys;
 use skip_filter::DistinctHashes;
 use skip_segment::RangeState;
 
-/// What one range holds in one column.
+/// The contents of one range in one column.
 pub struct ColumnContents {
     pub state: RangeState,
     pub hashes: DistinctHashes,
     hasher: Option<KeyHasher>,
 }
 
-/// Collects ranges one after another.
+/// Collects the contents of ranges, one range after another.
 pub struct RangeCollector<'a> {
     heap: Rel<'a>,
     reader: HeapReader<'a>,
     finder: Option<ColumnFinder>,
     evaluator: Evaluator<'a>,
     scratch: Scratch,
-    /// The columns' contents of the range collected last.
+    /// The contents of the range collected last, for each column.
     pub columns: Vec<ColumnContents>,
     most_hashes: usize,
     /// Whether a range had more distinct values than memory allows.
     pub overflowed: bool,
     /// Rows that look live, in all ranges collected so far.
     pub live_rows: f64,
-    /// The first error in users' code, if failing was allowed.
+    /// The first error in users' code, if [`RangeCollectorOptions::may_fail`] is set.
     pub failure: Option<Failure>,
     in_vacuum: bool,
     versions: Versions,
     may_fail: bool,
 }
 
-/// Users' code failed for a row.
+/// A row for which users' code failed.
 pub struct Failure {
     pub block: u32,
     pub message: String,
 }
 
-/// Which of the tuple versions on a page count.
+/// Which of the tuple versions on a page are collected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Versions {
     /// All.
     All,
-    /// All but those that another transaction, in progress, inserts into the index itself.
+    /// All but those that another transaction in progress has inserted: it inserts them into the index itself.
     Settled,
-    /// Only those that some snapshot here may see: what an index must have, not all that it may have. Equal values of
-    /// other bytes are added where they can be made, since queries may ask with them.
+    /// Only those that some snapshot of this server may see: the rows that an index must have, not all that it may
+    /// have. Equal values with different bytes are added where they can be made, since queries may look them up.
     Visible,
 }
 
 /// What is done with a tuple version.
 enum Use {
     Hash,
-    /// It cannot be hashed for certain.
+    /// It cannot be hashed with certainty: the range is open.
     Open,
     Skip,
 }
@@ -95,21 +96,21 @@ impl Versions {
     }
 }
 
-/// What a collector needs to know.
+/// Options of a collector.
 pub struct RangeCollectorOptions {
     /// Read the table through a small ring of buffers.
     pub bulk: bool,
-    /// Heed the cost limits of VACUUM.
+    /// Apply the cost limits of VACUUM.
     pub in_vacuum: bool,
     /// The most distinct values of one range and column that memory allows.
     pub most_hashes: usize,
-    /// Which tuple versions count.
+    /// Which tuple versions are collected.
     pub versions: Versions,
-    /// Whether users' code may fail, which leaves the range open.
+    /// Whether an error in users' code leaves the range open instead of ending the command.
     pub may_fail: bool,
 }
 
-/// Whether collecting for an index runs users' code: expressions, a predicate, hash functions of their own.
+/// Whether collecting for an index runs users' code: expressions, a predicate, or users' own hash functions.
 pub fn runs_user_code(heap: Rel, index: Rel) -> bool {
     Evaluator::new(heap, index).plain_columns().is_none() || hash::is_of_users(index)
 }
@@ -180,7 +181,8 @@ impl<'a> RangeCollector<'a> {
         self.or_open(block, |this| this.collect_evaluated(block));
     }
 
-    /// Runs `collect`. If users' code fails in it the range is open, and there is no more to the block.
+    /// Runs `collect`, which returns whether it completed the block. If users' code fails in it, the range is open, and
+    /// the rest of the block is not collected.
     fn or_open(&mut self, block: u32, collect: impl FnOnce(&mut Self) -> bool) -> bool {
         if !self.may_fail {
             return collect(self);
@@ -196,8 +198,8 @@ impl<'a> RangeCollector<'a> {
         }
     }
 
-    /// The fast way: values are hashed as they lie in the tuples. False when some tuple needs the other way; what
-    /// was hashed before stays, and is hashed again then.
+    /// The fast way: values are hashed from the tuples' bytes. Returns false if some tuple needs the slow way, which
+    /// then hashes all tuples of the block again; the hashes collected until then are kept.
     fn collect_plain(&mut self) -> bool {
         let Self { reader, finder, columns, scratch, most_hashes, live_rows, .. } = self;
         let Some(finder) = finder else { return false };
@@ -231,8 +233,8 @@ impl<'a> RangeCollector<'a> {
         complete
     }
 
-    /// The slow way: each tuple's standing is looked at, then its index row is formed as the executor does. Always
-    /// true.
+    /// The slow way: each tuple's visibility state is determined, then its index row is formed as the executor does.
+    /// Always returns true.
     fn collect_evaluated(&mut self, block: u32) -> bool {
         let Self { reader, evaluator, columns, scratch, most_hashes, live_rows, finder, versions, .. } = self;
         let runs_user_code = finder.is_none();
@@ -266,12 +268,12 @@ impl ColumnContents {
             Some(hash) => {
                 self.hashes.insert(hash);
             }
-            // It lies otherwise than its type says: nothing is known of it.
+            // The value is not stored as its type says, so it cannot be hashed.
             None => self.state.open = true,
         }
     }
 
-    /// What a query may ask with to find the row.
+    /// Adds the hash of an equal value with different bytes, by which a query may look up the row.
     fn add_equal(&mut self, row: &IndexRow<'_>, c: usize) {
         let Some(hasher) = &mut self.hasher else { return };
         if let Some(hash) = row.value(c, hasher.repr()).and_then(|value| hasher.hash_of_equal(value)) {

@@ -1,14 +1,15 @@
-//! amcostestimate: what a path costs, true because the index is asked.
+//! amcostestimate: the costs of a path, from a lookup in the index if the keys are known.
 //!
-//! Where the keys are known, the planner consults the index itself, within a bound, and learns how many block
-//! ranges really survive. The result is used for costs only; a plan never carries it. Where keys are unknown,
-//! or there are too many, or the index is damaged (the executor will say so), the estimate is the average over keys
-//! ([`surviving_ranges`]), with the rows of one key taken as scattered: right for ids, too high for clustered values.
+//! If the keys are known, the planner looks them up in the index, within a bound on pages, and counts the block ranges
+//! that survive. The result is used for costs only; a plan never contains it. If keys are unknown, or there are too
+//! many, or the index is damaged (the executor will report that), the estimate is the average over keys
+//! ([`surviving_ranges`]). It takes the rows of one key as scattered, which is right for ids and too high for clustered
+//! values.
 //!
-//! PostgreSQL costs the table's side of a bitmap scan from the selectivity given here, as if rows were scattered
-//! one by one (Mackert and Lohman's formula): pages = 2TN / (2T + N) for N rows in T pages. Whole ranges are not
-//! like that, so the selectivity handed out is the one for which the formula gives the pages that will really be
-//! read, and the CPU cost of the other rows on these pages is added to the index's.
+//! PostgreSQL computes the table's part of a bitmap scan's cost from the selectivity given here, as if rows were
+//! scattered one by one (Mackert and Lohman's formula): pages = 2TN / (2T + N) for N rows in T pages. A scan of whole
+//! ranges reads fewer pages for its rows. Therefore the selectivity returned is the one for which the formula gives the
+//! number of pages that will be read, and the CPU cost of the other rows on these pages is added to the index's cost.
 
 use crate::pg::Rel;
 use crate::pg::planner::{Costs, IndexPathView, PathCondition};
@@ -17,13 +18,13 @@ use crate::prune::{hashed, probe};
 use skip_scan::cost::rows_for_blocks;
 use skip_scan::expected::{OTHER_PAGES, Over, is_little, surviving_ranges};
 
-/// What a lookup reads, and what it leaves.
+/// What a lookup reads, and how much of the table survives.
 struct IndexEstimate {
     /// Heap blocks that survive.
     heap_blocks: f64,
     /// Index pages read.
     index_pages: f64,
-    /// Words of 64 ranges ANDed.
+    /// Words of 64 ranges to AND.
     words: f64,
 }
 
@@ -52,7 +53,7 @@ pub fn cost(path: &IndexPathView) -> Costs {
     }
 }
 
-/// Keys of a condition.
+/// Number of keys of a condition.
 fn keys(condition: &PathCondition<'_>, over: Over) -> f64 {
     match over {
         Over::TheseKeys => condition.key_count,
@@ -68,8 +69,8 @@ fn estimate(
     conditions: &[PathCondition<'_>],
 ) -> IndexEstimate {
     let usual = average(path, conditions, Over::TheseKeys, facts);
-    // As for the Skip Index Scan: where it makes no difference, a plan for these parameters is estimated as one for
-    // any.
+    // As for the Skip Index Scan: where it makes no difference, a plan for these parameters gets the same estimate as
+    // one for any parameters.
     if probe::pages_left() == 0 {
         return usual;
     }
@@ -108,7 +109,7 @@ fn average(
     let summarized = f64::from(facts.meta.watermark).min(ranges);
     let distinct = path.table_rows() / ranges;
     let vain = |c: &PathCondition| keys(c, over) * facts.rate(c.column, distinct);
-    // A range must pass all conditions: the strictest says how many do.
+    // A range must pass all conditions, so the strictest condition determines the estimate.
     let false_positives = conditions.iter().map(vain).fold(1.0, f64::min);
     let slices: f64 = conditions.iter().map(|c| keys(c, over) * facts.slices(c.column)).sum();
     let surviving = surviving_ranges(ranges, summarized, false_positives, rows);

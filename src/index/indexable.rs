@@ -1,5 +1,5 @@
-//! Whether a column can be indexed: asked when the index is made, not at the first row, and never answered by an index
-//! that loses rows or can never be used.
+//! Whether a column can be indexed. This is checked when the index is made, not at the first row, so that no index is
+//! made that loses rows or can never be used.
 
 use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types};
 use pgrx::PgSqlErrorCode;
@@ -14,7 +14,8 @@ pub fn check(index: Rel, column: usize) {
     if types::is_pseudo(class.input) {
         check_parts(values, class);
     }
-    // An operator class may lack its hash function, and one for any array or range says nothing of the elements.
+    // An operator class may lack its hash function, and a hash function for any array or range does not imply one for
+    // the elements.
     let hashable = datum::hash_function_of(class.family, class.input).is_some()
         && (!types::is_pseudo(class.input) || catalog::has_extended_hash(values));
     if !hashable {
@@ -27,9 +28,9 @@ pub fn check(index: Rel, column: usize) {
     }
 }
 
-/// The server takes the operator class of another type for one whose values are stored alike: citext has no class of
-/// its own, so it gets that of text. But its `=` is not that of text: no condition on the column would ever use the
-/// index.
+/// Checks that the operator class has the type's own equality operator. For a type without an operator class the server
+/// takes the class of a type with the same storage: citext, which has no class of its own, gets that of text. But its
+/// `=` is not that of text: no condition on the column would ever use the index.
 fn check_equality(values: Oid, class: ColumnClass) {
     if class.input == values || types::is_pseudo(class.input) {
         return;
@@ -56,7 +57,7 @@ fn check_equality(values: Oid, class: ColumnClass) {
     );
 }
 
-/// What makes an operator class for a type, if it has an extended hash function.
+/// The statement that makes an operator class for a type, if the type has an extended hash function.
 fn statement_for_class(values: Oid, equality: Oid) -> Option<String> {
     let (family, input) = types::hash_class(values)?;
     let function = datum::extended_hash_of(family, input).filter(|_| input == values)?;
@@ -80,7 +81,7 @@ fn check_collation(values: Oid, class: ColumnClass) {
     }
 }
 
-/// What the values of any array, range or multirange consist of.
+/// Checks the parts that the values of an array, range or multirange type consist of.
 fn check_parts(values: Oid, class: ColumnClass) {
     if types::is_hashed_with_blanks(values, class.collation) {
         fail(

@@ -1,12 +1,11 @@
-//! aminsert.
+//! aminsert: adds a new row to the index.
 //!
-//! A tuple in a range not summarized yet needs nothing: that is the common append, and it costs one look at
-//! the meta page. A tuple in a summarized range goes to the delta, column by column, unless the filter has its
-//! value already ([`super::insert_state`]). The watermark is read after the tuple is on its heap page, for each tuple
-//! anew: see [`crate::pages::meta::Progress`].
+//! A tuple in a range that is not summarized yet needs no entry. That is the common append, and it reads only the meta
+//! page. A tuple in a summarized range goes to the delta, column by column, unless the filter has its value already
+//! ([`super::insert_state`]). The watermark is read after the tuple is on its heap page, and again for each tuple: see
+//! [`crate::pages::meta::Progress`].
 //!
-//! The first tuple of a heap block, and an insert that makes the delta too long, keep the index in shape
-//! ([`autosummarize`]).
+//! The first tuple of a heap block, and an insert that makes the delta too long, do maintenance ([`autosummarize`]).
 
 use super::insert_state::InsertState;
 use super::{autosummarize, summarize};
@@ -19,7 +18,7 @@ use crate::pg::evaluate::IndexRow;
 use crate::pg::options::Options;
 use skip_segment::page::PAGE;
 
-/// Takes note of a new row.
+/// Adds a new row to the index, if its range is summarized.
 pub fn insert(
     heap: Rel,
     index: Rel,

@@ -1,5 +1,5 @@
-//! What a statement's inserts keep from row to row: hash functions, the list of segments, and filters that rows keep
-//! coming into. A value that the filter of its range has already needs no entry in the delta.
+//! What a statement's inserts keep from row to row: hash functions, the list of segments, and filters that many rows
+//! are inserted into. A value that the filter of its range has already needs no entry in the delta.
 
 use crate::hash::{self, KeyHasher};
 use crate::pages::delta::DeltaEntry;
@@ -13,21 +13,21 @@ use crate::pg::error::Read;
 use crate::pg::evaluate::IndexRow;
 use crate::pg::{Rel, memory::Scratch};
 
-/// Rows in a row whose values are looked up in the same 64 ranges before those are read as a whole. Reading them
-/// costs about as much as looking up some 400 values one by one.
+/// Consecutive rows whose values are looked up in the same 64 ranges before those ranges are read as a whole. Reading
+/// them as a whole costs about as much as looking up some 400 values one by one.
 const STREAK: u32 = 256;
 /// The most memory for 64 ranges read as a whole, in bytes.
 const MOST_GROUP_BYTES: u64 = 8 << 20;
 
-/// What a statement's inserts keep from row to row. None of it is needed for correctness: the watermark is read
-/// anew for each row, and an old list of segments is dropped when the generation has risen. Until then a segment
-/// in it is live, or its bits have been carried over, or its ranges match everything.
+/// What a statement's inserts keep from row to row. None of it is needed for correctness: the watermark is read again
+/// for each row, and an old list of segments is dropped when the generation has risen. Until then, each segment in the
+/// list is live, or its bits have been copied into another segment, or its ranges match every lookup.
 pub struct InsertState {
     meta: Meta,
     hashers: Vec<Option<KeyHasher>>,
     live: Live,
-    /// For each column the 64 ranges that rows came into last: segment, number of the group, rows so far, and
-    /// the bits once there were enough of them.
+    /// For each column the 64 ranges that the last row was inserted into: segment, number of the group, number of rows
+    /// so far, and the bits once there were enough rows.
     groups: Vec<Option<RecentGroup>>,
 }
 
@@ -39,7 +39,7 @@ struct RecentGroup {
 }
 
 impl InsertState {
-    /// For inserts into an index.
+    /// The state for inserts into an index.
     ///
     /// # Errors
     /// Damage to the index.
@@ -57,7 +57,7 @@ impl InsertState {
         self.live = match directory::live(index, &self.meta, |_| true) {
             Ok(live) => live,
             Err(Miss::Damage(damage)) => return Err(damage),
-            // The next row looks again; until then every value is new.
+            // The next row reads the segments again; until then every value counts as new.
             Err(Miss::Recycled(_)) => {
                 self.meta.generation = self.meta.generation.wrapping_sub(1);
                 Live::default()
@@ -78,8 +78,8 @@ impl InsertState {
         Ok(())
     }
 
-    /// The row's values that the filters do not have yet, as entries for the delta. Memory is freed afterwards: hashing
-    /// may detoast.
+    /// The row's values that the filters do not have yet, as entries for the delta. The memory that hashing takes, for
+    /// example for detoasted values, is freed afterwards.
     ///
     /// # Errors
     /// Damage to the index.
@@ -87,12 +87,12 @@ impl InsertState {
         Scratch::new().run(|| self.entries(index, row, range))
     }
 
-    /// The row's values that the filters do not have yet. Bits of a segment are never taken away while it is live,
-    /// and merges carry them over, so what a filter has now it will have.
+    /// The row's values that the filters do not have yet. Bits of a live segment are never removed, and merges copy
+    /// them, so a value that a filter has stays in the index.
     fn entries(&mut self, index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Vec<DeltaEntry>> {
         let mut missing = Vec::new();
         for column in 0..self.hashers.len() {
-            // A column that this build hashes otherwise rules nothing out, so it needs no entries either.
+            // A column that this build hashes differently rules nothing out, so it needs no entries either.
             let Some(hasher) = &mut self.hashers[column] else { continue };
             let hash = row.value(column, hasher.repr()).map(|value| hasher.hash(value));
             let entry = DeltaEntry { range, column: column as u16, hash };
@@ -122,8 +122,8 @@ impl InsertState {
         or_not_found(found)
     }
 
-    /// Whether a map or an addition has an entry's pair. Of a value, that its range has a value must be known too: its
-    /// own fingerprint may be that of NULL.
+    /// Whether a map or an addition has an entry's pair. For a value, the pair of [`map::VALUE_KEY`] must be there too:
+    /// the value's own fingerprint may be that of NULL.
     fn is_in_maps(&self, index: Rel, segment: &Segment, entry: &DeltaEntry) -> Fetch<bool> {
         let covers =
             |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.range);
@@ -145,8 +145,8 @@ impl InsertState {
         }
     }
 
-    /// The bits of the 64 ranges around `range`, if rows keep coming into them: as with CREATE INDEX CONCURRENTLY,
-    /// which hands every row of the table to aminsert.
+    /// The bits of the 64 ranges around `range`, if many consecutive rows are inserted into them. That happens in
+    /// CREATE INDEX CONCURRENTLY, which calls aminsert for every row of the table.
     fn recent_group(&mut self, index: Rel, segment: &Segment, range: u32) -> Fetch<Option<&Group>> {
         let number = (range - segment.first_range) / 64;
         let recent = &mut self.groups[usize::from(segment.column)];
@@ -164,7 +164,7 @@ impl InsertState {
     }
 }
 
-/// A page that was recycled holds nothing of the entry.
+/// On a recycled page the entry counts as not found.
 fn or_not_found(found: Fetch<bool>) -> Read<bool> {
     match found {
         Ok(found) => Ok(found),

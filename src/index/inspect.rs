@@ -1,5 +1,5 @@
-//! Looking into an index: skip_index_info, skip_index_segments, skip_matching_ranges. What the last shares with
-//! [`super::range_map`] is here too.
+//! Inspecting an index: skip_index_info, skip_index_segments, skip_matching_ranges; and the functions that the last
+//! shares with [`super::range_map`].
 
 use super::alter;
 use super::steady::steady;
@@ -26,15 +26,15 @@ use skip_scan::RangeSet;
 use skip_segment::page::PAGE;
 use skip_segment::{FIRST_PROBE_SLICE, OPEN_SLICE};
 
-/// Bits looked at for the fill of a segment: enough for 1 % of a fill of one half.
+/// Slices that are sampled for the fill of a segment: enough to estimate a fill of one half with an error of 1 %.
 const SAMPLED_SLICES: u32 = 64;
 
-/// How full a segment is.
+/// How full a segment is, and what follows for its false-positive rate.
 struct Fill {
     open_ranges: u64,
-    /// Part of the filters' bits that are set; of a map, None.
+    /// Fraction of the filters' bits that are set; None for a map.
     fill: Option<f64>,
-    /// Part of the ranges without a key that match it nevertheless.
+    /// Expected false-positive rate.
     expected_rate: f64,
 }
 
@@ -57,7 +57,7 @@ fn fill_of(index: Rel, segment: &Segment, open: &[OpenStretch]) -> Fetch<Fill> {
     }
 }
 
-/// Counts open ranges and samples slices, evenly spread.
+/// Counts open ranges, and samples evenly spaced slices.
 fn fill_of_filters(index: Rel, segment: &Segment, size: FilterSize) -> Fetch<Fill> {
     let shape = segment.shape()?;
     let ones = |slice: &[u8]| slice.iter().map(|b| u64::from(b.count_ones())).sum::<u64>();
@@ -278,8 +278,9 @@ fn kind_name(kind: SegmentKind) -> &'static str {
     }
 }
 
-/// The block ranges in which a value cannot be ruled out, unsummarized ones included. NULL asks for IS NULL. Whether
-/// there are any tells whether the value is in the table: only for those who may read all of its rows.
+/// The block ranges in which a value cannot be ruled out, unsummarized ones included. A NULL value looks up IS NULL.
+/// Whether there are any ranges tells whether the value is in the table, so only users who may read all of its rows may
+/// call this.
 #[pg_extern(sql = false)]
 fn skip_matching_ranges(
     index: Option<pg_sys::Oid>,
@@ -287,7 +288,7 @@ fn skip_matching_ranges(
     value: Option<AnyElement>,
 ) -> SetOfIterator<'static, i64> {
     boundary::callback(|| {
-        // Only the value may be NULL: it asks for IS NULL.
+        // Only the value may be NULL: it looks up IS NULL.
         let (Some(index), Some(column)) = (index, column) else { return SetOfIterator::empty() };
         let target = target::for_reading_rows(index);
         let index = target.index.rel();
@@ -309,11 +310,11 @@ pub(super) fn survivors(index: Rel, clause: &Clause<Values<'_>>, blocks: u32) ->
         }
         prune::prune(index, meta, clauses, blocks, Budget { pages: None })
     });
-    // Only a budget could be too small, and there is none.
+    // Only a budget could be too small, and there is none here.
     or_raise(index, result).map_or_else(|| RangeSet::empty(0), |pruned| pruned.ranges)
 }
 
-/// The number of the index column of this name.
+/// The 0-based number of the index column with this name; an error if there is none.
 pub(super) fn find_column(index: Rel, name: &str) -> u16 {
     let found = (0..index.key_columns()).find(|&c| index.column_name(c) == name);
     let Some(column) = found else {

@@ -1,7 +1,7 @@
-//! What the maps of a column lack of the table's keys.
+//! Finds the table's keys that the maps of a column lack.
 //!
-//! The table's pairs are sorted as a build sorts them, and compared with the sorted numbers of all maps in one pass:
-//! looking each pair up would read a page for each.
+//! The table's pairs are sorted as in a build, and compared with the sorted numbers of all maps in one pass. A lookup
+//! of each pair would read a page for each.
 
 use super::place_map::SpillFile;
 use crate::pages::delta::DeltaEntry;
@@ -20,15 +20,15 @@ pub struct MapCheck {
     sorter: Sorter<SpillFile>,
 }
 
-/// A pair that no map has.
+/// A pair that no map has, but the table does.
 #[derive(Clone, Copy)]
 pub struct Lacking {
     pub range: u32,
-    /// Among all pairs of the column, ascending by key.
+    /// The pair's number among all pairs of the column; numbers ascend by fingerprint, then by range.
     pub number: u64,
 }
 
-/// One for each column that has maps.
+/// The checks of all columns; None for a column without maps.
 ///
 /// # Errors
 /// As [`MapCheck::new`].
@@ -41,27 +41,27 @@ pub fn of_columns(meta: &Meta) -> Read<Vec<Option<MapCheck>>> {
 }
 
 impl MapCheck {
-    /// For a column of an index that summarizes the ranges below `end`. Pairs take at most `memory` bytes.
+    /// A check of a column of an index that summarizes the ranges below `end`. Pairs take at most `memory` bytes.
     ///
     /// # Errors
-    /// The meta page names a number of fingerprint bits that cannot be.
+    /// The meta page has an invalid number of fingerprint bits.
     pub fn new(column: u16, fingerprint_bits: u8, end: u32, memory: usize) -> Read<Self> {
         let coding = map::coding(fingerprint_bits, end.max(1))?;
         let sorter = Sorter::new(coding, memory, u64::from(end) * 64, SpillFile::default());
         Ok(Self { column, coding, sorter })
     }
 
-    /// The column, from 0.
+    /// The 0-based column.
     pub fn column(&self) -> u16 {
         self.column
     }
 
-    /// How pairs become numbers here.
+    /// How pairs are coded as numbers in this check.
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Takes what a range holds.
+    /// Adds the contents of a range.
     pub fn push(&mut self, range: u32, state: RangeState, hashes: impl Iterator<Item = u64>) {
         let marks = [(state.nulls, NULL_KEY), (state.values, VALUE_KEY)];
         let marks = marks.into_iter().filter(|&(is_set, _)| is_set).map(|(_, key)| key);
@@ -70,7 +70,7 @@ impl MapCheck {
         }
     }
 
-    /// Calls `each` with the pairs that none of the maps among the segments has, ascending.
+    /// Calls `each` with the pairs that none of the maps among the segments has, in ascending order.
     ///
     /// # Errors
     /// Damage, or pages recycled meanwhile.
@@ -98,19 +98,19 @@ impl MapCheck {
     }
 }
 
-/// The numbers that an entry of the delta stands for.
+/// The numbers of the pairs that an entry of the delta stands for.
 pub fn numbers_of_entry(coding: Coding, entry: &DeltaEntry) -> impl Iterator<Item = u64> {
     let value = entry.hash.map(|hash| coding.number(hash, entry.range));
     let mark = coding.number(if entry.hash.is_some() { VALUE_KEY } else { NULL_KEY }, entry.range);
     value.into_iter().chain([mark])
 }
 
-/// A map, as far as it was read.
+/// A map that is being read, and the position in it.
 struct MapCursor<'m, 'a> {
     map: &'m Map<'a>,
     first_range: u32,
     numbers: Numbers<'m, 'a>,
-    /// The number read last, among all pairs of the column; None before the first.
+    /// The number read last, as one among all pairs of the column; None before the first.
     head: Option<u64>,
     is_over: bool,
 }
@@ -120,7 +120,7 @@ impl<'m, 'a> MapCursor<'m, 'a> {
         Self { map, first_range, numbers: map.numbers(), head: None, is_over: false }
     }
 
-    /// Goes on to `number`, which is higher than the last one; whether the map has it.
+    /// Reads on up to `number`, which is higher than the one before. Returns whether the map has it.
     fn reaches(&mut self, number: u64, coding: Coding) -> Fetch<bool> {
         while !self.is_over && self.head.is_none_or(|head| head < number) {
             match self.numbers.next().transpose()? {
@@ -131,9 +131,9 @@ impl<'m, 'a> MapCursor<'m, 'a> {
         Ok(self.head == Some(number))
     }
 
-    /// A number of the map, among all pairs of the column; None for a range behind the watermark, which an addition may
-    /// have since the table was cut short. That keeps the order: numbers are in the order of their
-    /// fingerprints, and of their ranges where those are equal.
+    /// Converts a number of the map to one among all pairs of the column. None for a range behind the watermark, which
+    /// an addition may have since the table was truncated. The conversion keeps the order: numbers are ordered by their
+    /// fingerprints, and by their ranges where those are equal.
     fn in_all(&self, own: u64, coding: Coding) -> Option<u64> {
         let (fingerprint, range) = self.map.coding().split(own);
         let range = u64::from(self.first_range) + u64::from(range);

@@ -1,10 +1,10 @@
-//! The access method `skip`: a row's journey into the index, one file per callback group.
+//! The access method `skip`: a row's journey into the index, one file for each group of callbacks.
 //!
 //! | file | PostgreSQL's callbacks |
 //! |---|---|
 //! | [`handler`] | the handler function and the table of callbacks |
 //! | [`build`] | ambuild, ambuildempty |
-//! | [`insert`], [`insert_state`], [`autosummarize`] | aminsert; what it keeps from row to row; what it does for the index |
+//! | [`insert`], [`insert_state`], [`autosummarize`] | aminsert; what it keeps from row to row; the maintenance that it does |
 //! | [`catch_up`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
 //! | [`vacuum`] | amvacuumcleanup, and skip_summarize |
 //! | [`scan`] | amgetbitmap |
@@ -15,10 +15,11 @@
 //! | [`verify`] | skip_index_verify |
 //! | [`alter`] | (object_access_hook) |
 //!
-//! What they share: [`collect`] reads block ranges of the table, [`place`] turns them into segments (of filters,
-//! [`place_filters`], or a map, [`place_map`]), [`summarize`] does both in the order that makes it safe, and [`close`]
-//! what it had to leave open; [`map_check`] compares maps with the table; [`indexable`] refuses columns that cannot be
-//! indexed. [`target`] opens the index that a function is given, and [`steady`] looks at one that may change meanwhile.
+//! Shared code: [`collect`] reads block ranges of the table. [`place`] makes segments of them: filters
+//! ([`place_filters`]) or a map ([`place_map`]). [`summarize`] does both in an order that is safe, and [`close`] closes
+//! the ranges that it had to leave open. [`map_check`] compares maps with the table. [`indexable`] refuses columns that
+//! cannot be indexed. [`target`] opens the index that a function is given, and [`steady`] reads one that may change
+//! meanwhile.
 
 mod alter;
 mod autosummarize;

@@ -1,4 +1,4 @@
-//! Where ranges' hashes go: into segments, of the kind that the column has.
+//! Makes segments of the hashes of ranges, of the kind that the column has.
 
 use super::place_filters::FilterPlacer;
 use super::place_map::MapPlacer;
@@ -8,18 +8,18 @@ use crate::pages::meta::ColumnMeta;
 use crate::pg::{Rel, error::Read, wal::Logging};
 use skip_segment::RangeState;
 
-/// What placing is the same for in all columns of an index.
+/// Settings that are the same for the placers of all columns of an index.
 pub struct Place<'a> {
     pub index: Rel<'a>,
     pub logging: Logging,
-    /// Whether nobody else adds blocks to the index.
+    /// Whether no other process adds blocks to the index.
     pub is_build: bool,
-    /// Bytes that each column may take for what is not written yet.
+    /// Bytes of memory that each column may take for contents that are not written yet.
     pub memory: usize,
     pub pages_per_range: u32,
 }
 
-/// Turns the ranges of one column, in order, into segments.
+/// Makes segments of the ranges of one column, which come in order.
 pub enum ColumnPlacer<'a> {
     Filters(FilterPlacer<'a>),
     Map(MapPlacer),
@@ -35,7 +35,8 @@ impl<'a> ColumnPlacer<'a> {
         }
     }
 
-    /// Begins a stretch of ranges, of which `before` is the segment before. What was pending must have been finished.
+    /// Begins a stretch of ranges. `before` is the segment before it, if any. The previous stretch must have been
+    /// finished.
     ///
     /// # Errors
     /// Damage to the index.
@@ -50,7 +51,7 @@ impl<'a> ColumnPlacer<'a> {
         }
     }
 
-    /// Takes the next range, which may be a trailing one that is not complete yet.
+    /// Adds the next range. `partial` is set for a trailing range that is not complete yet.
     ///
     /// # Errors
     /// Damage to the index.
@@ -70,7 +71,7 @@ impl<'a> ColumnPlacer<'a> {
         }
     }
 
-    /// Writes and publishes what is not written yet.
+    /// Writes and publishes the contents that are not written yet.
     ///
     /// # Errors
     /// Damage to the index.

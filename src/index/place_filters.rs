@@ -1,7 +1,7 @@
-//! Where filters go: ranges' hashes become segments.
+//! Makes segments of filters of the hashes of ranges.
 //!
-//! Ranges are gathered in groups of 64, whose filter sizes are chosen together ([`skip_segment::size`]). Ranges go on
-//! into the unfinished segment as long as they get its size, so that segments grow wide.
+//! Ranges are gathered in groups of 64, whose filter sizes are chosen together ([`skip_segment::size`]). A range is
+//! added to the unfinished segment as long as it gets that segment's filter size, so that segments become wide.
 
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, Segment, SegmentKind};
@@ -12,37 +12,38 @@ use skip_segment::page::SLICE_BYTES;
 use skip_segment::size::{RangeNeed, choose_sizes};
 use skip_segment::{RangeState, SegmentBuilder, SegmentShape};
 
-/// Ranges whose sizes are chosen together: a word of bits.
+/// Number of ranges whose sizes are chosen together: one per bit of a word.
 const GROUP: usize = 64;
 
 struct Pending {
     state: RangeState,
     hashes: Vec<u64>,
-    /// A trailing range that is not complete yet takes the size of its neighbours.
+    /// Set for a trailing range that is not complete yet; it takes the filter size of its neighbours.
     partial: bool,
 }
 
-/// Turns the ranges of one column, in order, into segments.
+/// Makes segments of filters of the ranges of one column, which come in order.
 pub struct FilterPlacer<'a> {
     index: Rel<'a>,
     column: u16,
     frozen: ColumnMeta,
     logging: Logging,
-    /// Bytes that pending hashes and the unfinished segment may take, each.
+    /// Bytes of memory that pending hashes and the unfinished segment may take, each.
     memory: usize,
     pending: Vec<Pending>,
     pending_hashes: usize,
     /// The segment that is not finished yet.
     builder: Option<SegmentBuilder>,
-    /// First range of the unfinished segment, or the next one to come.
+    /// First range of the unfinished segment; without one, the next range.
     first_range: u32,
     /// Filter size of the segment before.
     sticky: Option<u32>,
 }
 
 impl<'a> FilterPlacer<'a> {
-    /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the open
-    /// segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes that.
+    /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the
+    /// unfinished segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes
+    /// that.
     pub fn new(index: Rel<'a>, column: u16, frozen: ColumnMeta, logging: Logging, memory: usize) -> Self {
         let (pending, builder) = (Vec::new(), None);
         Self {
@@ -59,13 +60,13 @@ impl<'a> FilterPlacer<'a> {
         }
     }
 
-    /// Goes on at range `first_range`, with filters of `sticky` bits if that size fits. What was pending must have
-    /// been finished.
+    /// Continues at range `first_range`, with filters of `sticky` bits if that size fits. Pending ranges must have been
+    /// finished before.
     pub fn start_at(&mut self, first_range: u32, sticky: Option<u32>) {
         (self.first_range, self.sticky) = (first_range, sticky);
     }
 
-    /// Takes the next range.
+    /// Adds the next range.
     ///
     /// # Errors
     /// Damage to the index.
@@ -84,7 +85,7 @@ impl<'a> FilterPlacer<'a> {
         Ok(())
     }
 
-    /// Places what is pending and closes the unfinished segment.
+    /// Places the pending ranges, then writes and publishes the unfinished segment.
     ///
     /// # Errors
     /// Damage to the index.
@@ -115,7 +116,7 @@ impl<'a> FilterPlacer<'a> {
         RangeNeed { filter_bits, is_partial: range.partial }
     }
 
-    /// Puts ranges into the unfinished segment, or into a new one if that has filters of another size.
+    /// Adds ranges to the unfinished segment, or to a new one if their filter size is different.
     fn place(&mut self, directory: &mut Directory, ranges: &[Pending], filter_bits: u32) -> Read<()> {
         if self.builder.as_ref().is_some_and(|builder| builder.filter_bits() != filter_bits) {
             self.close(directory)?;
@@ -132,7 +133,7 @@ impl<'a> FilterPlacer<'a> {
         Ok(())
     }
 
-    /// Writes and publishes the unfinished segment, cut into widths that fill pages well.
+    /// Writes and publishes the unfinished segment, divided into widths that fill pages well.
     fn close(&mut self, directory: &mut Directory) -> Read<()> {
         let Some(builder) = self.builder.take() else { return Ok(()) };
         self.sticky = Some(builder.filter_bits());

@@ -1,7 +1,8 @@
-//! Where keys go: ranges' hashes become a map.
+//! Makes a map of the hashes of ranges.
 //!
-//! The pairs of a stretch of ranges are sorted by the key, within a budget of memory and in a temporary file beyond it,
-//! and written as one map. Ranges that could not be hashed become open stretches of the directory, published before it.
+//! The pairs of a stretch of ranges are sorted by key, in memory within a budget and in a temporary file beyond it, and
+//! written as one map. Ranges that could not be hashed become open stretches of the directory, which are published
+//! before the map.
 
 use crate::pages::directory::Directory;
 use crate::pages::entry::OpenStretch;
@@ -12,11 +13,11 @@ use skip_map::{Sorter, Spill, most_pages};
 use skip_segment::RangeState;
 use std::convert::Infallible;
 
-/// Pairs that a page of a table is taken to have, for the number of parts that pairs are sorted in: any number is
-/// right.
+/// Assumed number of pairs per page of a table. It determines into how many parts pairs are sorted; any number gives
+/// correct results.
 const PAIRS_PER_PAGE: u64 = 64;
 
-/// Pairs beyond the budget of memory go to a temporary file of the server's.
+/// Pairs beyond the memory budget, in a temporary file of the server.
 #[derive(Default)]
 pub struct SpillFile(TempFile);
 
@@ -34,14 +35,14 @@ impl Spill for SpillFile {
     }
 }
 
-/// Turns a stretch of ranges of one column, in order, into a map.
+/// Makes a map of a stretch of ranges of one column, which come in order.
 pub struct MapPlacer {
     column: u16,
     fingerprint_bits: u8,
     logging: Logging,
-    /// Whether nobody else adds blocks to the index.
+    /// Whether no other process adds blocks to the index.
     is_build: bool,
-    /// Bytes that pairs may take.
+    /// Bytes of memory that pairs may take.
     memory: usize,
     pages_per_range: u32,
     stretch: Option<PendingStretch>,
@@ -50,17 +51,17 @@ pub struct MapPlacer {
 struct PendingStretch {
     first_range: u32,
     width: u32,
-    /// Ranges that came.
+    /// Number of ranges added.
     ranges: u32,
-    /// Pairs that came, at most as many are different.
+    /// Number of pairs added, an upper bound of the number of distinct ones.
     pairs: u64,
     open: Vec<OpenStretch>,
     sorter: Sorter<SpillFile>,
 }
 
 impl MapPlacer {
-    /// A placer for a column whose maps have so many fingerprint bits. Pairs take at most `memory` bytes. In a build,
-    /// nobody else adds blocks to the index.
+    /// A placer for a column whose maps have `fingerprint_bits` fingerprint bits. Pairs take at most `memory` bytes.
+    /// `is_build` is set in a build, when no other process adds blocks to the index.
     pub fn new(
         column: u16,
         fingerprint_bits: u8,
@@ -72,10 +73,10 @@ impl MapPlacer {
         Self { column, fingerprint_bits, logging, is_build, memory, pages_per_range, stretch: None }
     }
 
-    /// Begins a stretch of ranges. The one before must have been finished.
+    /// Begins a stretch of ranges. The previous one must have been finished.
     ///
     /// # Errors
-    /// The meta page names a number of fingerprint bits that cannot be.
+    /// The meta page has an invalid number of fingerprint bits.
     pub fn start_at(&mut self, first_range: u32, end: u32) -> Read<()> {
         let width = end.saturating_sub(first_range).max(1);
         let coding = coding(self.fingerprint_bits, width)?;
@@ -86,7 +87,7 @@ impl MapPlacer {
         Ok(())
     }
 
-    /// Takes the next range.
+    /// Adds the next range.
     pub fn push(&mut self, state: RangeState, hashes: &[u64]) {
         let column = self.column;
         let Some(stretch) = &mut self.stretch else { return };
@@ -124,8 +125,8 @@ impl MapPlacer {
         self.write(directory, stretch, false)
     }
 
-    /// Writes and publishes what came of the open ranges `closed` as an addition; those that did not let themselves be
-    /// hashed stay open.
+    /// Writes and publishes the contents of the open ranges `closed` as an addition. Those that could not be hashed
+    /// stay open.
     ///
     /// # Errors
     /// Damage to the index.
@@ -157,14 +158,14 @@ impl MapPlacer {
     }
 }
 
-/// Open stretches of a map, at most; more are joined with what lies between them. Each takes an entry of the
-/// directory, which every lookup reads; more than that many show that most of the table cannot be hashed.
+/// The most open stretches of a map. If there are more, they are joined with the ranges between them. Each takes an
+/// entry of the directory, which every lookup reads; a larger number shows that most of the table cannot be hashed.
 const MOST_STRETCHES: usize = 256;
 
-/// Joins the stretches that lie nearest to each other until few enough are left: a range that is open without need
-/// costs time, not rows.
+/// Joins the stretches with the smallest distances until at most [`MOST_STRETCHES`] are left. A range that is open
+/// without need costs time, but no rows.
 pub fn bounded(mut open: Vec<OpenStretch>) -> Vec<OpenStretch> {
-    // Neighbours are one.
+    // Adjacent stretches become one.
     open.dedup_by(|next, kept| {
         let touches = next.first_range == kept.end_range();
         kept.width += if touches { next.width } else { 0 };

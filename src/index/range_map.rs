@@ -1,15 +1,16 @@
-//! skip_range_map: a table's ranges drawn as a line, with what a lookup of a value does to each.
+//! skip_range_map: a table's ranges drawn as a line, which shows what a lookup of a value does to each.
 //!
-//! Three sets of ranges: those that a lookup reads, those without a filter, and those with a visible row. They are
-//! taken at three moments, and only the order makes them fit:
+//! The line shows three sets of ranges: those that a lookup reads, those without a filter, and those with a visible
+//! row. They are read at different moments, and are consistent only in this order:
 //!
-//! 1. the snapshot, which is the calling query's: rows are seen as of here, and none lies behind the table's end (2);
+//! 1. the snapshot, which is the calling query's: it determines the visible rows, none of which is behind the table's
+//!    end (2);
 //! 2. the table's size;
 //! 3. the ranges without a filter: one that gets a filter afterwards may not match any more, and is then skipped;
 //! 4. the ranges that match, which hold every row that the snapshot sees.
 //!
-//! The rows are looked for with the rights of the table's owner, in a sandbox, as index expressions are the owner's
-//! code, whoever calls. What the caller may see was settled before ([`target::for_reading_rows`]): all rows.
+//! The rows are searched with the rights of the table's owner, in a sandbox, because index expressions are the owner's
+//! code, whoever calls. It was checked before that the caller may see all rows ([`target::for_reading_rows`]).
 
 use super::steady::steady;
 use super::{inspect, target};
@@ -26,10 +27,10 @@ use pgrx::{AnyElement, pg_sys};
 use skip_scan::{RangeSet, picture};
 use skip_segment::{OPEN_SLICE, or_slice};
 
-/// The widest map, in characters.
+/// The most characters of a line.
 const MOST_CELLS: i32 = 100_000;
 
-/// The table as at most `width` characters. NULL asks for IS NULL.
+/// Draws the table as at most `width` characters. A NULL value looks up IS NULL.
 #[pg_extern(sql = false)]
 fn skip_range_map(
     index: Option<pg_sys::Oid>,
@@ -38,7 +39,7 @@ fn skip_range_map(
     width: Option<i32>,
 ) -> Option<String> {
     boundary::callback(|| {
-        // Only the value may be NULL: it asks for IS NULL.
+        // Only the value may be NULL: it looks up IS NULL.
         let (index, column, width) = (index?, column?, checked(width?));
         let target = target::for_reading_rows(index);
         let (table, index) = (target.table.rel(), target.index.rel());
@@ -71,8 +72,8 @@ fn checked(width: i32) -> u64 {
     width as u64
 }
 
-/// Blocks per range, and the ranges of a table of `blocks` blocks that have no filter of a column: not summarized, or
-/// open.
+/// Blocks per range, and the ranges of a table of `blocks` blocks that have no filter for a column: those that are not
+/// summarized, and open ones.
 fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)> {
     let meta = Meta::read(index)?;
     let index = meta.bind(index);

@@ -1,7 +1,7 @@
 //! amgetbitmap: the bitmap scan.
 //!
-//! The snapshot was taken before; the index is read here, the table's size after the snapshot too. Every block of a
-//! surviving range goes into the bitmap as a whole page, whose rows PostgreSQL checks again.
+//! The snapshot was taken before. The index and the table's size are read here, after the snapshot. Every block of a
+//! surviving range goes into the bitmap as a lossy page, whose rows PostgreSQL rechecks.
 
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
@@ -9,7 +9,7 @@ use crate::pg::clause::{Clause, Values};
 use crate::pg::error::{Read, or_raise};
 use crate::prune::{self, Budget, hashed};
 
-/// Hands out the runs of blocks that may hold matching rows; returns a guess at the number of rows.
+/// Calls `add` with the runs of blocks that may hold matching rows. Returns a guess at the number of rows.
 pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut dyn FnMut(u64, u64)) -> i64 {
     let blocks = heap.blocks();
     let pruned = or_raise(index, find(index, clauses, blocks));
@@ -21,7 +21,7 @@ pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut d
         add(from, to);
         pages += to - from;
     }
-    // As BRIN: nobody knows; ten rows a page.
+    // The number of rows is unknown; like BRIN, this assumes ten per page.
     (pages * 10) as i64
 }
 

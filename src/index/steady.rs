@@ -1,4 +1,4 @@
-//! Looks at an index that maintenance, or a standby's replay, may change meanwhile.
+//! Reads of an index that maintenance, or a standby's replay, may change meanwhile: repeated until one is undisturbed.
 
 use crate::pages::meta::Meta;
 use crate::pages::miss::{Fetch, Miss};
@@ -6,11 +6,12 @@ use crate::pg::error::or_raise;
 use crate::pg::{Rel, fail, memory};
 use pgrx::prelude::*;
 
-/// How often a look starts over.
+/// How often a read starts over.
 const MOST_LOOKS: usize = 20;
 
-/// Looks again as long as pages are recycled under the look. Comes back only with what an undisturbed look gave: when
-/// there is none, that is an error. A foreign page in an index that has not changed is damage.
+/// Repeats `look` while pages are recycled during it, and returns only the result of an undisturbed read. After
+/// [`MOST_LOOKS`] attempts it raises an error. A page with a different owner in an index that has not changed is
+/// damage.
 pub fn steady<R>(index: Rel, mut look: impl FnMut() -> Fetch<R>) -> R {
     let mut before = or_raise(index, Meta::read(index));
     for _ in 0..MOST_LOOKS {
@@ -38,8 +39,8 @@ pub fn steady<R>(index: Rel, mut look: impl FnMut() -> Fetch<R>) -> R {
     )
 }
 
-/// Whether pages may have become something else between two looks at the meta page: segments were retired, the delta
-/// was folded, or a spare page was taken for the delta, which inserts do without the maintenance lock.
+/// Whether pages may have been reused between two reads of the meta page: segments were retired, the delta was folded,
+/// or a spare page was taken for the delta, which inserts do without the maintenance lock.
 pub fn has_moved(before: &Meta, now: &Meta) -> bool {
     let facts = |meta: &Meta| (meta.generation, meta.delta_head_sequence, meta.spare);
     facts(before) != facts(now)

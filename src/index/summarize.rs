@@ -1,8 +1,8 @@
-//! Summarizing block ranges: the heart of CREATE INDEX, VACUUM, skip_summarize and autosummarize.
+//! Summarizing block ranges: used by CREATE INDEX, VACUUM, skip_summarize and autosummarize.
 //!
-//! Order makes it safe against inserts that go on meanwhile (see [`crate::pages::meta`]): raise the watermark,
-//! in WAL; then scan the heap; then write the segments; then publish them. Until then the ranges have no filter
-//! and match. A crash or error in between leaves a gap in the directory, which the next maintenance fills.
+//! The order of steps makes it safe while inserts continue (see [`crate::pages::meta`]): raise the watermark, in WAL;
+//! then scan the heap; then write the segments; then publish them. Until then the ranges have no filter and match. A
+//! crash or error in between leaves a gap in the directory, which the next maintenance fills.
 
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
 use super::place::{ColumnPlacer, Place};
@@ -14,34 +14,34 @@ use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 use skip_segment::spans;
 
-/// Who summarizes: that decides how.
+/// The caller of summarizing, which determines how it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// CREATE INDEX and REINDEX: nobody else has the index yet.
+    /// CREATE INDEX and REINDEX: no other process uses the index yet.
     Build,
     /// VACUUM, also by autovacuum.
     Vacuum,
-    /// An insert that finds ranges filled up behind it.
+    /// An insert, after ranges behind its own have filled up.
     Insert,
     /// skip_summarize.
     Function,
 }
 
-/// The most ranges that one insert summarizes, however far summarizing is behind.
+/// The most ranges that one insert summarizes, even if many more are not summarized.
 const MOST_RANGES_OF_INSERT: u32 = 64;
 
 impl Caller {
-    /// How changes get into WAL.
+    /// How changes are logged in WAL.
     pub fn logging(self) -> Logging {
         if self == Caller::Build { Logging::AtEnd } else { Logging::EachPage }
     }
 
-    /// Whether the trailing range that is not complete yet is summarized too. VACUUM and inserts come again.
+    /// Whether the trailing range that is not complete yet is summarized too. VACUUM and inserts summarize it later.
     pub fn takes_partial(self) -> bool {
         matches!(self, Caller::Build | Caller::Function)
     }
 
-    /// Whether progress shows as that of CREATE INDEX.
+    /// Whether progress is reported as that of CREATE INDEX.
     fn shows_progress(self) -> bool {
         self == Caller::Build
     }
@@ -57,19 +57,19 @@ impl Caller {
     }
 }
 
-/// Ranges that the watermark is raised over at a time: when summarizing is cut off, so many at most are left without a
-/// filter although their rows go through the delta. It is also as wide as segments get before they are merged: a
-/// quarter of a page of bits a slice.
+/// The number of ranges by which the watermark is raised at a time. When summarizing is interrupted, at most this
+/// number of ranges is left without a filter although their rows go through the delta. It is also the most that
+/// segments are wide before they are merged: a quarter of a page of bits per slice.
 const STEP: u32 = 16_256;
 
-/// What was done.
+/// The result of summarizing.
 #[derive(Default)]
 pub struct Summary {
     /// Ranges newly summarized.
     pub ranges: u64,
-    /// Rows that look live in them.
+    /// Number of rows that look live in these ranges.
     pub live_rows: f64,
-    /// What failed first in users' code; the range is open.
+    /// The first failure in users' code; its range is open.
     pub failure: Option<Failure>,
 }
 
@@ -81,16 +81,16 @@ impl Summary {
     }
 }
 
-/// The ranges without a filter below `end`, for each column: gaps in its segments.
+/// The gaps in the segments of each column: the ranges below `end` without a filter, as (first, end).
 pub fn gaps(directory: &Directory, columns: usize, end: u32) -> Vec<Vec<(u32, u32)>> {
     (0..columns)
         .map(|column| spans::gaps(directory.segments(column as u16).iter().map(Segment::span), end))
         .collect()
 }
 
-/// Summarizes ranges below `end` that have no filter yet, at most as many as the caller may. The watermark has been
-/// raised to `end` already, and `blocks`, the table's size, was asked for after that. Maintenance lock held, or the
-/// index is new.
+/// Summarizes ranges below `end` that have no filter yet, at most the number that the caller may. The watermark has
+/// been raised to `end` before, and `blocks`, the table's size, was read after that. The caller holds the maintenance
+/// lock, or the index is new.
 ///
 /// # Errors
 /// Damage to the index.
@@ -110,13 +110,13 @@ pub fn fill_gaps(
         return Ok(Summary::default());
     }
     let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
-    // A distinct set takes some 32 bytes a value when it has just grown.
+    // A set of distinct hashes takes some 32 bytes per value right after it has grown.
     let options = RangeCollectorOptions {
         bulk: caller.reads_in_bulk(),
         in_vacuum: caller == Caller::Vacuum,
         most_hashes: memory / 32,
         versions: Versions::All,
-        // CREATE INDEX fails as that of any index does.
+        // CREATE INDEX fails if users' code fails, as with any access method.
         may_fail: caller != Caller::Build,
     };
     let mut collector = RangeCollector::new(heap, index, &meta, &options);
@@ -205,10 +205,10 @@ fn warn_of_overflow(index: Rel) {
     );
 }
 
-/// Warns of rows for which users' code failed: maintenance has gone on without them.
+/// Warns of a row for which users' code failed: maintenance has continued without it.
 pub fn warn_of_failure(heap: Rel, index: Rel, failure: Option<Failure>) {
     let Some(Failure { block, message }) = failure else { return };
-    // The message may quote the row, to whom inserts another one.
+    // The message may quote the row to a user who inserts another row and may not read this one.
     let message = if catalog::may_read(heap.oid()) { message } else { "an error in its expressions".into() };
     report(
         PgLogLevel::WARNING,
@@ -223,15 +223,15 @@ pub fn warn_of_failure(heap: Rel, index: Rel, failure: Option<Failure>) {
     );
 }
 
-/// The first range that a scan of `blocks` blocks must leave out: those behind it, and the trailing partial one
-/// unless it is wanted and has complete neighbours to take its filter size from.
+/// The first range that summarizing a table of `blocks` blocks leaves out. The trailing partial range is included only
+/// if `partial` is set and there are complete ranges, from which it takes its filter size.
 pub fn end_of_summarized(meta: &Meta, blocks: u32, partial: bool) -> u32 {
     let complete = blocks / meta.pages_per_range;
     if partial && complete > 0 { meta.ranges_in(blocks) } else { complete }
 }
 
-/// Summarizes everything below `end` that has no filter: gaps below the watermark first, then step by step what lies
-/// above, raising the watermark before each step's scan. Maintenance lock held.
+/// Summarizes all ranges below `end` that have no filter: first the gaps below the watermark, then the ranges above it,
+/// step by step; each step raises the watermark before its scan. The caller holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.
@@ -246,28 +246,30 @@ pub fn summarize_to(
     let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?;
     while watermark < end && summary.ranges < u64::from(caller.most_ranges()) {
         let left = caller.most_ranges() - summary.ranges as u32;
-        // An index being built is nobody's yet: one step makes the widest segments.
+        // No other process uses an index that is being built: one step makes the widest segments.
         let step = if caller == Caller::Build { u32::MAX } else { STEP };
         watermark = end.min(watermark.saturating_add(step.min(left)));
         meta::update(index, |meta| meta.watermark = meta.watermark.max(watermark))?;
-        // Only now: a block that was added before the watermark rose must be scanned.
+        // The size of the table is read only now: a block that was added before the watermark rose must be scanned.
         summary.add(fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?);
     }
     Ok(summary)
 }
 
-/// Whether the table was cut to less than half of what is summarized: worth a look by an insert.
+/// Whether the table has less than half of the summarized ranges, so that an insert should remove the segments behind
+/// its end.
 pub fn is_cut_short(watermark: u32, ranges: u32) -> bool {
     watermark / 2 > ranges
 }
 
-/// After VACUUM has cut the table short: retires segments of which less than half still has a table behind it, and
-/// lowers the watermark to the table's end, or to that of the last segment left. So the table's next ranges are new
-/// ones, not old ones whose rows all come through the delta. Maintenance lock held.
+/// After VACUUM has truncated the table: retires segments of which less than half is still inside the table, and lowers
+/// the watermark to the table's end, or to that of the last segment left. So the next ranges of the table are new ones,
+/// and not old ones whose rows all go through the delta. The caller holds the maintenance lock.
 ///
-/// Safe in this order, because a range without a filter matches: a reader that comes after the watermark was lowered
-/// cannot find the retired segments any more, and an insert that still has the old watermark writes a delta entry too
-/// many at worst. Ranges left below the watermark without a filter are gaps, filled by the next maintenance.
+/// This order is safe, because a range without a filter matches. A reader that begins after the watermark was lowered
+/// cannot find the retired segments any more, and an insert that still has the old watermark writes at worst a
+/// superfluous delta entry. Ranges below the watermark that are left without a filter are gaps, which the next
+/// maintenance fills.
 ///
 /// # Errors
 /// Damage to the index.
@@ -281,9 +283,9 @@ pub fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Re
         |s: &Segment| s.summarizes() && end.saturating_sub(s.first_range) < s.width / 2 + s.width % 2;
     let behind: Vec<u64> = directory.all_segments().filter(is_behind).map(|s| s.id).collect();
     directory.retire(&behind)?;
-    // Only now, and only those that add to no map that is left. Rows may be coming into the ranges behind the end again,
-    // and be taken as known because an addition has them: a map without the addition would lose them. A range without a
-    // map matches.
+    // Additions are retired after the maps, and only those that add to none of the maps left. Rows may already be
+    // inserted into the ranges behind the end again, and get no delta entry because an addition has their keys: if a
+    // map stayed without the addition, it would lose them. A range without a map matches.
     let is_needed = |addition: &Segment| {
         let covers =
             |s: &Segment| s.first_range < addition.end_range() && addition.first_range < s.end_range();

@@ -1,7 +1,7 @@
-//! The index that a function was given: what it must be, who may ask, which locks are taken.
+//! The index that a function is given: what it must be, who may call the function, which locks are taken.
 //!
-//! A partitioned index has no storage. Functions that look at one index after another take those of its partitions
-//! ([`Parts`]); the rights are asked for once, of the index that was named: who may read, or maintain, a partitioned
+//! A partitioned index has no storage. Functions that process one index after another process those of its partitions
+//! ([`Parts`]). The rights are checked once, for the index that was named: who may read, or maintain, a partitioned
 //! table reaches all rows of its partitions through it.
 
 use crate::pg::sandbox::in_recovery;
@@ -15,14 +15,14 @@ pub struct Target {
 }
 
 impl Target {
-    /// Closes both; their locks stay until the transaction ends.
+    /// Closes both. Their locks are held until the transaction ends.
     pub fn keep_locks(self) {
         self.index.keep_lock();
         self.table.keep_lock();
     }
 }
 
-/// The named index, or those of the partitions of a partitioned one: opened one after another.
+/// The named index, or the indexes of the partitions of a partitioned one. They are opened one after another.
 pub struct Parts {
     indexes: std::vec::IntoIter<pg_sys::Oid>,
     mode: lock::Mode,
@@ -41,7 +41,7 @@ impl Iterator for Parts {
     }
 }
 
-/// For functions that change the index. The table is locked before the index, as everywhere.
+/// Opens indexes for functions that change them. The table is locked before the index, as everywhere.
 pub fn for_maintenance(index: pg_sys::Oid) -> Parts {
     let named = Named::find(index);
     if in_recovery() {
@@ -56,14 +56,14 @@ pub fn for_maintenance(index: pg_sys::Oid) -> Parts {
     named.parts(lock::Mode::ShareUpdateExclusive)
 }
 
-/// For functions that only look, but keep maintenance waiting while they do.
+/// Opens indexes for functions that only read them, but keep maintenance waiting while they do.
 pub fn for_verifying(index: pg_sys::Oid) -> Parts {
     let named = Named::find(index);
     named.check_may_maintain();
     named.parts(lock::Mode::AccessShare)
 }
 
-/// For functions that only look, and tell nothing of single values.
+/// Opens indexes for functions that only read them, and return nothing about single values.
 pub fn for_reading(index: pg_sys::Oid) -> Parts {
     let named = Named::find(index);
     let needed = "Inspecting an index requires SELECT on all rows of its table, or membership in pg_monitor.";
@@ -71,7 +71,8 @@ pub fn for_reading(index: pg_sys::Oid) -> Parts {
     named.parts(lock::Mode::AccessShare)
 }
 
-/// For functions that tell of the table's values, not just of how the index is: whether one is there, and where.
+/// Opens an index for functions that tell whether the table has a value, and in which ranges, not only what the index
+/// is like.
 pub fn for_reading_rows(index: pg_sys::Oid) -> Target {
     let named = Named::find(index);
     named.check_may(catalog::may_read, "The function requires SELECT on all rows of the table.");
@@ -79,7 +80,7 @@ pub fn for_reading_rows(index: pg_sys::Oid) -> Target {
     open(index, lock::Mode::AccessShare)
 }
 
-/// A skip index, not open yet.
+/// A skip index that is not open yet.
 struct Named {
     index: pg_sys::Oid,
     table: pg_sys::Oid,
@@ -88,7 +89,7 @@ struct Named {
 }
 
 impl Named {
-    /// Raises an error unless this is an index of this access method.
+    /// Finds a relation by its OID; raises an error unless it is an index of this access method.
     fn find(index: pg_sys::Oid) -> Self {
         let Some((kind, method, name)) = relation::kind_and_method(index) else {
             fail(
@@ -159,7 +160,7 @@ fn open(index: pg_sys::Oid, mode: lock::Mode) -> Target {
     let table_oid = relation::table_of(index).unwrap_or(pg_sys::InvalidOid);
     let table = OpenRel::table(table_oid, mode);
     let index = OpenRel::index(index, mode);
-    // The index may have been dropped, and its OID used again, before the lock was there.
+    // The index may have been dropped, and its OID reused, before it was locked.
     if relation::table_of(index.rel().oid()) != Some(table_oid) {
         fail(
             PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,

@@ -1,10 +1,10 @@
 //! amvacuumcleanup and skip_summarize: everything that maintenance can do, in one pass under the maintenance
 //! lock.
 //!
-//! 1. Give back what lies behind the table's end, when VACUUM has cut it short (it does so after this callback, so at
-//!    the next VACUUM, or at an insert before that).
+//! 1. Retire segments behind the table's end, if VACUUM has truncated the table. (It truncates after this callback, so
+//!    this happens at the next VACUUM, or at an insert before that.)
 //! 2. Fold the delta.
-//! 3. Close ranges that stayed open because they held tuples that could not be hashed.
+//! 3. Close ranges that are open because they had tuples that could not be hashed.
 //! 4. Summarize new ranges, and gaps that a crash left.
 //! 5. Merge neighbouring segments.
 
@@ -19,15 +19,16 @@ use crate::pg::{Rel, attempt, boundary};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-/// VACUUM is done with the table: summarize complete ranges and tidy up.
+/// Maintenance after VACUUM has processed the table: summarizes complete ranges, folds and merges.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
     let caller = Caller::Vacuum;
     let _maintenance = PartLock::take(index, Part::Maintenance);
     or_raise(index, maintain(heap, index, caller));
 }
 
-/// Summarizes all ranges of an index that are not summarized yet, the trailing partial one too, folds the delta
-/// and merges segments. Of a partitioned index, those of all partitions. Returns the number of ranges newly summarized.
+/// Summarizes all ranges of an index that are not summarized yet, including the trailing partial one, folds the delta
+/// and merges segments. For a partitioned index, it does so for all partitions. Returns the number of ranges newly
+/// summarized.
 #[pg_extern(sql = false)]
 fn skip_summarize(index: pg_sys::Oid) -> i64 {
     boundary::callback(|| target::for_maintenance(index).map(|target| summarize_one(target) as i64).sum())
@@ -52,8 +53,8 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&mut directory, meta.columns.len())?;
     let mut summary = Summary::default();
-    // Users' code that fails must not fail VACUUM. In parallel mode that cannot be helped before PostgreSQL 17: the
-    // ranges wait for autovacuum, or inserts, or skip_summarize.
+    // Users' code that fails must not make VACUUM fail. A parallel VACUUM cannot catch errors before PostgreSQL 17: the
+    // ranges are then left to autovacuum, inserts or skip_summarize.
     if attempt::is_possible() || !collect::runs_user_code(heap, index) {
         let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, caller)?;
         let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());

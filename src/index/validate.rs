@@ -1,4 +1,4 @@
-//! amvalidate: whether an operator class is what the access method needs.
+//! amvalidate: whether an operator class has what the access method needs.
 //!
 //! - strategy 1, a search operator `(left, right) returns boolean`, for the class's own type at least;
 //! - support 1, `(type, bigint) returns bigint`, for every type on either side of an operator: without it a key
@@ -54,8 +54,8 @@ fn check_function(function: &FamilyMember, complain: &mut impl FnMut(String)) {
     }
 }
 
-/// Whether a function's argument takes values of a type: the type itself, one that is stored alike, or a
-/// polymorphic one. Core's hash functions of a few types are declared for a wider one (date for integer).
+/// Whether a function's argument takes values of a type: its type is the same, one with the same storage, or a
+/// polymorphic one. Core's hash functions of a few types are declared for a wider type (date's for integer).
 fn accepts(argument: pg_sys::Oid, input: pg_sys::Oid) -> bool {
     argument == input || catalog::is_binary_coercible(input, argument) || is_core_stand_in(argument, input)
 }

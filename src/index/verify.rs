@@ -1,8 +1,8 @@
-//! skip_index_verify: reads everything and says what is wrong.
+//! skip_index_verify: reads the whole index and reports what is wrong.
 //!
-//! Structure first: every page's checksum and kind, each segment's pages, extents that overlap. Then contents:
-//! each tuple version that the summarizing scan would hash is looked up in its range; one that is not found
-//! there, nor in the delta, is a row that queries lose.
+//! The structure is checked first: every page's checksum and kind, each segment's pages, extents that overlap. Then the
+//! contents: each tuple version that the summarizing scan would hash is looked up in its range. If it is neither there
+//! nor in the delta, queries lose that row.
 
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::map_check::{self, MapCheck};
@@ -27,11 +27,11 @@ use skip_segment::page::PageKind;
 use skip_segment::{NULLS_SLICE, OPEN_SLICE};
 use std::collections::HashSet;
 
-/// Problems reported at most; a broken index has too many to be of use.
+/// The most problems reported; a broken index can have so many that further ones are of no use.
 const MOST_PROBLEMS: usize = 100;
 
-/// One row for each problem: the index, the block of it, and what it is. No rows for a sound index, or for a
-/// partitioned one all of whose partitions' are sound.
+/// One row for each problem: the index, the block, and a description. No rows for a sound index, or for a partitioned
+/// index whose partitions' indexes are all sound.
 #[pg_extern(sql = false)]
 fn skip_index_verify(
     index: pg_sys::Oid,
@@ -48,8 +48,8 @@ fn skip_index_verify(
 }
 
 fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
-    // Keeps merges and folds away, so that a value is in one place while it is looked for; not on a standby,
-    // where such locks cannot be taken.
+    // Prevents merges and folds, so that a value stays in one place while it is looked up; not on a standby, where such
+    // locks cannot be taken.
     let _maintenance = (!sandbox::in_recovery()).then(|| PartLock::take(index, Part::Maintenance));
     if let Err(damage) = Meta::read(index) {
         return vec![damage];
@@ -63,13 +63,13 @@ fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
             match check_contents(table, index) {
                 Ok(missing) => problems.extend(missing),
                 Err(Miss::Damage(damage)) => problems.push(damage),
-                // Only on a standby, where nothing keeps replay from recycling pages under us.
+                // Only on a standby, where nothing keeps replay from recycling pages during the check.
                 Err(miss) if sandbox::in_recovery() => return Err(miss),
                 Err(miss) => problems.push(miss.not_recycled()),
             }
         }
-        // What is wrong may be that replay went on, or that an insert took a spare page. On a primary, a page that was
-        // taken is out of the next look's way: what is found twice is wrong.
+        // The cause of a problem may be that replay continued, or that an insert took a spare page. On a primary, a
+        // page that was taken does not cause a problem in the next attempt, so a problem found twice is real.
         let is_confirmed = !sandbox::in_recovery() && problems.iter().any(|p| previous.contains(p));
         if let Some(first) = problems.first().map(|first| first.block)
             && !is_confirmed
@@ -139,7 +139,7 @@ fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Rea
     if segment.first_block.saturating_add(segment.blocks) > blocks {
         return Err(Damage::new(segment.first_block, "the segment extends past the end of the index"));
     }
-    // Additions stay when the table is cut short.
+    // Additions stay when the table is truncated.
     let is_behind = segment.summarizes() && segment.end_range() > meta.watermark;
     if usize::from(segment.column) >= meta.columns.len() || is_behind {
         return Err(Damage::new(
@@ -166,14 +166,14 @@ fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Rea
     }
 }
 
-/// Looks up what the table holds.
+/// Looks up the table's contents in the index.
 fn check_contents(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let _sandbox = sandbox::Sandbox::enter(table);
     find_missing(table, index)
 }
 
 fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
-    // The watermark before the table: rows that come meanwhile are in the delta, which is read later.
+    // The watermark is read before the table: rows that are inserted meanwhile are in the delta, which is read later.
     let meta = Meta::read(index)?;
     let most_hashes = memory::maintenance_work_mem() / 8;
     let versions = Versions::Visible;
@@ -221,7 +221,7 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     Ok(problems)
 }
 
-/// Pairs of the table that are neither in a map nor in the delta, which is read after the maps.
+/// Problems for the pairs of the table that are neither in a map nor in the delta. The delta is read after the maps.
 fn missing_in_maps(index: Rel, checks: Vec<Option<MapCheck>>, live: &Live) -> Fetch<Vec<Damage>> {
     let mut problems = Vec::new();
     for (c, check) in checks.into_iter().enumerate() {
@@ -290,7 +290,8 @@ fn drop_those_in_delta(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetc
     Ok(())
 }
 
-/// On a standby the delta may have been folded between the look at the filters and the one at the delta.
+/// Removes entries that were folded meanwhile: on a standby the delta may have been folded between reading the filters
+/// and reading the delta.
 fn drop_those_folded(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<()> {
     if !sandbox::in_recovery() {
         return Ok(());

@@ -1,12 +1,12 @@
-//! The delta: entries for tuples that came into ranges already summarized.
+//! The delta: entries for tuples that were inserted into summarized ranges.
 //!
-//! A chain of pages numbered by an ever-growing sequence, from the meta page's head to its tail. Only the last
-//! page takes entries; giving a page a successor seals it. So maintenance can fold a sealed stretch into the
-//! segments while inserts go on behind it, then move the head past it and reuse the pages.
+//! A chain of pages with consecutive, ever-growing sequence numbers, from the meta page's head to its tail. Only the
+//! last page takes entries. A page is sealed when it gets a successor. So maintenance can fold a sealed stretch into
+//! the segments while inserts add entries behind it, then move the head past it and reuse the pages.
 //!
-//! Crash order: a new page is written before its predecessor leads to it, and the meta page's tail follows
-//! last; an insert that finds a tail with a successor walks on. Pages leave the chain (head) before they become
-//! spares. A crash in between loses a page to reuse, never an entry.
+//! Crash order: a new page is written before its predecessor refers to it, and the meta page's tail is updated last; an
+//! insert that finds a tail with a successor follows the chain. Pages leave the chain (head) before they become spares.
+//! A crash in between loses a page for reuse, but never an entry.
 //!
 //! ```text
 //! page:  0 next block u32 | 4 entries u32 | 8 entries of 16 bytes; the page's owner is its sequence number
@@ -32,7 +32,7 @@ pub const ENTRIES_PER_PAGE: usize =
     (skip_segment::page::PAYLOAD_END - skip_segment::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
 const FLAG_NULL: u16 = 1;
 
-/// One value that came into a summarized range.
+/// A value that was inserted into a summarized range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeltaEntry {
     pub range: u32,
@@ -75,11 +75,11 @@ fn empty_page(sequence: u64) -> PageImage {
     image
 }
 
-/// Calls `each` with all entries from the head to the last page. No page is locked meanwhile, and a cancelled query
-/// ends between two pages.
+/// Calls `each` with all entries from the head to the last page. No page is locked during a call, and the scan checks
+/// for interrupts before each page.
 ///
 /// # Errors
-/// Damage, or that a page was recycled meanwhile: then start over from the meta page.
+/// Damage, or a page that was recycled meanwhile: then start over from the meta page.
 pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<()> {
     let index = meta.bind(index);
     let mut known = KnownBlocks::new(index);
@@ -104,7 +104,7 @@ pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<
     Ok(())
 }
 
-/// Adds entries to the last page, adding pages as needed. Returns the number of delta pages in use.
+/// Adds entries to the last page, and adds pages as needed. Returns the number of delta pages in use.
 ///
 /// # Errors
 /// Damage to a page.
@@ -117,7 +117,7 @@ pub fn append(index: Rel, mut new: &[DeltaEntry]) -> Read<u64> {
             return Ok(meta.delta_pages());
         }
         match fill_last_page(index, &meta, new)? {
-            // The chain moved on between the two reads. Twice at the same place, it did not: damage.
+            // The chain has changed between the two reads. The second time at the same tail, it has not: damage.
             Some(0) if missed == Some((meta.delta_tail, meta.delta_tail_sequence)) => {
                 return Err(Damage::new(
                     meta.delta_tail,
@@ -131,8 +131,8 @@ pub fn append(index: Rel, mut new: &[DeltaEntry]) -> Read<u64> {
     }
 }
 
-/// Puts as many entries as fit on the last page; None when there is no page with room. Some(0) when the chain
-/// has moved on since `meta` was read.
+/// Puts the entries that fit on the last page, and returns their number; None when there is no page with room, Some(0)
+/// when the chain has changed since `meta` was read.
 fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> Read<Option<usize>> {
     let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
@@ -163,7 +163,7 @@ fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> Read<Option<us
     Ok(None)
 }
 
-/// Adds a page behind the last one, sealing that. Does nothing when somebody else has done so since the
+/// Adds a page behind the last one, which seals that one. Does nothing when another process has done so since the
 /// caller saw `tail_sequence` as the tail.
 fn grow(index: Rel, tail_sequence: u64) -> Read<()> {
     let _lock = PartLock::take(index, Part::DeltaGrowth);
@@ -189,7 +189,7 @@ fn grow(index: Rel, tail_sequence: u64) -> Read<()> {
     })
 }
 
-/// The page without a successor, which after a crash may lie behind the meta page's tail.
+/// The last page of the chain and its sequence number. After a crash it may be behind the meta page's tail.
 fn last_page(index: Rel, meta: &Meta) -> Read<(u32, u64)> {
     let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
@@ -205,14 +205,14 @@ fn last_page(index: Rel, meta: &Meta) -> Read<(u32, u64)> {
     Ok((block, sequence))
 }
 
-/// A page that waits to be used: `next` is the next one of the chain, or NO_BLOCK.
+/// A page that waits for reuse. `next` is the next spare page in the chain, or NO_BLOCK.
 pub fn spare_page(next: u32) -> PageImage {
     let mut image = PageImage::fresh(PageKind::Spare, 0, 0);
     image.put(0, &next.to_le_bytes());
     image
 }
 
-/// Takes the first spare page out of its chain. Growth lock held.
+/// Takes the first spare page out of its chain. The caller holds the growth lock.
 fn take_spare(index: Rel, meta: &Meta) -> Read<Option<u32>> {
     if meta.spare == NO_BLOCK {
         return Ok(None);
@@ -226,10 +226,10 @@ fn take_spare(index: Rel, meta: &Meta) -> Read<Option<u32>> {
     Ok(Some(meta.spare))
 }
 
-/// The chain of spare pages, for verifying.
+/// The blocks of all spare pages, for verifying.
 ///
 /// # Errors
-/// Damage to a page, or a chain that runs in a circle.
+/// Damage to a page, or a chain with a cycle.
 pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
     let index = meta.bind(index);
     let mut known = KnownBlocks::new(index);
@@ -247,7 +247,7 @@ pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
     Ok(found)
 }
 
-/// A sealed stretch of the delta, from the head on.
+/// A sealed stretch of the delta, starting at the head.
 pub struct Sealed {
     pub entries: Vec<DeltaEntry>,
     pages: Vec<u32>,
@@ -255,8 +255,8 @@ pub struct Sealed {
     next_sequence: u64,
 }
 
-/// Seals the last page, so that everything up to it can be folded; returns the sequence number of a page behind it.
-/// Maintenance lock held.
+/// Seals the last page, so that everything up to it can be folded. Returns the sequence number of a page behind it. The
+/// caller holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to a page.
@@ -268,8 +268,8 @@ pub fn seal(index: Rel) -> Read<u64> {
     Meta::read(index).map(|meta| meta.delta_tail_sequence)
 }
 
-/// Reads up to `most` sealed pages from the head, as far as sequence number `end`; None when none is left. Maintenance
-/// lock held.
+/// Reads at most `most` sealed pages from the head, with sequence numbers below `end`; None when there are none. The
+/// caller holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to a page.
@@ -299,7 +299,7 @@ pub fn read_sealed(index: Rel, most: usize, end: u64) -> Read<Option<Sealed>> {
     Ok((!sealed.pages.is_empty()).then_some(sealed))
 }
 
-/// Takes a folded stretch out of the chain and keeps its pages for reuse. Maintenance lock held.
+/// Takes a folded stretch out of the chain and keeps its pages for reuse. The caller holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to a page.
@@ -307,7 +307,7 @@ pub fn drop_sealed(index: Rel, sealed: &Sealed) -> Read<()> {
     let _lock = PartLock::take(index, Part::DeltaGrowth);
     meta::update(index, |meta| {
         (meta.delta_head, meta.delta_head_sequence) = (sealed.next, sealed.next_sequence);
-        // The tail lags behind when adding a page was cut off before its last step.
+        // The tail is behind the chain's end when adding a page was interrupted before its last step.
         if meta.delta_tail_sequence < sealed.next_sequence {
             (meta.delta_tail, meta.delta_tail_sequence) = (sealed.next, sealed.next_sequence);
         }

@@ -1,18 +1,18 @@
 //! The directory: which segments are live, which blocks are free.
 //!
-//! A chain of pages of unordered 32-byte entries ([`super::entry`]). Each change is one entry of one page, so one WAL
-//! record. Of columns that have filters, readers need no picture of all pages at one moment:
+//! A chain of pages of unordered 32-byte entries ([`super::entry`]). Each change affects one entry of one page, so it
+//! is one WAL record. For columns with filters, readers need no consistent view of all pages:
 //!
 //! - a range without an entry has no filter and matches;
-//! - a range with two entries (a merge between its two steps) has two right filters, and either will do;
-//! - an entry whose blocks were recycled is found out at the first page read ([`super::segment`]).
+//! - a range with two entries (a merge between its two steps) has two correct filters, and either may be used;
+//! - an entry whose blocks were recycled is detected when the first page is read ([`super::segment`]).
 //!
-//! Of columns that have maps, they need one ([`super::map`] says why): the generation must not have risen while the
-//! pages were read.
+//! For columns with maps, readers need a consistent view ([`super::map`] says why): the generation must not have risen
+//! while the pages were read.
 //!
-//! A segment's entry is published after its pages were written. Until then its blocks are reserved; what is still
-//! reserved when the next maintenance starts was left by one that was cut off, and becomes free again. An entry
-//! becomes free space in place, so blocks are not in two places when a crash comes between.
+//! A segment's entry is published after its pages were written. Until then its blocks are reserved. Blocks that are
+//! still reserved when the next maintenance starts were left by an interrupted one, and become free again. An entry is
+//! turned into free space in place, so a crash never leaves blocks in two entries.
 //!
 //! Only the holder of the maintenance lock changes the directory.
 //!
@@ -46,7 +46,7 @@ pub fn empty_page(place: u32) -> PageImage {
     image
 }
 
-/// Calls `each` with every entry's page, slot and contents, and `visit` with every page's block.
+/// Calls `each` with the page, the slot and the contents of every entry, and `visit` with the block of every page.
 fn walk(
     index: Rel,
     first: u32,
@@ -83,22 +83,23 @@ fn entries<'a>(view: &PageView<'a>, block: u32) -> Read<impl Iterator<Item = Opt
     Ok(payload[ENTRIES_AT..ENTRIES_AT + count * ENTRY_BYTES].chunks_exact(ENTRY_BYTES).map(Entry::decode))
 }
 
-/// What is live of some columns.
+/// The live segments and open stretches of some columns.
 #[derive(Default)]
 pub struct Live {
-    /// The segments that summarize ranges, by column and first range; of two that overlap (a merge was under way) the
-    /// one that reaches further.
+    /// The segments that summarize ranges, by column and first range. If two overlap (a merge was in progress), only
+    /// the one that ends later.
     pub segments: Vec<Segment>,
-    /// Maps that add to the answers of those.
+    /// Additions: maps that add to the answers of those segments.
     pub additions: Vec<Segment>,
-    /// Ranges that match every lookup all the same.
+    /// Ranges that match every lookup, although maps summarize them.
     pub open: Vec<OpenStretch>,
 }
 
-/// What is live of the columns that `wanted` accepts. `meta` was read before, and before the delta.
+/// The live segments and open stretches of the columns that `wanted` accepts. `meta` was read before, and before the
+/// delta.
 ///
 /// # Errors
-/// Damage to a directory page; or that maps were replaced meanwhile, then start over from the meta page.
+/// Damage to a directory page; or maps were replaced meanwhile, then start over from the meta page.
 pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Fetch<Live> {
     let mut live = Live::default();
     let collect = |_, _, entry| match entry {
@@ -113,7 +114,8 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Fetch<Live
     if meta.columns.iter().enumerate().any(has_map) && Meta::read(index)?.generation != meta.generation {
         return Err(Miss::Recycled(meta::META_BLOCK));
     }
-    // Of two with the same ranges the newer one: what it was made of may be gone in part.
+    // Of two segments with the same ranges the newer one: some of the segments that it was made of may be retired
+    // already.
     live.segments.sort_unstable_by_key(|s| (s.column, s.first_range, Reverse((s.width, s.id))));
     let mut covered: Option<(u16, u32)> = None;
     live.segments.retain(|s| {
@@ -132,7 +134,7 @@ fn check_extents<'a>(index: Rel, segments: impl IntoIterator<Item = &'a Segment>
     segments.into_iter().try_for_each(|s| known.check(s.first_block.saturating_add(s.blocks)))
 }
 
-/// The directory in the hands of the maintenance lock's holder.
+/// The directory, as the holder of the maintenance lock reads and changes it.
 pub struct Directory<'a> {
     index: Rel<'a>,
     slots: Vec<(u32, usize, Entry)>,
@@ -140,7 +142,7 @@ pub struct Directory<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// Reads all of it.
+    /// Reads the whole directory.
     ///
     /// # Errors
     /// Damage to a directory page.
@@ -215,8 +217,8 @@ impl<'a> Directory<'a> {
         &self.pages
     }
 
-    /// Reserves blocks in one piece: from the free extents, else from the end of the relation. The first extent that
-    /// is big enough is taken.
+    /// Reserves consecutive blocks: the first free extent that is large enough, else new blocks at the end of the
+    /// relation.
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
@@ -231,7 +233,8 @@ impl<'a> Directory<'a> {
             self.add(Entry::Reserved { first_block, blocks })?;
             return Ok(first_block);
         };
-        // A reader may still go by a directory in which these blocks are a segment: it must be able to tell.
+        // A reader may still use an older directory in which these blocks are a segment: it must be able to detect
+        // that.
         meta::update(self.index, |meta| meta.generation += 1)?;
         if have == blocks {
             self.replace(at, Entry::Reserved { first_block, blocks })?;
@@ -242,14 +245,14 @@ impl<'a> Directory<'a> {
         Ok(first_block)
     }
 
-    /// Has WAL know how long the file is, before an entry names blocks at its end. Adding blocks is not in WAL: on a
-    /// standby, or after a crash, the file would end before them, and what next adds a block to it, an insert for the
-    /// delta, would get one that the directory gives to a segment as well.
+    /// Records the new length of the file in WAL, before an entry names blocks at its end. Extending the file is not in
+    /// WAL: on a standby, or after a crash, the file would end before these blocks. An insert that then extends the
+    /// file for the delta would get a block that the directory also gives to a segment.
     fn log_extension(&self, last_block: u32) {
         wal::write_page(self.index, last_block, spare_page(NO_BLOCK), Logging::EachPage);
     }
 
-    /// Publishes a segment whose pages are written, in the place of its reservation.
+    /// Publishes a segment whose pages are written; its entry replaces the reservation.
     ///
     /// # Errors
     /// Damage to a directory page.
@@ -257,7 +260,7 @@ impl<'a> Directory<'a> {
         self.publish_part(segment, segment.blocks)
     }
 
-    /// As [`Directory::publish`], for a segment that takes less than the `reserved` blocks: the others become free.
+    /// As [`Directory::publish`], for a segment that has fewer than the `reserved` blocks: the others become free.
     ///
     /// # Errors
     /// Damage to a directory page.
@@ -282,14 +285,15 @@ impl<'a> Directory<'a> {
         self.add(Entry::Open(stretch))
     }
 
-    /// Takes an open stretch out, after what its ranges hold was published; `rest` takes its place. The generation is
-    /// raised between what is published and what is taken out.
+    /// Takes an open stretch out after the contents of its ranges were published; the stretches in `rest` replace it.
+    /// The generation is raised after that publication and before the stretch is taken out.
     ///
     /// # Errors
     /// Damage to a directory page.
     pub fn replace_open(&mut self, stretch: OpenStretch, rest: &[OpenStretch]) -> Read<()> {
         let mut rest = rest.iter();
-        // The rest first, but for one part that takes the place: at every moment all of it is open.
+        // All parts but one are added first, and the last one replaces the stretch: at every moment every range that
+        // has to be open is open.
         let in_place = rest.next();
         for part in rest {
             self.add(Entry::Open(*part))?;
@@ -301,8 +305,8 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Tells readers of maps that entries are about to be taken out, or to be published, that belong together with
-    /// others ([`super::map`]).
+    /// Tells readers of maps that entries are about to be taken out or published that belong together with other
+    /// entries ([`super::map`]).
     ///
     /// # Errors
     /// Damage to the meta page.
@@ -310,7 +314,7 @@ impl<'a> Directory<'a> {
         meta::update(self.index, |meta| meta.generation += 1)
     }
 
-    /// Frees what a maintenance that was cut off had reserved.
+    /// Frees the blocks that an interrupted maintenance had reserved.
     ///
     /// # Errors
     /// Damage to a directory page.
@@ -323,9 +327,9 @@ impl<'a> Directory<'a> {
         Ok(())
     }
 
-    /// Takes segments out of the directory and gives their blocks to the free extents. The generation is raised before
-    /// that if there are maps among them, so that a reader that missed what replaces them starts over; and after it, so
-    /// that inserts look at the directory again.
+    /// Takes segments out of the directory and gives their blocks to the free extents. If there are maps among them,
+    /// the generation is raised before that, so that a reader that missed their replacement starts over. In any case it
+    /// is raised afterwards, so that inserts read the directory again.
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
@@ -348,7 +352,7 @@ impl<'a> Directory<'a> {
         self.join_free_extents()
     }
 
-    /// Joins free extents that lie side by side, so that big segments find room.
+    /// Joins adjacent free extents, so that large segments find room.
     fn join_free_extents(&mut self) -> Read<()> {
         let mut free: Vec<(u32, u32, usize)> = Vec::new();
         for (at, (_, _, entry)) in self.slots.iter().enumerate() {
@@ -361,7 +365,8 @@ impl<'a> Directory<'a> {
         for (first, blocks, at) in free {
             match grown {
                 Some((start, have, into)) if start + have == first => {
-                    // The swallowed entry goes first: a crash between the two loses blocks, never doubles them.
+                    // The entry of the appended extent is emptied first: a crash between the two changes loses blocks,
+                    // but never lists them twice.
                     self.replace(at, Entry::Empty)?;
                     self.replace(into, Entry::Free { first_block: start, blocks: have + blocks })?;
                     grown = Some((start, have + blocks, into));
@@ -402,7 +407,7 @@ impl<'a> Directory<'a> {
         self.add(entry)
     }
 
-    /// The new page is written before the chain leads to it.
+    /// Appends a page to the directory. It is written before the chain refers to it.
     fn add_page(&mut self, last: u32) -> Read<()> {
         let block = page::extend(self.index, 1);
         wal::write_page(self.index, block, empty_page(self.pages.len() as u32), Logging::EachPage);

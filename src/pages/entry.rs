@@ -1,4 +1,4 @@
-//! What a directory entry says: a live segment, an open stretch, a free or a reserved extent.
+//! A directory entry: a live segment, an open stretch, a free or a reserved extent.
 //!
 //! ```text
 //! 0 kind u8 | 1 probes or fingerprint bits u8 | 2 column u16 | 4 first range u32 | 8 width u32
@@ -24,24 +24,24 @@ pub struct Segment {
     pub first_range: u32,
     /// Ranges covered.
     pub width: u32,
-    /// What it consists of.
+    /// Whether it consists of filters or is a map.
     pub kind: SegmentKind,
     /// First index block.
     pub first_block: u32,
-    /// Index blocks.
+    /// Number of index blocks.
     pub blocks: u32,
-    /// Unique for the life of the index.
+    /// Segment id, unique for the life of the index.
     pub id: u64,
 }
 
-/// What a segment consists of.
+/// What a segment consists of, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
     /// A filter for each range, stored bit-sliced ([`super::segment`]).
     Filters(FilterSize),
     /// For each key the ranges that may hold it ([`super::map`]).
     Map(MapSize),
-    /// A map of what came into ranges that maps summarize already: it adds to their answers.
+    /// A map of pairs that came into ranges which other maps summarize. It adds to their answers.
     Addition(MapSize),
 }
 
@@ -57,9 +57,9 @@ pub struct FilterSize {
 /// The size of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapSize {
-    /// Bits of a key hash that tell keys apart.
+    /// Number of bits of a fingerprint: the bits of a mixed key hash that distinguish keys.
     pub fingerprint_bits: u8,
-    /// Pairs of fingerprint and range; `u32::MAX` stands for as many or more.
+    /// Number of pairs of fingerprint and range; `u32::MAX` stands for that number or more.
     pub pairs: u32,
 }
 
@@ -69,7 +69,8 @@ impl Segment {
         self.first_range.saturating_add(self.width)
     }
 
-    /// Whether its ranges are summarized by it: a range that it does not match is ruled out, but for additions.
+    /// Whether the segment summarizes its ranges. If so, it rules out a range that it does not match, unless an
+    /// addition matches it.
     pub fn summarizes(&self) -> bool {
         !matches!(self.kind, SegmentKind::Addition(_))
     }
@@ -82,10 +83,10 @@ impl Segment {
         }
     }
 
-    /// The size of its filters.
+    /// The size of its filters, if it has filters.
     ///
     /// # Errors
-    /// The segment is a map: as damage to its first block.
+    /// The segment is a map: reported as damage to its first block.
     pub fn filters(&self) -> Read<FilterSize> {
         match self.kind {
             SegmentKind::Filters(size) => Ok(size),
@@ -93,17 +94,17 @@ impl Segment {
         }
     }
 
-    /// What it covers; a map has filters of no bits.
+    /// The ranges that it covers, and its filter size; a map has filters of 0 bits.
     pub fn span(&self) -> Span {
         let Self { first_range, width, .. } = *self;
         let FilterSize { bits, num_probes } = self.filters().unwrap_or(FilterSize { bits: 0, num_probes: 0 });
         Span { first_range, width, filter_bits: bits, num_probes }
     }
 
-    /// How the slices of filters lie on the pages.
+    /// Where the slices of filters are on the pages.
     ///
     /// # Errors
-    /// A directory entry that cannot be: as damage to the segment's first block.
+    /// The directory entry is invalid: reported as damage to the segment's first block.
     pub fn shape(&self) -> Read<SegmentShape> {
         SegmentShape::new(self.width, self.filters()?.bits, SLICE_BYTES)
             .filter(|shape| shape.pages() == self.blocks)
@@ -121,13 +122,13 @@ pub struct OpenStretch {
 }
 
 impl OpenStretch {
-    /// The first range behind it.
+    /// The first range behind the stretch.
     pub fn end_range(&self) -> u32 {
         self.first_range.saturating_add(self.width)
     }
 }
 
-/// What a slot of a directory page holds.
+/// The contents of a slot of a directory page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     Empty,
@@ -137,7 +138,7 @@ pub enum Entry {
         first_block: u32,
         blocks: u32,
     },
-    /// Allocated for a segment that is being written.
+    /// Blocks allocated for a segment that is being written.
     Reserved {
         first_block: u32,
         blocks: u32,
@@ -153,12 +154,12 @@ const ADDITION: u8 = 5;
 const OPEN: u8 = 6;
 
 impl Entry {
-    /// An extent that is free, or nothing if it has no blocks.
+    /// The entry for a free extent, or an empty entry if the extent has no blocks.
     pub fn free(first_block: u32, blocks: u32) -> Self {
         if blocks == 0 { Entry::Empty } else { Entry::Free { first_block, blocks } }
     }
 
-    /// None for an entry of an unknown kind.
+    /// Decodes an entry; None if its kind is unknown.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, bits, number) = (bytes[0], bytes[1], get_u32(bytes, 12));
         let (column, first_range, width) = (get_u16(bytes, 2), get_u32(bytes, 4), get_u32(bytes, 8));

@@ -1,21 +1,22 @@
-//! Map segments: for each key the ranges that may hold it, looked up by the key.
+//! Map segments: for each key the ranges that may hold it.
 //!
 //! A map is a *run* of the crate [`skip_map`]: the sorted numbers of all distinct pairs of a key's fingerprint and a
-//! block range. Its pages are framed and checked as those of filters are ([`super::segment`]): a lookup goes from the
-//! root fence page down to a data page, and reads the few blocks there that may hold numbers of its key. NULL and "has
-//! a value" are keys of their own.
+//! block range. Its pages have the same frame and the same checks as those of filters ([`super::segment`]). A lookup
+//! goes from the root fence page down to a data page, and reads the few blocks there that may hold numbers of its key.
+//! NULL and "has a value" are keys of their own.
 //!
-//! A map never changes. What comes into its ranges afterwards stands in *additions*, maps of their own that only add to
-//! the answer. Ranges that could not be hashed are *open stretches* of the directory, which match everything. So the
-//! answer of a column is spread over several entries of the directory, and a reader must not see a part of a change:
+//! A map never changes. Pairs that come into its ranges afterwards are published as *additions*, maps of their own that
+//! only add to the answer. Ranges that could not be hashed are *open stretches* of the directory, which match every
+//! lookup. So the answer of a column is spread over several entries of the directory, and a reader must not see only a
+//! part of a change:
 //!
-//! - an entry is taken out only after what replaces it was published and the generation was raised;
-//! - a segment is published only after its open stretches were, and the generation was raised;
-//! - a reader takes what it found in the directory only if the generation stood still meanwhile
+//! - an entry is taken out only after its replacement was published and the generation was raised;
+//! - a segment is published only after its open stretches were published and the generation was raised;
+//! - a reader uses what it found in the directory only if the generation did not rise meanwhile
 //!   ([`super::directory::live`]).
 //!
-//! So if a reader misses an entry because it had passed its place before it was published, and also misses what the
-//! entry replaces, the generation was raised while it read.
+//! A reader may miss an entry because it had already passed the entry's slot when the entry was published. If it also
+//! misses what the entry replaces, the generation was raised while it read.
 
 use super::directory::Directory;
 use super::entry::{MapSize, Segment, SegmentKind};
@@ -30,15 +31,15 @@ use skip_map::{
 };
 use std::ops::Range;
 
-/// The key that stands for NULL, and the one for "some value". A value whose hash is one of them makes a superfluous
-/// range match, and loses none.
+/// The key for NULL, and [`VALUE_KEY`] for "has a value". A value whose hash is one of them makes a superfluous range
+/// match, but loses none.
 pub const NULL_KEY: u64 = u64::from_le_bytes(*b"NULL\0\0\0\0");
 pub const VALUE_KEY: u64 = u64::from_le_bytes(*b"VALUE\0\0\0");
 
-/// How the pairs of a stretch of ranges become numbers.
+/// How the pairs of a stretch of ranges are coded as numbers.
 ///
 /// # Errors
-/// The meta page names a number of fingerprint bits that cannot be, or the stretch is too wide for it.
+/// The meta page has an invalid number of fingerprint bits, or the stretch is too wide for it.
 pub fn coding(fingerprint_bits: u8, width: u32) -> Read<Coding> {
     let what = "a map with an invalid number of fingerprint bits was requested";
     Coding::new(fingerprint_bits, width).ok_or_else(|| Damage::new(meta::META_BLOCK, what))
@@ -53,14 +54,14 @@ pub struct Map<'a> {
     shape: Option<RunShape>,
 }
 
-/// A key that is looked up: the numbers that it may have.
+/// The numbers that the pairs of a key may have.
 type Wanted = Range<u64>;
 
 impl<'a> Map<'a> {
     /// The map that a directory entry names.
     ///
     /// # Errors
-    /// A directory entry that cannot be: as damage to the segment's first block.
+    /// The directory entry is invalid: reported as damage to the segment's first block.
     pub fn of(index: Rel<'a>, segment: &Segment) -> Read<Self> {
         let impossible = || Damage::new(segment.first_block, "the directory describes an invalid map");
         let size = segment.map().ok_or_else(impossible)?;
@@ -72,12 +73,12 @@ impl<'a> Map<'a> {
         Ok(Self { index, segment: *segment, coding, shape })
     }
 
-    /// How its pairs become numbers.
+    /// How its pairs are coded as numbers.
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Pairs in the map. Of more than the directory can say, they are counted.
+    /// Number of pairs in the map. If it is more than the directory can store, the pairs are counted.
     ///
     /// # Errors
     /// As [`Map::look_up`].
@@ -89,16 +90,16 @@ impl<'a> Map<'a> {
         self.numbers().try_fold(0, |count, number| number.map(|_| count + 1))
     }
 
-    /// Pages that looking up one key takes.
+    /// Number of pages that the lookup of one key reads.
     pub fn pages_of_key(&self) -> u64 {
         self.shape.as_ref().map_or(0, |shape| u64::from(shape.levels()) + 1)
     }
 
-    /// Calls `each` with spans of ranges (the first, and the first behind it) that may hold one of the keys. Returns
-    /// the pages read.
+    /// Calls `each` with spans of ranges that may hold one of the keys: the first range, and the first one behind the
+    /// span. Returns the number of pages read.
     ///
     /// # Errors
-    /// Damage, or that a page is not the segment's any more.
+    /// Damage, or a page that does not belong to the segment any more.
     pub fn look_up(&self, keys: &[u64], mut each: impl FnMut(u64, u64)) -> Fetch<u64> {
         let Some(shape) = &self.shape else { return Ok(0) };
         let mut wanted: Vec<Wanted> = keys.iter().map(|&key| self.coding.numbers_of(key)).collect();
@@ -116,7 +117,7 @@ impl<'a> Map<'a> {
         Ok(walk.pages)
     }
 
-    /// Whether a pair is in the map.
+    /// Whether the map has the pair of a key and a range.
     ///
     /// # Errors
     /// As [`Map::look_up`].
@@ -127,7 +128,7 @@ impl<'a> Map<'a> {
         Ok(found)
     }
 
-    /// All numbers, ascending. Every page is checked as a whole.
+    /// All numbers, ascending. Every page that is read is verified as a whole.
     pub fn numbers(&self) -> Numbers<'_, 'a> {
         Numbers { map: self, page: 0, spans: Vec::new().into_iter(), current: 0..0 }
     }
@@ -135,7 +136,7 @@ impl<'a> Map<'a> {
     /// Checks the fence pages against the data pages, and that the data pages ascend.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem that was found.
     pub fn verify(&self) -> Fetch<()> {
         let counted = self.segment.map().map_or(0, |size| size.pairs);
         let Some(shape) = &self.shape else {
@@ -176,12 +177,13 @@ impl<'a> Map<'a> {
         Ok(())
     }
 
-    /// Calls `read` with a page, all of it checked.
+    /// Calls `read` with a page, which is verified as a whole.
     fn read<R>(&self, page: u32, read: impl FnOnce(&[u8]) -> R) -> Fetch<R> {
         segment::read_part(self.index, &self.segment, page, 0..PAGE_BYTES, read)
     }
 
-    /// Where keys go on from a fence page. For one key only the quarters that it needs are read, and checked.
+    /// For each key the number of the entry of a fence page that leads to it. For a single key only the quarters of the
+    /// page that it needs are read and verified.
     fn fence_entries(&self, page: u32, wanted: &[Wanted]) -> Fetch<Vec<usize>> {
         let malformed = |what: Malformed| Miss::from(self.malformed(page, &what));
         let [key] = wanted else {
@@ -211,7 +213,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// Numbers that cannot be written: the code that gives them is wrong, and the map is not published.
+/// Numbers that cannot be coded are an error in the code that makes them. The map is then not published.
 impl From<Malformed> for Damage {
     fn from(malformed: Malformed) -> Self {
         Damage::new(meta::META_BLOCK, malformed.to_string())
@@ -224,7 +226,7 @@ impl From<Malformed> for Miss {
     }
 }
 
-/// One lookup on its way through the pages.
+/// One lookup, which goes down through the pages.
 struct Walk<'m, 'a> {
     map: &'m Map<'a>,
     shape: &'m RunShape,
@@ -256,7 +258,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Looks keys up from a data page on: the numbers of one may go on on the next pages.
+    /// Looks up keys from a data page on: the numbers of a key may continue on the next pages.
     fn data(
         &mut self,
         page: u32,
@@ -269,7 +271,7 @@ impl Walk<'_, '_> {
             self.pages += 1;
             let last = self.data_page(page, wanted, each)?;
             page += 1;
-            // Keys are sorted: those that end behind this page are the last ones.
+            // Keys are sorted: those whose numbers may continue behind this page are the last ones.
             let done = wanted.partition_point(|key| key.end <= last.saturating_add(1));
             wanted = &wanted[done..];
             if wanted.is_empty() || page >= self.shape.data_pages() {
@@ -278,7 +280,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Returns the page's last number.
+    /// Looks up keys in a data page. Returns the page's last number.
     fn data_page(
         &self,
         page: u32,
@@ -287,7 +289,7 @@ impl Walk<'_, '_> {
     ) -> Fetch<u64> {
         let map = self.map;
         let malformed = |what: Malformed| Miss::from(map.malformed(page, &what));
-        // What is read is what is checked; for several keys that is most of the page.
+        // For a single key only the quarters that it needs are read and verified. Several keys need most of the page.
         let checked = if wanted.len() > 1 { PAGE_BYTES } else { HEAD_BYTES };
         let pinned = PinnedPage::read(map.index, map.segment.first_block + page);
         let shared = pinned.lock();
@@ -310,7 +312,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// All numbers of a map, page by page.
+/// The numbers of a map, read page by page.
 pub struct Numbers<'m, 'a> {
     map: &'m Map<'a>,
     page: u32,
@@ -346,7 +348,7 @@ impl Iterator for Numbers<'_, '_> {
     }
 }
 
-/// What a new map covers, and how it is made.
+/// The column and ranges of a new map, and how it is written.
 #[derive(Clone, Copy)]
 pub struct NewMap {
     pub column: u16,
@@ -354,23 +356,24 @@ pub struct NewMap {
     pub width: u32,
     pub fingerprint_bits: u8,
     pub is_addition: bool,
-    /// Pages to reserve; None in a build, when nobody else adds blocks to the index: pages are added as they come.
+    /// Number of pages to reserve. None in a build, when no other process adds blocks to the index: pages are then
+    /// added one by one.
     pub most_pages: Option<u32>,
     pub logging: Logging,
 }
 
-/// Writes a map, whose numbers come in ascending order.
+/// Writes a map. Its numbers are pushed in ascending order.
 pub struct MapWriter<'d, 'a> {
     directory: &'d mut Directory<'a>,
     new: NewMap,
     segment: Segment,
     run: RunWriter,
-    /// Pages written.
+    /// Number of pages written.
     pages: u32,
 }
 
 impl<'d, 'a> MapWriter<'d, 'a> {
-    /// Reserves the room for a map.
+    /// Reserves the pages for a map.
     ///
     /// # Errors
     /// Damage to the index.
@@ -403,7 +406,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
         run.push(number, &mut |page| write(directory.index(), new, segment, pages, page))
     }
 
-    /// Writes the last pages and publishes the map. What was reserved beyond them is free again.
+    /// Writes the last pages and publishes the map. Reserved pages that it does not need become free.
     ///
     /// # Errors
     /// Damage to the index.

@@ -1,12 +1,13 @@
-//! Block 0: what was frozen when the index was built, the watermark, and where everything is.
+//! Block 0: the options fixed at build, the watermark, and where the other pages are.
 //!
-//! The **watermark** is the first block range not summarized. `aminsert` reads it after its tuple is in the heap
-//! ([`Progress`]); a summarizer raises it, in WAL, before it scans the heap. So a tuple whose
-//! insert saw the lower watermark is on its heap page when the scan comes by, and every later one goes to the
-//! delta. It falls only when VACUUM has cut the table short, after the segments behind the new end were retired.
+//! The **watermark** is the first block range that was never summarized. `aminsert` reads it after its tuple is in the
+//! heap ([`Progress`]). A summarizer raises it, in WAL, before it scans the heap. So a tuple whose insert saw the lower
+//! watermark is on its heap page when the scan reads that page, and every later tuple goes to the delta. The watermark
+//! falls only when VACUUM has truncated the table, after the segments behind the new end were retired.
 //!
-//! The **generation** rises after segments were taken out of the directory, and before free blocks are used
-//! again: a reader that meets a foreign page looks whether the generation moved on (start over) or not (damage).
+//! The **generation** rises after segments were taken out of the directory, and before free blocks are used again. A
+//! reader that meets a page with a different owner checks whether the generation rose (then it starts over) or not
+//! (then the page is damaged).
 //!
 //! ```text
 //! 0 magic u32 | 4 hash scheme u16 | 6 columns u16 | 8 seed u64 | 16 pages per range u32 | 20 watermark u32
@@ -35,16 +36,16 @@ const COLUMN_BYTES: usize = 16;
 /// PostgreSQL's INDEX_MAX_KEYS in every supported build.
 const MAX_COLUMNS: usize = 32;
 
-/// What is frozen for one indexed column.
+/// The options of one indexed column that are fixed at build.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnMeta {
-    /// How values become bytes before hashing: [`crate::hash::Canon`]'s number.
+    /// The canonical form of its values: the number of a [`crate::hash::Canon`].
     pub canon: u16,
-    /// Bits per distinct value and number of probes.
+    /// Bits per distinct value and number of probes of its filters.
     pub sizing: Sizing,
-    /// The false-positive rate that was asked for.
+    /// The target false-positive rate.
     pub rate: f64,
-    /// Fingerprint bits of its maps; None if it has filters.
+    /// Number of fingerprint bits of its maps; None if it has filters.
     pub map: Option<u8>,
 }
 
@@ -55,7 +56,7 @@ pub struct Meta {
     pub seed: u64,
     /// Heap blocks per range.
     pub pages_per_range: u32,
-    /// First range not summarized.
+    /// The first range that was never summarized.
     pub watermark: u32,
     /// First directory block.
     pub directory: u32,
@@ -73,7 +74,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// The meta page of an index over no rows.
+    /// The meta page of an empty index.
     pub fn new(seed: u64, pages_per_range: u32, columns: Vec<ColumnMeta>) -> Self {
         Self {
             hash_scheme: HASH_SCHEME,
@@ -177,12 +178,13 @@ impl Meta {
         wal::write_page(index, META_BLOCK, self.image(), logging);
     }
 
-    /// The index with its pages' checksums tied to its seed: how all blocks but the meta page are read and written.
+    /// The index, with the checksums of its pages seeded with its seed. All blocks but the meta page are read and
+    /// written so.
     pub fn bind<'a>(&self, index: Rel<'a>) -> Rel<'a> {
         index.salted(self.seed)
     }
 
-    /// Whether this build's key hashes are those of the index. If not, the index rules nothing out.
+    /// Whether this build's hash scheme is that of the index. If not, the index rules nothing out.
     pub fn hashes_match(&self) -> bool {
         self.hash_scheme == HASH_SCHEME
     }
@@ -232,7 +234,7 @@ pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
     Ok(result)
 }
 
-/// The next segment id; never given twice, not even after a crash.
+/// Takes the next segment id. No id is given out twice, not even after a crash.
 ///
 /// # Errors
 /// Damage to the meta page.
@@ -243,7 +245,7 @@ pub fn take_segment_id(index: Rel) -> Read<u64> {
     })
 }
 
-/// What `aminsert` needs for most tuples.
+/// The part of the meta page that `aminsert` needs for most tuples.
 #[derive(Clone, Copy)]
 pub struct Progress {
     pub watermark: u32,
@@ -253,22 +255,23 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Reads watermark, range size and generation under a pin, without the page's content lock. That is enough, because the
-    /// caller's tuple is on its heap page already: if a summarizer scanned that page before the tuple came, it had
-    /// stored the higher watermark before, and the heap page's own lock, which it released and the inserter took
-    /// afterwards, makes that store visible here. The word is whole, and never comes from a copy of the page.
+    /// Reads watermark, range size and generation under a pin, without the page's content lock. That is enough,
+    /// because the caller's tuple is on its heap page already. If a summarizer scanned that page before the tuple was
+    /// there, it had stored the higher watermark before the scan, and had raised the generation for what it retired
+    /// before. It released the heap page's lock, and the inserter took that lock afterwards, which makes the stores
+    /// visible here. Each word is read as a whole, and never from a copy of the page.
     ///
-    /// That holds for a relaxed load on any processor. The summarizer stores the watermark, then releases the heap
-    /// page's lock; the inserter takes that lock, then loads. Releasing and taking one lock are a release and an
-    /// acquire, so the store *happens before* the load, and a load never gives a value older than one whose store
-    /// happened before it (coherence), nor is it done before an acquire that stands above it. An acquire load would
-    /// only order what comes after: the pages that the inserter reads next are read under their own locks. If it is the
-    /// inserter who had the heap page first, whatever the load gives is right: the scan sees the tuple.
+    /// A relaxed load is enough on any processor. The summarizer stores the watermark, then releases the heap page's
+    /// lock; the inserter takes that lock, then loads the watermark. Releasing and taking a lock are a release and an
+    /// acquire, so the store *happens before* the load. A load never gives a value older than one whose store happened
+    /// before it (coherence), and it is never moved before an acquire that precedes it. An acquire load would only
+    /// order what comes after it, and the pages that the inserter reads next are read under their own locks. If the
+    /// inserter had the heap page first, either value is right, because the scan sees the tuple.
     ///
-    /// The page's checksum is not looked at either. Should the page be damaged, no query gets past it.
+    /// The page's checksum is not verified either. If the page is damaged, every query fails.
     ///
     /// # Errors
-    /// Damage to the meta page, as far as its magic number tells.
+    /// Damage to the meta page; only a wrong magic number is detected.
     pub fn read(index: Rel) -> Read<Self> {
         page::peek_meta(index, |word| {
             if word(0) != MAGIC {

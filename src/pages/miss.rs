@@ -1,4 +1,4 @@
-//! Why a page could not be used.
+//! The error of reading a page that may be damaged or recycled.
 
 use crate::pg::Damage;
 
@@ -7,12 +7,13 @@ use crate::pg::Damage;
 pub enum Miss {
     /// The page is damaged.
     Damage(Damage),
-    /// The page belongs to something else by now: start over from the meta page.
+    /// The page, given by its block, was recycled: start over from the meta page.
     Recycled(u32),
 }
 
 impl Miss {
-    /// As damage: under the maintenance lock nobody recycles pages, so a foreign page is damage.
+    /// Converts a miss under the maintenance lock to damage: nobody recycles pages then, so a page with a different
+    /// owner is damaged.
     pub fn not_recycled(self) -> Damage {
         match self {
             Miss::Damage(damage) => damage,
@@ -35,5 +36,5 @@ impl From<std::convert::Infallible> for Miss {
     }
 }
 
-/// Result of reading what may be recycled meanwhile.
+/// The result of reading a page that may be recycled meanwhile.
 pub type Fetch<T> = Result<T, Miss>;

@@ -6,25 +6,26 @@
 //! | directory | [`directory`] | the live segments per column and the free extents |
 //! | segment | [`segment`] | bit-sliced filters of consecutive block ranges |
 //! | segment | [`map`] | for each key the ranges that may hold it |
-//! | delta | [`delta`] | entries for tuples that came into ranges already summarized |
+//! | delta | [`delta`] | entries for tuples that were inserted into summarized ranges |
 //!
-//! [`skip_segment::page`] gives a page's bytes their meaning, and each module here says what its payload is. [`upkeep`]
-//! moves data: delta into segments, narrow segments into wide ones. Everything that writes goes through single-page WAL
-//! records ([`crate::pg::wal`]), so a crash leaves a prefix of them; each writer here says why every prefix is safe.
+//! [`skip_segment::page`] defines the frame of every page, and each module here defines its payload. [`upkeep`] moves
+//! data: from the delta into segments, from narrow segments into wide ones. Everything is written by WAL records of a
+//! single page each ([`crate::pg::wal`]), so a crash leaves a prefix of them; each writer here says why every prefix is
+//! safe.
 //!
 //! # The read order
 //!
-//! Readers take **delta, directory, segments**, in this order and without a lock between them. Data moves only
-//! in this direction, and its destination is written before the source is dropped. A page whose owner is not
-//! what the directory said was recycled in between: start over. This holds on a standby as well.
+//! Readers read **delta, directory, segments**, in this order and without a lock between them. Data moves only in this
+//! direction, and is written to its destination before it is dropped from its source. A page whose owner is not the one
+//! that the directory names was recycled in between: the reader starts over. This holds on a standby as well.
 //!
 //! # Lock order
 //!
 //! 1. heavyweight lock [`crate::pg::lock::Part::Maintenance`]: one maintainer at a time
 //! 2. heavyweight lock [`crate::pg::lock::Part::DeltaGrowth`]: one process at a time adds delta pages
 //! 3. the relation extension lock, held only while extending
-//! 4. buffer locks: one at a time, never while asking for a heavyweight lock, never over hashing, heap access
-//!    or an interrupt check
+//! 4. buffer locks: one at a time, never while waiting for a heavyweight lock, and never during hashing, heap access or
+//!    an interrupt check
 
 pub mod delta;
 pub mod directory;

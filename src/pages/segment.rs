@@ -1,11 +1,11 @@
 //! Segment pages: writing a new segment, reading slices, adding bits.
 //!
-//! A segment's pages lie in one piece; slice `s` is on page `s / slices_per_page`. Each page carries the
-//! segment's id and its place, so a reader with an old directory notices when the blocks were used again.
+//! The pages of a segment are consecutive blocks; slice `s` is on page `s / slices_per_page`. Each page has the
+//! segment's id and its place in the segment, so a reader with an old directory notices when the blocks were reused.
 //!
-//! Bits are only ever added to a published segment, with one exception in a safe order: the bit of the *open*
-//! slice ("this range has no filter, it always matches") is cleared after all bits of the range were set.
-//! Readers therefore read the open slice before any other.
+//! Bits of a published segment are only ever added, with one exception in a safe order: the bit of the *open* slice
+//! ("this range has no filter, it always matches") is cleared after all bits of the range were set. Readers therefore
+//! read the open slice before any other.
 
 use super::entry::Segment;
 use super::miss::{Fetch, Miss};
@@ -22,7 +22,7 @@ use std::ops::Range;
 /// Calls `read` with the slices of one page of a segment.
 ///
 /// # Errors
-/// Damage, or that the page is not the segment's any more.
+/// Damage, or a page that does not belong to the segment any more.
 pub fn read_page<R>(index: Rel, segment: &Segment, page: u32, read: impl FnOnce(&[u8]) -> R) -> Fetch<R> {
     read_part(index, segment, page, 0..SLICE_BYTES as usize, read)
 }
@@ -43,7 +43,8 @@ pub fn read_slice<R>(
     read_part(index, segment, page, at..at + shape.stride() as usize, read)
 }
 
-/// Calls `read` with some bytes of one page of a segment. What is read is checked, the rest of the page is not.
+/// Calls `read` with some bytes of one page of a segment. Only the quarters of the page that these bytes are in are
+/// verified.
 ///
 /// # Errors
 /// As [`read_page`].
@@ -68,7 +69,8 @@ fn read_pinned<R>(
     part_of(&shared, segment, page, part).map(read)
 }
 
-/// Some bytes of a page that a segment is thought to have, checked as far as that needs it.
+/// Some bytes of a page that is expected to belong to a segment. Only the quarters of the page that they are in are
+/// verified.
 ///
 /// # Errors
 /// As [`read_page`].
@@ -87,12 +89,13 @@ pub fn part_of<'p>(
     bytes.ok_or_else(|| Damage::new(block, "the segment page is too short").into())
 }
 
-/// The most slices that [`read_slices`] takes. The server keeps the counts of eight pins of a process in an array,
-/// those of more in a hash table.
+/// The most slices that [`read_slices`] takes: one less than the eight pinned buffers of a process that the server
+/// counts in an array. It counts further ones in a slower hash table.
 pub const MOST_PINS: usize = 7;
 
-/// Calls `read` with the bytes of slices, in their order, until it says false; at most [`MOST_PINS`] of them. All are
-/// asked of memory before the first is used, so that waiting for one is waiting for all. Returns how many were read.
+/// Calls `read` with the bytes of slices, in their order, until it returns false; at most [`MOST_PINS`] slices. All are
+/// prefetched into the processor's cache before the first is used, so that their cache misses overlap. Returns the
+/// number of slices read.
 ///
 /// # Errors
 /// As [`read_page`].
@@ -121,14 +124,14 @@ pub fn read_slices(
     Ok(count)
 }
 
-/// Writes one page of a new segment; `fill` gets its zeroed slices.
+/// Writes one page of a new segment. `fill` gets the zeroed bytes of its slices.
 pub fn write_page(index: Rel, segment: &Segment, page: u32, logging: Logging, fill: impl FnOnce(&mut [u8])) {
     let mut image = PageImage::fresh(PageKind::Segment, segment.id, page);
     fill(image.payload_mut(SLICE_BYTES as usize));
     wal::write_page(index, segment.first_block + page, image, logging);
 }
 
-/// A bit of a segment to set: page of the segment, byte of its payload, mask.
+/// A bit of a segment: page of the segment, byte of its payload, mask.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bit {
     page: u32,
@@ -137,13 +140,13 @@ pub struct Bit {
 }
 
 impl Bit {
-    /// The bit of `range` (counted from the segment's first) in a slice.
+    /// The bit of `range` in a slice; `range` is counted from the segment's first.
     pub fn new(shape: &SegmentShape, slice: u32, range: u32) -> Self {
         let (page, at) = shape.locate(slice);
         Self { page, byte: (at + range / 8) as u16, mask: 1 << (range % 8) }
     }
 
-    /// The bits of a key in the filter of `range`.
+    /// The bits of a key in the filter of `range`, which is counted from the segment's first.
     pub fn of_key(shape: &SegmentShape, num_probes: u8, hash: u64, range: u32) -> impl Iterator<Item = Self> {
         probes(hash, shape.filter_bits(), num_probes)
             .map(move |p| Self::new(shape, FIRST_PROBE_SLICE + p, range))
@@ -156,7 +159,8 @@ impl Bit {
     }
 }
 
-/// Sets bits, one WAL record a page. Maintenance lock held: the segment cannot be recycled meanwhile.
+/// Sets bits, with one WAL record per page. The caller holds the maintenance lock, so the segment cannot be recycled
+/// meanwhile.
 ///
 /// # Errors
 /// Damage to a page.
@@ -213,7 +217,7 @@ pub fn all_set(index: Rel, segment: &Segment, bits: impl Iterator<Item = Bit>) -
     Ok(true)
 }
 
-/// Whether the filter of `range` has a key, or the NULL bit for None.
+/// Whether the filter of `range` may have a key, or, for None, whether the range has NULLs.
 ///
 /// # Errors
 /// As [`read_page`].
@@ -233,8 +237,8 @@ pub fn has_entry(index: Rel, segment: &Segment, range: u32, hash: Option<u64>) -
     }
 }
 
-/// The filters of up to 64 neighbouring ranges, as one word a slice: what asking about many values of the same
-/// ranges needs, at the price of reading the whole segment once.
+/// The filters of up to 64 neighbouring ranges, one word per slice. It serves lookups of many values in the same
+/// ranges, at the cost of reading the whole segment once.
 pub struct Group {
     words: Vec<u64>,
     filter_bits: u32,
@@ -242,7 +246,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Reads the 64 ranges from `64 * number` on, counted from the segment's first.
+    /// Reads group `number`: the 64 ranges from `64 * number` on, counted from the segment's first.
     ///
     /// # Errors
     /// As [`read_page`].
@@ -268,12 +272,12 @@ impl Group {
         self.words.get(slice as usize).is_some_and(|word| word >> (range % 64) & 1 != 0)
     }
 
-    /// Whether the filter of `range` has a key, or the NULL bit for None.
+    /// Whether the filter of `range` may have a key, or, for None, whether the range has NULLs.
     pub fn has_entry(&self, hash: Option<u64>, range: u32) -> bool {
         hash.map_or_else(|| self.has_bit(NULLS_SLICE, range), |hash| self.has_key(hash, range))
     }
 
-    /// Whether the filter of `range` has a key.
+    /// Whether the filter of `range` may have a key.
     pub fn has_key(&self, hash: u64, range: u32) -> bool {
         self.has_bit(VALUES_SLICE, range)
             && probes(hash, self.filter_bits, self.num_probes)

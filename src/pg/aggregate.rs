@@ -1,8 +1,8 @@
-//! The aggregate that a function is called for: its memory, its place in the plan, and what its states go through.
+//! The aggregate for which a function is called: its memory, its node in the plan, and the transfer of its states.
 //!
-//! States are values on their way to the node that combines them, but for two short cuts, which a node takes that has
-//! one state and no more: within a process a token stands for it ([`handover`](super::handover)), from a worker the
-//! place in memory that the query's processes share ([`parallel_memory`](super::parallel_memory)).
+//! A state is normally sent as a value to the node that combines states. A node that has only one state can take one of
+//! two short cuts. Within a process it sends a token in place of the state ([`handover`](super::handover)); a worker
+//! sends the state's place in memory that the query's processes share ([`parallel_memory`](super::parallel_memory)).
 
 use super::alloc::ContextAllocator;
 use super::handover;
@@ -16,16 +16,16 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use std::marker::PhantomData;
 
-/// A kind of state: one that lies in memory of the lifetime `'m` refers to nothing else than what is there for `'m`.
-/// The type stands for all of them with `'static` in the place of that.
+/// A kind of state. A state in memory of the lifetime `'m` refers only to data that lives for `'m`. The implementing
+/// type has `'static` in place of `'m`, and stands for the types with all lifetimes.
 pub trait StateFamily: 'static {
     type In<'m>;
 }
 
-/// What stands for a state ([`Call::hand_on`](super::function::Call::hand_on)).
+/// A token that is sent in place of a state ([`Call::hand_on`](super::function::Call::hand_on)).
 pub type Token = [u8; size_of::<u64>()];
 
-/// A state of an aggregate on its way back to the server; None is NULL.
+/// A state of an aggregate that is returned to the server; None is NULL.
 pub struct StatePointer(pub(super) Option<pg_sys::Datum>);
 
 // SAFETY: a pointer, or NULL, of SQL type internal.
@@ -39,7 +39,7 @@ unsafe impl BoxRet for StatePointer {
     }
 }
 
-// SAFETY: SQL is written by hand.
+// SAFETY: the extension's SQL is written by hand, not generated from this.
 unsafe impl SqlTranslatable for StatePointer {
     const TYPE_IDENT: &'static str = "pg_skip::pg::aggregate::StatePointer";
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
@@ -48,11 +48,11 @@ unsafe impl SqlTranslatable for StatePointer {
         Ok(ReturnsRef::One(SqlMappingRef::literal("internal")));
 }
 
-/// An aggregate, or a window function, that is being computed, for a group whose memory is there for `'m`.
+/// An aggregate, or a window function, that is being computed for a group whose memory lives for `'m`.
 pub struct Aggregate<'m> {
     pub(super) context: pg_sys::MemoryContext,
     pub(super) node: *mut pg_sys::AggState,
-    /// The memory that the function was looked up in.
+    /// The memory context of the function's lookup.
     pub(super) look_up: pg_sys::MemoryContext,
     pub(super) group: PhantomData<&'m ()>,
 }
@@ -60,56 +60,56 @@ pub struct Aggregate<'m> {
 impl<'m> Aggregate<'m> {
     /// The memory of the group.
     pub fn memory(&self) -> ContextAllocator<'m> {
-        // SAFETY: the context that the server keeps for the group's states.
+        // SAFETY: the server keeps this context for the group's states.
         unsafe { ContextAllocator::new(self.context) }
     }
 
-    /// Takes the state that a token stands for, to be combined; None if it is gone, another process's, or the token
-    /// made up.
+    /// Takes the state of a token, to combine it. None if the state is gone or belongs to another process, or if the
+    /// token is forged.
     pub fn take_handed_on<S: StateFamily>(&self, token: Token) -> Option<S::In<'m>> {
         if !self.combines() {
-            return None; // nobody knows whose bytes these are
+            return None; // the bytes may come from anywhere
         }
         let place = handover::take(u64::from_ne_bytes(token))?;
-        // SAFETY: the state is there, as its offer is. Its memory is that of a node below this one, which has one state
-        // (`keeps_what_it_hands_on`) and resets it only when this node begins anew or ends, whose states go before: so
-        // it lives for 'm. The node below does nothing with it any more.
+        // SAFETY: the state exists, because its offer does. Its memory is that of a node below this one, which has one
+        // state (`keeps_what_it_hands_on`). That node resets the memory only when this node is rescanned or ends, and
+        // this node's states are freed before that: so the state lives for 'm. The node below does not use it any more.
         Some(unsafe { Tagged::<S::In<'m>>::lend(place, Tag::of::<S>()) }.take())
     }
 
     /// Whether the node calls the function for an aggregate of its own, which it looked up when the query began. An
-    /// engine on top of the server may compute an aggregate within another one's function, and then the node is that
-    /// one's.
+    /// engine on top of the server may compute an aggregate within another one's function; then the node belongs to the
+    /// outer aggregate.
     pub(super) fn is_nodes_own(&self) -> bool {
-        // SAFETY: a node's EState is there as long as itself.
+        // SAFETY: a node's EState lives as long as the node.
         self.state().is_some_and(|node| unsafe { (*node.ss.ps.state).es_query_cxt } == self.look_up)
     }
 
-    /// The node that the call comes from, if it is one that aggregates.
+    /// The node from which the call comes, if it is an Agg node.
     fn state(&self) -> Option<&pg_sys::AggState> {
-        // SAFETY: NULL, or what AggCheckCallContext took for an AggState: the executor keeps it to the query's end, and
-        // changes nothing in it while it waits for the call.
+        // SAFETY: NULL, or a node that AggCheckCallContext took for an AggState. The executor keeps it to the query's
+        // end, and does not change it during the call.
         unsafe { self.node.as_ref() }
     }
 
-    /// Whether the node does part of the work, in this way.
+    /// Whether the node's aggsplit has this flag.
     fn is_split(&self, how: u32) -> bool {
         self.state().is_some_and(|node| node.aggsplit & how != 0)
     }
 
-    /// Whether the node combines states that come from nodes of the same plan, as they sent them.
+    /// Whether the node combines states that nodes of the same plan have sent.
     pub(super) fn combines(&self) -> bool {
         self.is_nodes_own() && self.is_split(plan_tree::COMBINE)
     }
 
-    /// Whether other processes compute other parts.
+    /// Whether the aggregate is partial: other nodes or processes compute the other parts.
     pub fn is_partial(&self) -> bool {
         self.is_split(plan_tree::SKIP_FINAL)
     }
 
-    /// Whether a state that this node hands on stays where it is while it is combined, by this process. A node without
-    /// groups has one state, until the plan ends or begins anew, and hands it on straight to the node that combines; in
-    /// a worker, that node is elsewhere.
+    /// Whether a state that this node sends stays in place until this process has combined it. A node without groups
+    /// has one state, until the plan ends or is rescanned, and sends it directly to the node that combines. In a
+    /// worker, that node is in another process.
     pub(super) fn keeps_what_it_hands_on(&self) -> bool {
         // SAFETY: a plain global of the server.
         self.has_one_state() && unsafe { pg_sys::ParallelWorkerNumber } < 0
@@ -121,47 +121,47 @@ impl<'m> Aggregate<'m> {
         self.is_partial() && self.is_nodes_own() && self.state().is_some_and(is_plain)
     }
 
-    /// Whether nothing else is above it in this process's plan; a worker has the plan below its Gather.
+    /// Whether the node is the top of this process's plan; a worker has the plan below its Gather.
     fn is_all_of_plan(&self) -> bool {
         self.state().is_some_and(|node| {
             let node = &node.ss.ps;
-            // SAFETY: the node's EState has the statement that is being run.
+            // SAFETY: the node's EState has the statement that is running.
             unsafe { (*(*node.state).es_plannedstmt).planTree == node.plan }
         })
     }
 
-    /// Memory to send a state of so many bytes in, from a worker; None where it had better be sent as a value. Only if
-    /// the node sends a state and is done: of many groups or partitions, states would wait there for the leader. And
-    /// only if it sends each state once: nobody would free the others.
+    /// Shared memory for sending a state of `length` bytes from a worker; None if the state should be sent as a value.
+    /// Only if the node sends one state and ends: states of many groups or partitions would wait there for the leader.
+    /// And only if it sends each state once: nothing would free the other copies.
     pub fn share(&self, length: usize) -> Option<Shared<'m>> {
         if !self.has_one_state() || !self.is_all_of_plan() || self.sends_twice() {
             return None;
         }
-        // SAFETY: has_one_state() has seen that there is a node, which the executor keeps to the query's end.
+        // SAFETY: has_one_state() has checked that there is a node, which the executor keeps to the query's end.
         unsafe { Shared::allocate(self.node.cast(), length) }
     }
 
-    /// Whether aggregates share a state, which is sent for each of them.
+    /// Whether aggregates share a state, which is then sent once for each of them.
     fn sends_twice(&self) -> bool {
         self.state().is_some_and(|node| node.numaggs != node.numtrans)
     }
 
-    /// Whether states should be freed when they were sent, because others like them come: where there are partitions,
-    /// each has a node of its own, without groups.
+    /// Whether states should be freed after they were sent, because more of them follow: with partitions, each
+    /// partition has a node of its own, without groups.
     pub fn makes_room_for_others(&self) -> bool {
         self.has_one_state() && !self.is_all_of_plan() && !self.sends_twice()
     }
 
-    /// The number of rows that the planner expects in a group, over all partitions and processes; 0 where there is no
-    /// telling.
+    /// The number of rows that the planner expects in a group, over all partitions and processes; 0 if unknown.
     pub fn expected_rows(&self) -> f64 {
         let Some(node) = self.state() else { return 0.0 };
         let plan = node.ss.ps.plan;
-        // SAFETY: the plan of an AggState is an Agg; the query that is being run keeps it, and the statement.
+        // SAFETY: the plan of an AggState is an Agg; the running query keeps it and the statement.
         unsafe {
             let groups = ((*plan.cast::<pg_sys::Agg>()).numGroups as f64).max(1.0);
             if self.is_partial() {
-                // Groups are those of this part. There may be as many in the others, or as many others.
+                // `groups` counts the groups of this part. The other parts may have the same groups, or as many
+                // different ones.
                 return plan_tree::rows_of_whole((*node.ss.ps.state).es_plannedstmt, plan) / groups;
             }
             let input = (*plan).lefttree;

@@ -1,14 +1,14 @@
-//! Rust collections in the server's memory contexts, for state that the server must be able to count and to free.
+//! Rust collections in the server's memory contexts, for states whose memory the server must count and free.
 //!
-//! Whatever is allocated here goes when its context is reset, whether it was dropped or not. Out of memory is the
-//! server's ERROR, not the abort that Rust's own allocator ends in.
+//! All allocations are freed when their context is reset, whether they were dropped or not. Out of memory is the
+//! server's ERROR, not an abort as with Rust's own allocator.
 
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use pgrx::pg_sys;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// What the server's allocations are aligned to, at least.
+/// Least alignment of the server's allocations (MAXALIGN) in bytes.
 const ALIGNMENT: usize = 8;
 
 /// Allocates in one memory context, which is neither reset nor deleted for `'m`.
@@ -22,14 +22,14 @@ impl ContextAllocator<'_> {
     /// Allocates in `context`.
     ///
     /// # Safety
-    /// The context is there for `'m`, and nobody resets it.
+    /// The context exists for `'m`, and nothing resets it.
     pub(super) unsafe fn new(context: pg_sys::MemoryContext) -> Self {
         Self { context, memory: PhantomData }
     }
 }
 
-// SAFETY: what is allocated is valid until it is freed or 'm is over, and so are allocators of it; clones allocate in
-// the same context.
+// SAFETY: an allocation is valid until it is freed or 'm is over, and so are the allocators; clones allocate in the
+// same context.
 unsafe impl Allocator for ContextAllocator<'_> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.align() > ALIGNMENT {
@@ -38,7 +38,7 @@ unsafe impl Allocator for ContextAllocator<'_> {
         if layout.size() == 0 {
             return Ok(NonNull::slice_from_raw_parts(NonNull::<u64>::dangling().cast(), 0));
         }
-        // SAFETY: the context is there for 'm. Raises the server's error when there is no memory.
+        // SAFETY: the context exists for 'm. Raises the server's error when there is no memory.
         let memory = unsafe {
             pg_sys::MemoryContextAllocExtended(self.context, layout.size(), pg_sys::MCXT_ALLOC_HUGE as i32)
         };
@@ -48,7 +48,7 @@ unsafe impl Allocator for ContextAllocator<'_> {
 
     unsafe fn deallocate(&self, memory: NonNull<u8>, layout: Layout) {
         if layout.size() > 0 {
-            // SAFETY: allocated above, freed once, and its context is still there.
+            // SAFETY: allocated above, freed once, and its context still exists.
             unsafe { pg_sys::pfree(memory.as_ptr().cast()) };
         }
     }

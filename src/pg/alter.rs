@@ -1,8 +1,8 @@
-//! Learning that an index's options were changed.
+//! Detects changes of an index's options.
 //!
-//! amoptions is not told whose options it reads. The server calls object_access_hook after ALTER INDEX has written the
-//! new ones to pg_class: they are there for a look with SnapshotSelf, while the relation cache still has those before.
-//! ALTER INDEX has opened the index, which loads this library, so the hook is in place in time.
+//! amoptions does not know whose options it reads. The server calls object_access_hook after ALTER INDEX has written
+//! the new options to pg_class. There, SnapshotSelf shows the new options, while the relation cache still has the old
+//! ones. ALTER INDEX has opened the index, which loads this library, so the hook is installed in time.
 
 use super::options::{self, Options};
 use super::{OpenRel, Rel, catalog, lock, relation};
@@ -11,16 +11,16 @@ use pgrx::pg_sys;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// Called with an index, its options before, and those it has now.
+/// Called with an index, its old options, and its new options.
 type Changed = fn(Rel, &Options, &Options);
 
 static CHANGED: OnceLock<Changed> = OnceLock::new();
 static PREVIOUS: OnceLock<pg_sys::object_access_hook_type> = OnceLock::new();
 
-/// Has `changed` called after ALTER INDEX; once per process, when the library is loaded.
+/// Registers `changed` to be called after ALTER INDEX; called once per process, when the library is loaded.
 pub fn register(changed: Changed) {
     CHANGED.get_or_init(|| {
-        // SAFETY: a variable of the server's for loadable modules; the hook that was there is called.
+        // SAFETY: a variable of the server for loadable modules; the previous hook is called.
         unsafe {
             let _ = PREVIOUS.set(pg_sys::object_access_hook);
             pg_sys::object_access_hook = Some(on_access);
@@ -38,7 +38,7 @@ unsafe extern "C-unwind" fn on_access(
 ) {
     boundary::callback(|| {
         if let Some(Some(previous)) = PREVIOUS.get() {
-            // SAFETY: the hook that was there, with what the server handed over.
+            // SAFETY: the previous hook, with the server's arguments.
             unsafe { boundary::call(|| previous(access, class, object, part, argument)) };
         }
         let is_altered = access == pg_sys::ObjectAccessType::OAT_POST_ALTER;
@@ -57,11 +57,11 @@ unsafe extern "C-unwind" fn on_access(
     })
 }
 
-/// The options that pg_class has now, although the command that wrote them is not over.
+/// The options in pg_class, as written by the current command.
 fn options_now(index: pg_sys::Oid) -> Option<Options> {
     let classes = OpenRel::table(pg_sys::RelationRelationId, lock::Mode::AccessShare);
-    // SAFETY: a scan of pg_class by its OID, ended below; the tuple is used before that. amoptions is this access
-    // method's, as the caller has checked.
+    // SAFETY: a scan of pg_class by its OID, ended below; the tuple is used before that. The caller has checked that
+    // amoptions is this access method's.
     unsafe {
         let mut key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyInit(

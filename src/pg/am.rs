@@ -1,4 +1,4 @@
-//! The access method's callbacks: trampolines from PostgreSQL into an [`AccessMethod`]'s safe functions.
+//! The access method's callbacks: they call the safe functions of an [`AccessMethod`].
 
 use super::clause::{Clause, Values};
 use super::evaluate::IndexRow;
@@ -10,16 +10,16 @@ use pgrx::{PgBox, PgMemoryContexts, pg_sys};
 use std::ffi::CStr;
 use std::marker::PhantomData;
 
-/// What an access method does, in safe terms.
+/// What an access method does, as safe functions.
 pub trait AccessMethod {
-    /// What inserts of one statement keep from row to row.
+    /// State that the inserts of one statement keep from row to row.
     type InsertState: 'static;
 
     /// Builds the index; returns the numbers of table rows and of index entries.
     fn build(heap: Rel, index: Rel) -> (f64, f64);
     /// Writes the init fork of an unlogged index.
     fn build_empty(index: Rel);
-    /// A row was put into heap block `block` at `offset`.
+    /// Called when a row was inserted into heap block `block` at `offset`.
     fn insert(
         heap: Rel,
         index: Rel,
@@ -27,13 +27,13 @@ pub trait AccessMethod {
         place: TuplePlace,
         cache: InsertCache<'_, Self::InsertState>,
     );
-    /// CREATE INDEX CONCURRENTLY compares the index with the table before it makes the index valid; VACUUM comes to an
-    /// index that such a command has left behind.
+    /// Called when CREATE INDEX CONCURRENTLY compares the index with the table, before the index becomes valid, and
+    /// when VACUUM processes an index that such a command has left behind.
     fn before_valid(heap: Rel, index: Rel);
-    /// VACUUM is done with the table.
+    /// Called when VACUUM has finished the table.
     fn vacuum_cleanup(heap: Rel, index: Rel);
-    /// Calls `add` with every run of heap blocks (first, behind last) that may hold matching rows; returns an
-    /// estimate of the rows.
+    /// Calls `add` with every run of heap blocks (first, end) that may hold matching rows, the end excluded; returns an
+    /// estimate of the number of rows.
     fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut dyn FnMut(u64, u64)) -> i64;
     /// Costs of a path.
     fn cost(path: &IndexPathView) -> Costs;
@@ -43,16 +43,16 @@ pub trait AccessMethod {
     fn phase_name(phase: i64) -> Option<&'static CStr>;
 }
 
-/// Where a row was put.
+/// The place of a row in the table.
 #[derive(Clone, Copy)]
 pub struct TuplePlace {
     /// Heap block.
     pub block: u32,
-    /// Offset number in it, from 1.
+    /// Offset number in the block, from 1.
     pub offset: u16,
 }
 
-/// Room for state that lives as long as a statement's IndexInfo (ii_AmCache).
+/// A slot for state that lives as long as a statement's IndexInfo (ii_AmCache).
 pub struct InsertCache<'a, T> {
     info: *mut pg_sys::IndexInfo,
     state: PhantomData<&'a mut T>,
@@ -61,8 +61,8 @@ pub struct InsertCache<'a, T> {
 impl<T: 'static> InsertCache<'_, T> {
     /// The state, made at the first call: `make` runs in the memory context that the state lives in.
     pub fn get_or_init(&mut self, make: impl FnOnce() -> T) -> &mut T {
-        // SAFETY: the IndexInfo that aminsert was called with, which has no other InsertCache meanwhile. ii_AmCache is
-        // the access method's own, and what that puts there is a T of the one AccessMethod. It is dropped with
+        // SAFETY: the IndexInfo with which aminsert was called; there is no other InsertCache of it at this time. Only
+        // the access method uses ii_AmCache, and it stores a T of the one AccessMethod there. The T is dropped with
         // ii_Context.
         unsafe {
             let info = &mut *self.info;
@@ -78,9 +78,9 @@ impl<T: 'static> InsertCache<'_, T> {
     }
 }
 
-/// The handler's table for an access method.
+/// The IndexAmRoutine that an access method's handler returns.
 pub fn routine<A: AccessMethod>() -> PgBox<pg_sys::IndexAmRoutine> {
-    // SAFETY: a palloc'd node, zeroed but for its tag.
+    // SAFETY: a palloc'd node, zeroed except for its tag.
     let mut am = unsafe { PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine) };
     am.amstrategies = 1;
     am.amsupport = 2;
@@ -116,7 +116,7 @@ unsafe extern "C-unwind" fn build<A: AccessMethod>(
     _info: *mut pg_sys::IndexInfo,
 ) -> *mut pg_sys::IndexBuildResult {
     boundary::callback(|| {
-        // SAFETY: PostgreSQL hands open relations.
+        // SAFETY: PostgreSQL passes open relations.
         let (heap_tuples, index_tuples) = unsafe { A::build(Rel::from_raw(heap), Rel::from_raw(index)) };
         // SAFETY: a palloc'd struct for the caller.
         let mut result = unsafe { PgBox::<pg_sys::IndexBuildResult>::alloc0() };
@@ -128,7 +128,7 @@ unsafe extern "C-unwind" fn build<A: AccessMethod>(
 
 unsafe extern "C-unwind" fn build_empty<A: AccessMethod>(index: pg_sys::Relation) {
     boundary::callback(|| {
-        // SAFETY: PostgreSQL hands an open relation.
+        // SAFETY: PostgreSQL passes an open relation.
         A::build_empty(unsafe { Rel::from_raw(index) });
     })
 }
@@ -145,7 +145,7 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
     info: *mut pg_sys::IndexInfo,
 ) -> bool {
     boundary::callback(|| {
-        // SAFETY: open relations, one value and flag for each column, a valid item pointer.
+        // SAFETY: open relations, one value and one null flag for each column, a valid item pointer.
         unsafe {
             let index = Rel::from_raw(index);
             let row = IndexRow::from_raw(index, values, nulls);
@@ -157,9 +157,9 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
     })
 }
 
-/// Deleted rows need no work: their values stay in the filters, costing false positives at most. But CREATE INDEX
-/// CONCURRENTLY, too, calls this, to be told of the index's rows. It is told of none, so it inserts all that its
-/// snapshot sees.
+/// ambulkdelete. Deleted rows need no work: their values stay in the filters and cost false positives at most. But
+/// CREATE INDEX CONCURRENTLY calls this, too, to learn which rows the index has. It is told of none, so it inserts all
+/// rows that its snapshot sees.
 unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
     info: *mut pg_sys::IndexVacuumInfo,
     stats: *mut pg_sys::IndexBulkDeleteResult,
@@ -232,7 +232,7 @@ unsafe extern "C-unwind" fn rescan(
     _norderbys: std::ffi::c_int,
 ) {
     boundary::callback(|| {
-        // SAFETY: numberOfKeys keys may be copied into keyData, as every access method does here.
+        // SAFETY: as in every access method, keyData has room for numberOfKeys keys.
         unsafe {
             let count = (*scan).numberOfKeys.max(0) as usize;
             if !keys.is_null() && count > 0 {
@@ -253,7 +253,7 @@ unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
             let index = Rel::from_raw((*scan).indexRelation);
             let Some(table) = relation::table_of(index.oid()) else { return 0 };
             let heap = OpenRel::table(table, lock::Mode::AccessShare);
-            // A rescan comes back here once for each row of the outer side: nothing may be left behind.
+            // A nested loop calls this once for each row of the outer side, so nothing may stay allocated.
             Scratch::new().run(|| {
                 let clauses = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
                 A::bitmap(heap.rel(), index, &clauses, &mut |from, to| {
@@ -281,7 +281,7 @@ unsafe extern "C-unwind" fn cost_estimate<A: AccessMethod>(
     pages: *mut f64,
 ) {
     boundary::callback(|| {
-        // SAFETY: a valid planner state and path; the out-parameters are the caller's.
+        // SAFETY: a valid planner state and path; the out-parameters belong to the caller.
         unsafe {
             let costs = A::cost(&IndexPathView::new(root, path, loop_count));
             *startup_cost = costs.startup;
@@ -301,22 +301,23 @@ unsafe extern "C-unwind" fn phase_name<A: AccessMethod>(phase: i64) -> *mut std:
     boundary::callback(|| A::phase_name(phase).map_or(std::ptr::null_mut(), |name| name.as_ptr().cast_mut()))
 }
 
-/// Shows a phase of CREATE INDEX.
+/// Reports a phase of CREATE INDEX.
 pub fn progress_phase(phase: i64) {
     progress(pg_sys::PROGRESS_CREATEIDX_SUBPHASE, phase);
 }
 
-/// Shows how many heap blocks CREATE INDEX will scan.
+/// Reports how many heap blocks CREATE INDEX will scan.
 pub fn progress_blocks_total(blocks: u32) {
     progress(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, blocks.into());
 }
 
-/// Shows how many heap blocks CREATE INDEX has scanned.
+/// Reports how many heap blocks CREATE INDEX has scanned.
 pub fn progress_blocks_done(blocks: u32) {
     progress(pg_sys::PROGRESS_SCAN_BLOCKS_DONE, blocks.into());
 }
 
 fn progress(index: u32, value: i64) {
-    // SAFETY: sets a slot of this backend's progress array; nothing happens outside of a command that shows one.
+    // SAFETY: sets a slot of this backend's progress array; without a command that reports progress, this has no
+    // effect.
     unsafe { pg_sys::pgstat_progress_update_param(index as i32, value) }
 }

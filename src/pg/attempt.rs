@@ -1,21 +1,21 @@
-//! Work that may fail without the query failing: a subtransaction around it, as PL/pgSQL's EXCEPTION has.
+//! Runs work that may fail without failing the query, in a subtransaction like PL/pgSQL's EXCEPTION.
 
 use super::boundary::Caught;
 use super::{catalog, compat};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Whether `attempt` can be made here: before PostgreSQL 17 not while processes work in parallel.
+/// Whether `attempt` is possible now: before PostgreSQL 17 it is not in parallel mode.
 pub fn is_possible() -> bool {
     compat::HAS_PARALLEL_SUBTRANSACTIONS || !catalog::in_parallel_mode()
 }
 
-/// Runs `work`; an ERROR in it is rolled back and comes back as its message. A cancelled query stays cancelled.
+/// Runs `work`. An ERROR in it is rolled back, and its message is returned. A cancelled query stays cancelled.
 ///
 /// # Errors
 /// The message of the ERROR.
 pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    // SAFETY: plain globals of the server, restored below: beginning and ending a subtransaction change both.
+    // SAFETY: plain globals of the server, restored below, because beginning and ending a subtransaction change both.
     let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
     let restore = || {
         // SAFETY: both were current before and outlive the subtransaction.
@@ -24,7 +24,7 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, String> {
             pg_sys::CurrentResourceOwner = owner;
         }
     };
-    // Not part of what is caught: without a subtransaction there is none to roll back.
+    // An error here is not caught: without a subtransaction there is none to roll back.
     // SAFETY: inside a transaction, as every query is; released or rolled back below. The context outlives it.
     unsafe {
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
@@ -32,7 +32,7 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     }
     let whole = || {
         let result = work();
-        // SAFETY: ends what was begun above.
+        // SAFETY: ends the subtransaction that was begun above.
         unsafe { pg_sys::ReleaseCurrentSubTransaction() };
         restore();
         result
@@ -41,10 +41,10 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, String> {
         Ok(result) => return Ok(result),
         Err(payload) => payload,
     };
-    // SAFETY: the context outlives the subtransaction; it keeps what is known of the error.
+    // SAFETY: the context outlives the subtransaction; the copy of the error is allocated in it.
     unsafe { pg_sys::MemoryContextSwitchTo(context) };
     let caught = Caught::new(payload);
-    // SAFETY: the subtransaction that the ERROR left is the current one.
+    // SAFETY: the subtransaction in which the ERROR was raised is the current one.
     unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
     restore();
     if caught.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32 {

@@ -1,22 +1,22 @@
-//! Errors on their way between the server and Rust.
+//! Conversion of errors between the server and Rust.
 //!
-//! The server raises an error by a jump to the nearest handler. Rust code has destructors to run, so a jump must become
-//! a panic where it enters Rust, and a jump again where it leaves.
+//! The server raises an error by a jump to the nearest handler. Rust code has destructors to run. Therefore a jump
+//! becomes a panic where it enters Rust, and the panic becomes a jump where it leaves Rust.
 //!
 //! | | |
 //! |---|---|
 //! | [`call`] | around a call into the server: an error becomes a panic |
-//! | [`callback`] | around what the server calls: a panic becomes an error |
+//! | [`callback`] | around a function that the server calls: a panic becomes an error |
 //! | [`fail`](super::fail) | an error of our own: a panic with a [`Report`] |
 //!
-//! An error that the server raised stays where it is, on the server's stack of errors, while the panic unwinds, and is
-//! raised again as it was: context, position, names of constraints, bytes of any encoding. That is why code that others
-//! wrote (other extensions' hooks, functions of users, the executor below us) is called through [`super::server`],
-//! which uses [`call`]. pgrx's own guard, which is around everything in `pg_sys`, copies an error's message, detail and
-//! hint, and drops the rest. That is enough for what the server itself says of a page or a lock.
+//! While the panic unwinds, an error of the server stays on the server's error stack. It is then raised again
+//! unchanged, with its context, position, names of constraints, and bytes of any encoding. Therefore code of others
+//! (hooks of other extensions, functions of users, the executor below us) is called through [`super::server`], which
+//! uses [`call`]. pgrx's own guard, which is around every function in `pg_sys`, copies an error's message, detail and
+//! hint, and drops the rest. That is enough for the server's own errors about a page or a lock.
 //!
-//! Invariant: between [`call`] and the [`callback`] around it nobody catches a panic but [`super::attempt`], which ends
-//! the error's stay.
+//! Invariant: between [`call`] and the [`callback`] around it, only [`super::attempt`] catches a panic, and it takes
+//! the error from the stack.
 
 use super::ereport::{self, Report};
 use super::text;
@@ -27,31 +27,32 @@ use std::any::Any;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-// SAFETY: signatures of elog.h. They leave by a jump.
+// SAFETY: the signatures of elog.h. These functions leave by a jump.
 unsafe extern "C-unwind" {
     fn pg_re_throw() -> !;
     fn ReThrowError(error: *mut pg_sys::ErrorData) -> !;
     fn CopyErrorData() -> *mut pg_sys::ErrorData;
 }
 
-/// The panic that stands for an error of the server's.
+/// The panic payload for an error of the server.
 pub(super) enum Thrown {
-    /// It is the topmost on the server's stack of errors.
+    /// The error is the topmost one on the server's error stack.
     OnStack,
-    /// It was taken from there; the copy lives in the memory of the subtransaction's surroundings.
+    /// The error was taken from the stack; the copy lives in the memory context outside of the subtransaction.
     Copied(*mut pg_sys::ErrorData),
 }
 
-// SAFETY: a panic's payload must be Send; the server has one thread.
+// SAFETY: a panic's payload must be Send, and the server has one thread.
 unsafe impl Send for Thrown {}
 
-/// Calls the server; an error that it raises unwinds as a panic from here.
+/// Calls the server; an error that it raises becomes a panic here.
 ///
 /// # Safety
-/// `body` does nothing but call the server: it has no values with destructors, and does not panic.
+/// `body` only calls the server: it has no values with destructors, and does not panic.
 #[inline]
 pub(super) unsafe fn call<R>(body: impl FnOnce() -> R) -> R {
-    // SAFETY: what PG_TRY does, and in its order: the handlers are the caller's again before anything else is done.
+    // SAFETY: the same steps as PG_TRY, in the same order: the caller's handlers are restored before anything else is
+    // done.
     unsafe {
         let context = pg_sys::CurrentMemoryContext;
         let handler = pg_sys::PG_exception_stack;
@@ -72,8 +73,9 @@ pub(super) unsafe fn call<R>(body: impl FnOnce() -> R) -> R {
     resume_unwind(Box::new(Thrown::OnStack))
 }
 
-/// What the server calls; a panic in it leaves as an error. It is the whole body of a function that the server has a
-/// pointer to, or of an SQL function: frames above it have nothing to drop, so the jump may pass them.
+/// Runs the body of a function that the server calls; a panic in it leaves as an error. This must be the whole body of
+/// a function that the server has a pointer to, or of an SQL function. The frames above it have nothing to drop, so the
+/// jump may skip them.
 #[inline]
 pub fn callback<R>(body: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -87,11 +89,11 @@ fn raise(payload: Box<dyn Any + Send>) -> ! {
     let payload = match payload.downcast::<Thrown>() {
         Ok(thrown) => {
             let thrown = *thrown; // the box is freed before the jump
-            // SAFETY: the error is on the stack, or a copy of one that lives; nothing here needs dropping.
+            // SAFETY: the error is on the stack, or is a copy that still exists; no value here has a destructor.
             unsafe {
                 match thrown {
                     Thrown::OnStack => {
-                        // Handlers expect the memory that errfinish left to be current.
+                        // Handlers expect ErrorContext as the current memory context, as errfinish sets it.
                         pg_sys::CurrentMemoryContext = pg_sys::ErrorContext;
                         pg_re_throw()
                     }
@@ -104,7 +106,7 @@ fn raise(payload: Box<dyn Any + Send>) -> ! {
     ereport::raise(report_of(payload))
 }
 
-/// What a panic says, that is not an error of the server's.
+/// The report of a panic that is not an error of the server.
 fn report_of(payload: Box<dyn Any + Send>) -> Report {
     let payload = match payload.downcast::<Report>() {
         Ok(report) => return *report,
@@ -123,24 +125,24 @@ fn report_of(payload: Box<dyn Any + Send>) -> Report {
     Report::internal(text.unwrap_or_else(|| "an error without a message".into()))
 }
 
-/// What [`super::attempt`] caught: the error is off the server's stack afterwards.
+/// An error that [`super::attempt`] caught; it is not on the server's error stack any more.
 pub(super) struct Caught {
     payload: Box<dyn Any + Send>,
-    /// Its SQLSTATE, as elog.h packs it.
+    /// Its SQLSTATE, in the packed form of elog.h.
     pub code: i32,
     /// Its message.
     pub message: String,
 }
 
 impl Caught {
-    /// Takes a panic's error from the server's stack. The memory context that is current keeps the copy.
+    /// Takes a panic's error from the server's error stack. The copy is allocated in the current memory context.
     pub fn new(payload: Box<dyn Any + Send>) -> Self {
         if !payload.is::<Thrown>() {
             let report = report_of(payload);
             let (code, message) = (report.code as i32, report.message.clone());
             return Self { payload: Box::new(report), code, message };
         }
-        // SAFETY: the topmost error of the stack is the one that was caught; its message is NUL-terminated, or NULL.
+        // SAFETY: the topmost error of the stack is the caught one; its message is NUL-terminated, or NULL.
         unsafe {
             let copy = CopyErrorData();
             pg_sys::FlushErrorState();
@@ -149,13 +151,13 @@ impl Caught {
         }
     }
 
-    /// Lets it go on.
+    /// Lets the error continue.
     pub fn rethrow(self) -> ! {
         resume_unwind(self.payload)
     }
 }
 
-/// Keeps pgrx's hook from taking a backtrace of each error, which it would add to the error's detail.
+/// Stops pgrx's panic hook from taking a backtrace of each error and adding it to the error's detail.
 pub fn quiet_panics() {
     static QUIET: std::sync::Once = std::sync::Once::new();
     QUIET.call_once(|| std::panic::set_hook(Box::new(|_| ())));

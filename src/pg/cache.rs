@@ -1,6 +1,6 @@
-//! Asking the processor for memory ahead of its use. A hint only: no effect on what a program computes.
+//! Prefetching into the processor's cache. A hint only: it has no effect on results.
 
-/// Asks for the cache line that an address lies in. The address need not be valid.
+/// Prefetches the cache line of an address. The address need not be valid.
 #[inline(always)]
 pub fn prefetch_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -46,14 +46,14 @@ pub fn may_read(table: pg_sys::Oid) -> bool {
     unsafe {
         let user = pg_sys::GetUserId();
         let select = pg_sys::pg_class_aclcheck(table, user, u64::from(pg_sys::ACL_SELECT) as _);
-        // Row security hides rows; what ranges a value may be in would tell of them.
+        // Row security hides rows, and the ranges that may hold a value would reveal them.
         let all_rows = pg_sys::check_enable_rls(table, pg_sys::InvalidOid, true)
             != pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32;
         select == pg_sys::AclResult::ACLCHECK_OK && all_rows
     }
 }
 
-/// Whether the current user may see what monitors see.
+/// Whether the current user has the privileges of pg_monitor.
 pub fn is_monitor() -> bool {
     // SAFETY: catalog lookups.
     unsafe { pg_sys::has_privs_of_role(pg_sys::GetUserId(), pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR)) }
@@ -121,7 +121,7 @@ pub fn functions(family: pg_sys::Oid) -> Vec<FamilyMember> {
 }
 
 fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> FamilyMember) -> Vec<FamilyMember> {
-    // SAFETY: a syscache list of the family's rows, whose struct is T by the cache's id.
+    // SAFETY: a syscache list of the family's rows, whose struct is T, as the cache's id says.
     unsafe {
         let none = pg_sys::Datum::null();
         let list = pg_sys::SearchSysCacheList(cache, 1, family.into(), none, none);
@@ -194,25 +194,25 @@ pub fn is_in_family(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     unsafe { pg_sys::op_in_opfamily(operator, family) }
 }
 
-/// An operator with its argument types, as SQL has it.
+/// An operator with its argument types, in SQL's format.
 pub fn operator_signature(operator: pg_sys::Oid) -> String {
-    // SAFETY: a palloc'd string, a number for an operator that is not there.
+    // SAFETY: a palloc'd string; a number for a missing operator.
     unsafe { text::of_server(pg_sys::format_operator(operator)) }
 }
 
-/// A function with its argument types, as SQL has it.
+/// A function with its argument types, in SQL's format.
 pub fn function_signature(function: pg_sys::Oid) -> String {
-    // SAFETY: a palloc'd string, a number for a function that is not there.
+    // SAFETY: a palloc'd string; a number for a missing function.
     unsafe { text::of_server(pg_sys::format_procedure(function)) }
 }
 
-/// Whether values of one type are values of the other as they are.
+/// Whether values of one type are also values of the other, without conversion.
 pub fn is_binary_coercible(from: pg_sys::Oid, to: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.
     unsafe { pg_sys::IsBinaryCoercible(from, to) }
 }
 
-/// Whether values of a type, with all they are made of, can be hashed to 64 bits.
+/// Whether values of a type, including all their parts, can be hashed to 64 bits.
 pub fn has_extended_hash(oid: pg_sys::Oid) -> bool {
     // SAFETY: the type cache's entry lives as long as the backend.
     unsafe {
@@ -221,8 +221,8 @@ pub fn has_extended_hash(oid: pg_sys::Oid) -> bool {
     }
 }
 
-/// amadjustmembers: operators may leave a family without its operator class; the hash function of a class may
-/// not; options are optional.
+/// amadjustmembers: operators may leave a family without its operator class; the hash function of a class may not; the
+/// options function is optional.
 pub(super) unsafe extern "C-unwind" fn adjust_members(
     family: pg_sys::Oid,
     class: pg_sys::Oid,
@@ -230,7 +230,7 @@ pub(super) unsafe extern "C-unwind" fn adjust_members(
     functions: *mut pg_sys::List,
 ) {
     boundary::callback(|| {
-        // SAFETY: lists of OpFamilyMember, which this callback is meant to change.
+        // SAFETY: lists of OpFamilyMember; the purpose of this callback is to change them.
         unsafe {
             for member in [operators, functions].into_iter().flat_map(|members| list(members)) {
                 let member: *mut pg_sys::OpFamilyMember = member;
@@ -243,9 +243,9 @@ pub(super) unsafe extern "C-unwind" fn adjust_members(
     })
 }
 
-/// How far the order of a table's rows is that of a column's values, -1 to 1, if ANALYZE has found out.
+/// Correlation between the order of a table's rows and that of a column's values, -1 to 1, if ANALYZE has computed it.
 pub fn correlation(table: pg_sys::Oid, attribute: i16) -> Option<f64> {
-    // SAFETY: a syscache tuple and what was read from it, released afterwards.
+    // SAFETY: a syscache tuple and the statistics read from it, released afterwards.
     unsafe {
         let tuple = pg_sys::SearchSysCache3(
             pg_sys::SysCacheIdentifier::STATRELATTINH as i32,
@@ -273,26 +273,26 @@ pub fn correlation(table: pg_sys::Oid, attribute: i16) -> Option<f64> {
     }
 }
 
-/// Whether a parallel query is being run, here or by the leader of this worker.
+/// Whether a parallel query is running, here or in the leader of this worker.
 pub fn in_parallel_mode() -> bool {
-    // SAFETY: looks at the transaction's state.
+    // SAFETY: reads the transaction's state.
     unsafe { pg_sys::IsInParallelMode() }
 }
 
-/// Schema and name of a relation, if it is there.
+/// Schema and name of a relation, if it exists.
 pub fn qualified_name(relation: pg_sys::Oid) -> Option<(String, String)> {
     let text = |name: *mut std::ffi::c_char| {
         // SAFETY: NULL or a palloc'd, NUL-terminated string.
         (!name.is_null()).then(|| unsafe { text::of_server(name) })
     };
-    // SAFETY: catalog lookups that give NULL or InvalidOid for what is not there.
+    // SAFETY: catalog lookups that return NULL or InvalidOid for missing objects.
     unsafe {
         let schema = text(pg_sys::get_namespace_name(pg_sys::get_rel_namespace(relation)))?;
         Some((schema, text(pg_sys::get_rel_name(relation))?))
     }
 }
 
-/// Whether there is a relation of this name, which may have a schema.
+/// Whether there is a relation of this name, which may include a schema.
 pub fn relation_named(parts: &[String]) -> bool {
     let names: Vec<CString> = parts.iter().map(|part| text::to_server(part)).collect();
     let (schema, name) = match names.as_slice() {
@@ -325,7 +325,7 @@ pub fn partition_ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// The partitions of a partitioned index that have storage, those of partitioned partitions too.
+/// The partitions of a partitioned index that have storage, including those of partitioned partitions.
 pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     // Not among pgrx's bindings. SAFETY: the signature of catalog/pg_inherits.h in every supported version.
     unsafe extern "C-unwind" {
@@ -336,8 +336,8 @@ pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
         ) -> *mut pg_sys::List;
     }
     let (lock, counts) = (pg_sys::NoLock as pg_sys::LOCKMODE, std::ptr::null_mut());
-    // SAFETY: catalog lookups; a list of OIDs. Nothing is locked: who opens one of them looks whether it is still
-    // there.
+    // SAFETY: catalog lookups; a list of OIDs. Nothing is locked: whoever opens one of them checks whether it still
+    // exists.
     unsafe {
         let all = oids(pg_sys::ffi::pg_guard_ffi_boundary(|| find_all_inheritors(relation, lock, counts)));
         let has_storage = |oid: &pg_sys::Oid| pg_sys::get_rel_relkind(*oid) as u8 == pg_sys::RELKIND_INDEX;
@@ -345,8 +345,8 @@ pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// Whether the server itself asks for a foreign key's sake.
+/// Whether the server itself runs the query, to check a foreign key.
 pub fn in_foreign_key_check() -> bool {
-    // SAFETY: looks at the session's state.
+    // SAFETY: reads the session's state.
     unsafe { pg_sys::InNoForceRLSOperation() }
 }

@@ -1,13 +1,13 @@
-//! A clause: one index column and what a query compares it with.
+//! A clause: one index column and the key with which a query compares it.
 //!
-//! The same clause goes from the planner to the pages. What changes on the way is what is known of its key:
+//! The same clause goes from the planner to the pages. Only its key changes on the way:
 //!
-//! | station | key |
+//! | step | key |
 //! |---|---|
-//! | planning | the expression that gives it ([`crate::scan`]) |
-//! | the plan | the number of that expression among the plan's, None if there is none |
+//! | planning | the expression of the key ([`crate::scan`]) |
+//! | the plan | the number of that expression among the plan's, None without one |
 //! | execution | its values ([`Values`]) |
-//! | asking the pages | their hashes: [`crate::prune::HashedClause`] |
+//! | lookup in the pages | their hashes: [`crate::prune::HashedClause`] |
 
 use super::datum::{self, Repr, Value};
 use pgrx::pg_sys;
@@ -26,7 +26,7 @@ pub enum Match {
 }
 
 impl Match {
-    /// All of them; their places are their codes in a plan.
+    /// All of them; the position of each is its code in a plan.
     const ALL: [Self; 5] = [Self::Value, Self::Array, Self::ValueOrNull, Self::IsNull, Self::IsNotNull];
 
     fn code(self) -> i32 {
@@ -41,7 +41,7 @@ impl Match {
 /// A comparison of an index column with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clause<K> {
-    /// Which of the indexes in question: the table's while it is planned, the plan's afterwards.
+    /// Position of the index in a list: the table's skip indexes during planning, the plan's afterwards.
     pub index: usize,
     /// 0-based index column.
     pub column: u16,
@@ -51,22 +51,21 @@ pub struct Clause<K> {
     pub key: K,
 }
 
-/// The values that a column is compared with, when the query runs. Nothing equals NULL, so that a NULL, as any value of
-/// [`Match::Value`] or [`Match::Array`], is no value.
+/// The values with which a column is compared when the query runs. A NULL in [`Match::Value`] or [`Match::Array`] is
+/// left out, because nothing equals NULL.
 pub type Values<'a> = Vec<Value<'a>>;
 
 impl<K> Clause<K> {
-    /// The clause with another key, of another index's list.
+    /// The clause with another key, for position `index` of another list.
     pub fn with<L>(&self, index: usize, key: L) -> Clause<L> {
         Clause { index, column: self.column, key_type: self.key_type, how: self.how, key }
     }
 
-    /// The clause with its key evaluated to `value`, None if that is NULL. Of tests for NULL there is nothing to
-    /// evaluate.
+    /// The clause with its key evaluated to `value`, which is None for NULL. Tests for NULL have no key to evaluate.
     ///
     /// # Safety
-    /// `value` is of type `key_type`, for [`Match::Array`] an array of such. It, and the current memory context, live
-    /// for `'a`.
+    /// `value` is of type `key_type`; for [`Match::Array`] it is an array of that type. It, and the current memory
+    /// context, live for `'a`.
     pub(super) unsafe fn evaluated<'a>(&self, value: Option<pg_sys::Datum>) -> Clause<Values<'a>> {
         let how = match (self.how, value) {
             (Match::ValueOrNull, None) => Match::IsNull,
@@ -74,26 +73,27 @@ impl<K> Clause<K> {
         };
         let values = match (how, value) {
             (Match::IsNull | Match::IsNotNull, _) | (_, None) => Vec::new(),
-            // SAFETY: the clause says that the key is an array, and an operator of the index took it for one.
+            // SAFETY: the clause says that the key is an array, and an operator of the index accepted it as one.
             (Match::Array, Some(array)) => unsafe { datum::elements(array) },
-            // SAFETY: not NULL; of the type that the operator family declares for the key, which says how it lies.
+            // SAFETY: not NULL, and of the type that the operator family declares for the key, which determines its
+            // representation.
             (_, Some(datum)) => vec![unsafe { Value::new(datum, Repr::of_type(self.key_type)) }],
         };
         Clause { how, ..self.with(self.index, values) }
     }
 }
 
-/// Stands for "no expression" among the numbers of a plan.
+/// Stands for "no expression" among a plan's numbers.
 const NO_EXPR: i32 = -1;
 
 impl Clause<Option<u16>> {
-    /// The numbers that a plan keeps of it.
+    /// The numbers of the clause in a plan.
     pub fn encode(&self) -> [i32; 5] {
         let key = self.key.map_or(NO_EXPR, i32::from);
         [self.index as i32, self.column.into(), self.key_type.to_u32() as i32, self.how.code(), key]
     }
 
-    /// Takes from a plan's numbers what [`Clause::encode`] gave; None if it is no clause.
+    /// Reads the clause that [`Clause::encode`] wrote from a plan's numbers; None if there is no valid clause.
     pub fn decode(numbers: &mut dyn Iterator<Item = i32>) -> Option<Self> {
         let mut next = || numbers.next();
         Some(Self {

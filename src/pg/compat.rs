@@ -1,4 +1,4 @@
-//! What differs between PostgreSQL 15, 16, 17 and 18; `cfg(feature = "pgNN")` stands nowhere else.
+//! Differences between PostgreSQL 15, 16, 17 and 18; `cfg(feature = "pgNN")` is used nowhere else.
 
 mod feed;
 mod soft_error;
@@ -10,7 +10,7 @@ pub use soft_error::save_error;
 #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
 compile_error!("pg_skip supports PostgreSQL 15 to 18: choose one of the features pg15 to pg18");
 
-/// Whether the relation's storage was made in this transaction (rd_createSubid, or the relfilenode's).
+/// Whether the relation's storage was created in this transaction (rd_createSubid, or the relfilenode's).
 pub fn created_in_transaction(rel: &pg_sys::RelationData) -> bool {
     #[cfg(feature = "pg15")]
     let storage = rel.rd_firstRelfilenodeSubid;
@@ -28,15 +28,15 @@ pub fn file_number(rel: &pg_sys::RelationData) -> u32 {
     return rel.rd_locator.relNumber.to_u32();
 }
 
-/// What names a relation's files.
+/// The identifier of a relation's files.
 #[cfg(feature = "pg15")]
 type Locator = pg_sys::RelFileNode;
 #[cfg(not(feature = "pg15"))]
 type Locator = pg_sys::RelFileLocator;
 
 /// Called without pgrx's guard, which would cost aminsert as much as the pin itself. The only error it can raise is
-/// that memory for noting the pin is out; that jump skips no destructor: from aminsert's entry down to here there are
-/// only plain values.
+/// that there is no memory to record the pin. That jump skips no destructor: between aminsert's entry and here there
+/// are only plain values.
 mod unguarded {
     // SAFETY: the signature of bufmgr.h in every supported version.
     unsafe extern "C-unwind" {
@@ -49,18 +49,18 @@ mod unguarded {
     }
 }
 
-/// Pins a buffer if it still holds this block of the relation's main fork. No value with a destructor may be alive in
-/// any frame down to the server.
+/// Pins a buffer if it still holds this block of the relation's main fork. No frame between the server and this
+/// function may have a value with a destructor.
 ///
 /// # Safety
-/// `rel` is open and `buffer` a buffer number that was valid in this backend once.
+/// `rel` is open and `buffer` is a buffer number that was once valid in this backend.
 pub unsafe fn pin_recent(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buffer) -> bool {
-    // SAFETY: an open relation has its locator; a number that this backend was given once is that of a buffer. Whose
-    // page is in it the server compares itself.
+    // SAFETY: an open relation has its locator; a number that this backend once got is that of a buffer. The server
+    // itself checks which page is in it.
     unsafe { unguarded::ReadRecentBuffer(locator(rel), pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
 }
 
-/// As [`pin_recent`], wherever it is called.
+/// As [`pin_recent`], but may be called from anywhere.
 ///
 /// # Safety
 /// As [`pin_recent`].
@@ -72,7 +72,7 @@ pub unsafe fn pin_recent_guarded(rel: pg_sys::Relation, block: u32, buffer: pg_s
 /// # Safety
 /// `rel` is open.
 unsafe fn locator(rel: pg_sys::Relation) -> Locator {
-    // SAFETY: the entry of an open relation stays where it is.
+    // SAFETY: the relcache entry of an open relation does not move.
     unsafe {
         #[cfg(feature = "pg15")]
         return (*rel).rd_node;
@@ -87,7 +87,7 @@ unsafe fn locator(rel: pg_sys::Relation) -> Locator {
 /// `desc` is a valid descriptor with more than `column` columns.
 pub unsafe fn attribute(desc: pg_sys::TupleDesc, column: usize) -> *mut pg_sys::FormData_pg_attribute {
     // SAFETY: callers have the descriptor of an open relation, or hold a reference to it, and count its columns.
-    // PostgreSQL 18 put compact attributes in front of the full ones.
+    // PostgreSQL 18 put compact attributes before the full ones.
     unsafe {
         #[cfg(not(feature = "pg18"))]
         {
@@ -100,12 +100,12 @@ pub unsafe fn attribute(desc: pg_sys::TupleDesc, column: usize) -> *mut pg_sys::
     }
 }
 
-/// How many elements the server thinks that an array has (from statistics in 17 and later).
+/// The server's estimate of the number of an array's elements (from statistics in 17 and later).
 ///
 /// # Safety
-/// The planner's state, and a valid expression.
+/// `root` is the planner's state, and `array` a valid expression.
 pub unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg_sys::Node) -> f64 {
-    // SAFETY: the planner's run that the array is of has called us, and waits.
+    // SAFETY: the planner run of the query with this array has called us, and waits.
     unsafe {
         #[cfg(any(feature = "pg15", feature = "pg16"))]
         {
@@ -143,7 +143,7 @@ pub fn may_maintain(index: pg_sys::Oid, table: pg_sys::Oid) -> bool {
     }
 }
 
-/// Nails search_path down for maintenance commands, where the server does so itself (17 and later).
+/// Sets search_path to a safe value for maintenance commands, where the server does so itself (17 and later).
 pub fn restrict_search_path() {
     // SAFETY: sets a GUC inside the GUC nest level that the caller opened.
     #[cfg(any(feature = "pg17", feature = "pg18"))]
@@ -151,7 +151,7 @@ pub fn restrict_search_path() {
         pg_sys::RestrictSearchPath();
     }
     #[cfg(any(feature = "pg15", feature = "pg16"))]
-    // SAFETY: as above; the value is what RestrictSearchPath sets.
+    // SAFETY: as above; the value is the one that RestrictSearchPath sets.
     unsafe {
         pg_sys::set_config_option(
             c"search_path".as_ptr(),
@@ -166,7 +166,7 @@ pub fn restrict_search_path() {
     }
 }
 
-/// ConditionalLockTuple with each version's arguments.
+/// ConditionalLockTuple with the arguments of each version.
 ///
 /// # Safety
 /// `rel` is open and `tid` valid.
@@ -188,9 +188,9 @@ pub unsafe fn try_lock_tuple(
     }
 }
 
-/// vacuum_delay_point with each version's arguments. Never under a buffer lock.
+/// vacuum_delay_point with the arguments of each version. Must not be called under a buffer lock.
 pub fn vacuum_delay_point() {
-    // SAFETY: may raise an error for a cancelled query; the caller holds nothing that minds.
+    // SAFETY: may raise an error for a cancelled query; the caller holds nothing that this could break.
     unsafe {
         #[cfg(not(feature = "pg18"))]
         pg_sys::vacuum_delay_point();
@@ -199,13 +199,13 @@ pub fn vacuum_delay_point() {
     }
 }
 
-/// Whether a subtransaction may be begun while processes work in parallel (17 and later).
+/// Whether a subtransaction may be begun in parallel mode (17 and later).
 pub const HAS_PARALLEL_SUBTRANSACTIONS: bool = cfg!(any(feature = "pg17", feature = "pg18"));
 
-/// Sets the fields of the access method's table that some versions do not have.
+/// Sets the fields of the IndexAmRoutine that not all versions have.
 pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
-    // HOT updates stay possible although an indexed column changes: safe because the summarizing scan takes
-    // every tuple version that is on the page (crate::index::collect).
+    // HOT updates stay possible when an indexed column changes. This is safe because the summarizing scan reads every
+    // tuple version on the page (crate::index::collect).
     #[cfg(not(feature = "pg15"))]
     {
         am.amsummarizing = true;
@@ -219,8 +219,8 @@ pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
 /// # Safety
 /// `scan` is a scan descriptor of an open index.
 pub unsafe fn count_index_search(scan: pg_sys::IndexScanDesc) {
-    // SAFETY: the executor calls amgetbitmap with the descriptor, and has the index open and the counters, if any, as
-    // long as its node.
+    // SAFETY: the executor calls amgetbitmap with the descriptor. The index is open as long as its node, and so are the
+    // counters, if there are any.
     unsafe {
         #[cfg(feature = "pg18")]
         if !(*scan).instrument.is_null() {
@@ -253,13 +253,13 @@ pub fn count_index_scan(index: super::Rel) {
     }
 }
 
-/// Whether the server hands out named memory that backends share at any time (17 and later), not just while it starts.
+/// Whether the server provides named memory that backends share at any time (17 and later), not just while it starts.
 pub const HAS_NAMED_SEGMENTS: bool = cfg!(any(feature = "pg17", feature = "pg18"));
 
-/// The named memory, made and initialized by who asks first; null where there is none.
+/// The named memory, which the first caller creates and initializes; null if the server has no such memory.
 ///
 /// # Safety
-/// `bytes` and `init` are the same wherever this name is asked for, and `init` touches no more than `bytes` bytes.
+/// `bytes` and `init` are the same in all calls with this name, and `init` touches at most `bytes` bytes.
 pub unsafe fn named_segment(
     name: &'static std::ffi::CStr,
     bytes: usize,
@@ -268,8 +268,8 @@ pub unsafe fn named_segment(
     #[cfg(any(feature = "pg17", feature = "pg18"))]
     {
         let mut found = false;
-        // SAFETY: the server compares the size with that of the segment that is there, and calls `init` with as many
-        // bytes. The mapping is pinned for the backend's life.
+        // SAFETY: the server compares the size with that of an existing segment, and calls `init` with a new one of
+        // that many bytes. The mapping is pinned for the backend's life.
         unsafe { pg_sys::GetNamedDSMSegment(name.as_ptr(), bytes, Some(init), &mut found) }
     }
     #[cfg(any(feature = "pg15", feature = "pg16"))]
@@ -294,15 +294,15 @@ pub fn relopt(
     }
 }
 
-/// Lets the executor node hold tuples in buffers, with their system columns. Before 16 the server makes every custom
-/// scan's slot a virtual one and compiles the node's expressions for it: they are made again.
+/// Lets the executor node hold tuples in buffers, with their system columns. Before 16 the server makes the scan slot
+/// of every custom scan a virtual one, and compiles the node's expressions for it. Therefore both are made again here.
 ///
 /// # Safety
 /// Called from BeginCustomScan for a node that scans one table.
 pub unsafe fn init_scan_slot(node: *mut pg_sys::CustomScanState, estate: *mut pg_sys::EState) {
     #[cfg(feature = "pg15")]
-    // SAFETY: the server has made the node and opened its table when it calls BeginCustomScan; the same calls as its
-    // own ExecInitSeqScan makes.
+    // SAFETY: the server has made the node and opened its table before it calls BeginCustomScan. These are the same
+    // calls as in its own ExecInitSeqScan.
     unsafe {
         let scan = &raw mut (*node).ss;
         let rel = (*scan).ss_currentRelation;
@@ -316,7 +316,8 @@ pub unsafe fn init_scan_slot(node: *mut pg_sys::CustomScanState, estate: *mut pg
     let _ = (node, estate);
 }
 
-/// Says before the node is started what kind of tuples it will hold, where the server can be told (16 and later).
+/// Sets the kind of tuples that the node will hold, before it begins, in versions that have a field for it (16 and
+/// later).
 pub fn announce_scan_slot(node: &mut pg_sys::CustomScanState) {
     #[cfg(not(feature = "pg15"))]
     {

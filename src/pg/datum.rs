@@ -1,26 +1,26 @@
-//! Datums: their bytes, arrays, calls of a type's hash function.
+//! Datums: their bytes, arrays, and calls of a type's hash function.
 
 use super::{Rel, compat, server};
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::ffi::CStr;
 use std::marker::PhantomData;
 
-/// How values of a type lie in memory.
+/// The representation of a type's values in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repr {
-    /// In the datum itself, this many bytes.
+    /// In the datum itself, of this many bytes.
     ByValue(usize),
-    /// Behind a pointer, this many bytes.
+    /// Behind a pointer, of this many bytes.
     ByReference(usize),
-    /// Behind a pointer, with a varlena header; perhaps compressed or out of line.
+    /// Behind a pointer, with a varlena header; may be compressed or out of line.
     Varlena,
     /// A NUL-terminated name in 64 bytes.
     Name,
-    /// Behind a pointer, up to a NUL.
+    /// Behind a pointer, terminated by a NUL.
     CString,
 }
 
-/// pg_type.typlen of what ends with a NUL.
+/// pg_type.typlen of NUL-terminated types.
 const C_STRING: i16 = -2;
 
 impl Repr {
@@ -30,7 +30,7 @@ impl Repr {
             return Repr::Name;
         }
         let (mut len, mut by_value) = (0i16, false);
-        // SAFETY: a catalog lookup that raises an error for a type that is not there.
+        // SAFETY: a catalog lookup that raises an error for a missing type.
         unsafe { pg_sys::get_typlenbyval(oid, &mut len, &mut by_value) };
         match usize::try_from(len) {
             Ok(len) if by_value => Repr::ByValue(len),
@@ -40,7 +40,7 @@ impl Repr {
         }
     }
 
-    /// Whether values of a column lie so.
+    /// Whether a column's values have this representation.
     pub(super) fn is_of(self, attribute: &pg_sys::FormData_pg_attribute) -> bool {
         let (len, by_value) = (i32::from(attribute.attlen), attribute.attbyval);
         match self {
@@ -53,7 +53,7 @@ impl Repr {
     }
 }
 
-/// A value that is not NULL, of a type with a known representation, in memory that stays as it is for `'a`.
+/// A value that is not NULL, of a type with a known representation, in memory that does not change for `'a`.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
     datum: Datum,
@@ -71,40 +71,41 @@ impl<'a> Value<'a> {
         Self { datum, repr, memory: PhantomData }
     }
 
-    /// The value whose bytes lie on a copied heap page; None if they are not as many as the representation says.
+    /// The value with these bytes of a copied heap page; None if their number is not that of the representation.
     pub(super) fn on_page(bytes: &'a [u8], repr: Repr) -> Option<Self> {
         let datum = match repr {
             Repr::ByValue(len) if len == bytes.len() => {
                 let mut wide = [0u8; size_of::<Datum>()];
                 wide.get_mut(..len)?.copy_from_slice(bytes);
-                // fetch_att sign-extends; only the low bytes count for whoever takes the datum.
+                // fetch_att sign-extends; users of the datum read only its low bytes.
                 Datum::from(usize::from_le_bytes(wide))
             }
             Repr::ByReference(len) if len == bytes.len() => Datum::from(bytes.as_ptr()),
             Repr::Name if bytes.len() == pg_sys::NAMEDATALEN as usize => Datum::from(bytes.as_ptr()),
             _ => return None,
         };
-        // SAFETY: as many bytes as the representation says, borrowed for 'a.
+        // SAFETY: the number of bytes is that of the representation, and they are borrowed for 'a.
         Some(unsafe { Self::new(datum, repr) })
     }
 
-    /// Where the value is, if it is behind a pointer.
+    /// The address of a value that is behind a pointer.
     pub(super) fn pointer(self) -> *mut u8 {
         self.datum.cast_mut_ptr()
     }
 
-    /// The string that a value is which ends with a NUL.
+    /// The string, if the value is NUL-terminated.
     pub fn c_str(self) -> Option<&'a CStr> {
-        // SAFETY: the representation says that a NUL ends it; it lives for 'a.
+        // SAFETY: the representation says that it is NUL-terminated; it lives for 'a.
         (self.repr == Repr::CString).then(|| unsafe { CStr::from_ptr(self.datum.cast_mut_ptr()) })
     }
 
-    /// Calls `read` with the bytes of the value: of a varlena its contents (detoasted if need be), of a name
-    /// what stands before its NUL.
+    /// Calls `read` with the bytes of the value: the contents of a varlena (detoasted if need be), the bytes of a name
+    /// before its NUL.
     pub fn with_bytes<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
         let datum = self.datum;
-        // SAFETY: new() was called for a datum of this representation: a pointer leads to as many bytes as that says,
-        // or up to a NUL, or as a varlena's header says; they live for 'a. A detoasted copy is this function's own.
+        // SAFETY: new() was called for a datum of this representation. Its pointer leads to the number of bytes that
+        // the representation or the varlena's header says, or to a NUL-terminated string; they live for 'a. This
+        // function owns a detoasted copy.
         unsafe {
             match self.repr {
                 Repr::ByValue(len) => read(&datum.value().to_le_bytes()[..len.min(8)]),
@@ -133,11 +134,11 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Calls `read` with a string that has one blank more at its end: equal as char(n), but other bytes.
+/// Calls `read` with a copy of a string that has one more blank at its end: equal as char(n), but with different bytes.
 pub fn with_another_blank<R>(string: Value<'_>, read: impl FnOnce(Value<'_>) -> R) -> R {
     let mut longer = string.with_bytes(<[u8]>::to_vec);
     longer.push(b' ');
-    // SAFETY: makes a varlena of so many bytes in the current memory; freed after its use.
+    // SAFETY: makes a varlena of this length in the current memory context; freed after its use.
     unsafe {
         let copy = pg_sys::cstring_to_text_with_len(longer.as_ptr().cast(), longer.len() as i32);
         let result = read(Value::new(Datum::from(copy), Repr::Varlena));
@@ -146,38 +147,38 @@ pub fn with_another_blank<R>(string: Value<'_>, read: impl FnOnce(Value<'_>) -> 
     }
 }
 
-/// Whether a varlena's contents lie right behind its header: neither compressed nor elsewhere. Nearly all do, and need
-/// no call of the server's.
+/// Whether a varlena's contents directly follow its header: neither compressed nor out of line. Nearly all do, and need
+/// no call of the server.
 ///
 /// # Safety
-/// A varlena.
+/// `value` is a varlena.
 unsafe fn is_plain(value: *const pg_sys::varlena) -> bool {
     // SAFETY: reads the header.
     unsafe { pgrx::varatt_is_4b_u(value) || pgrx::varatt_is_1b(value) && !pgrx::varatt_is_1b_e(value) }
 }
 
-/// What of a name's bytes stands before its NUL.
+/// The bytes of a name before its NUL.
 pub fn until_nul(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     &bytes[..end]
 }
 
-/// A type's extended hash function, ready to be called.
+/// A type's extended hash function, prepared for calls.
 pub struct HashFunction {
     info: Box<pg_sys::FmgrInfo>,
     collation: Oid,
-    /// Whether strings are handed over without their trailing blanks.
+    /// Whether trailing blanks are removed from strings before the function is called.
     trims: bool,
 }
 
 impl HashFunction {
-    /// Looks the function up. The lookup lives in the current memory context, which must outlive it.
+    /// Looks the function up. The lookup lives in the current memory context, which must outlive the result.
     pub fn new(function: Oid, collation: Oid) -> Self {
         let mut info = Box::<pg_sys::FmgrInfo>::default();
-        // SAFETY: fills info, or raises an error for a function that is not there.
+        // SAFETY: fills info, or raises an error for a missing function.
         unsafe { pg_sys::fmgr_info(function, &mut *info) };
-        // PostgreSQL 15's function for char(n) hashes trailing blanks under a nondeterministic collation, which its `=`
-        // does not see. Of a string without any, all versions make the same hash.
+        // PostgreSQL 15's function for char(n) hashes trailing blanks under a nondeterministic collation, although its
+        // `=` ignores them. For a string without trailing blanks, all versions have the same hash.
         let trims = function.to_u32() == pg_sys::F_HASHBPCHAREXTENDED && !is_deterministic(collation);
         Self { info, collation, trims }
     }
@@ -193,7 +194,7 @@ impl HashFunction {
     fn hash_trimmed(&mut self, value: Value<'_>, seed: u64) -> u64 {
         value.with_bytes(|bytes| {
             let string = without_trailing_blanks(bytes);
-            // SAFETY: makes a varlena of so many bytes in the current memory; freed after the call.
+            // SAFETY: makes a varlena of this length in the current memory context; freed after the call.
             unsafe {
                 let copy = pg_sys::cstring_to_text_with_len(string.as_ptr().cast(), string.len() as i32);
                 let hash = self.call(Value::new(Datum::from(copy), Repr::Varlena), seed);
@@ -204,8 +205,8 @@ impl HashFunction {
     }
 
     fn call(&mut self, value: Value<'_>, seed: u64) -> u64 {
-        // SAFETY: an extended hash function takes the value and an int8, and returns an int8 (amvalidate and
-        // CREATE OPERATOR CLASS see to that); hashers are made for the type of the values they are given.
+        // SAFETY: an extended hash function takes the value and an int8, and returns an int8 (amvalidate and CREATE
+        // OPERATOR CLASS check that); a HashFunction is made for the type of the values that it gets.
         let hash = unsafe {
             server::FunctionCall2Coll(&mut *self.info, self.collation, value.datum, Datum::from(seed))
         };
@@ -213,15 +214,15 @@ impl HashFunction {
     }
 }
 
-/// Whether core's hash function of char(n) counts trailing blanks under a collation, which its `=` leaves out. It does
-/// on PostgreSQL 15 if the collation is nondeterministic, unless that ignores blanks itself. The function is asked, as
-/// a minor release may mend it.
+/// Whether core's hash function of char(n) includes trailing blanks under a collation, although its `=` ignores them.
+/// It does on PostgreSQL 15 if the collation is nondeterministic, unless the collation itself ignores blanks. This
+/// calls the function instead of comparing versions, because a minor release may fix it.
 pub fn hashes_trailing_blanks(collation: Oid) -> bool {
     if is_deterministic(collation) {
         return false;
     }
     let hash = |string: &CStr| {
-        // SAFETY: an immutable function of a string, which is palloc'd, and a seed.
+        // SAFETY: an immutable function of a palloc'd string and a seed.
         unsafe {
             let string = Datum::from(pg_sys::cstring_to_text(string.as_ptr()));
             let function = Oid::from(pg_sys::F_HASHBPCHAREXTENDED);
@@ -231,7 +232,7 @@ pub fn hashes_trailing_blanks(collation: Oid) -> bool {
     hash(c"a").value() != hash(c"a ").value()
 }
 
-/// What of a string's bytes stands before its trailing blanks.
+/// The bytes of a string before its trailing blanks.
 pub fn without_trailing_blanks(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     &bytes[..end]
@@ -265,14 +266,14 @@ pub(super) unsafe fn elements<'a>(array: Datum) -> Vec<Value<'a>> {
     }
 }
 
-/// Whether strings that differ in bytes differ under this collation; true for types without collation.
+/// Whether strings with different bytes are different under this collation; true for types without collation.
 pub fn is_deterministic(collation: Oid) -> bool {
     // SAFETY: a catalog lookup.
     collation == pg_sys::InvalidOid || unsafe { pg_sys::get_collation_isdeterministic(collation) }
 }
 
-/// HASHEXTENDED_PROC of hash.h: the number of the extended function in a family for hash indexes, whose first is the
-/// one of 32 bits. (In families of this extension, the extended one is the first.)
+/// HASHEXTENDED_PROC of hash.h: the number of the extended function in an operator family for hash indexes; number 1 is
+/// the 32-bit function. (In families of this extension, the extended function has number 1.)
 const EXTENDED: i16 = 2;
 
 /// The extended hash function that an operator family for hash indexes has for a type.
@@ -289,7 +290,7 @@ pub fn hash_function_of(family: Oid, input: Oid) -> Option<Oid> {
     (function != pg_sys::InvalidOid).then_some(function)
 }
 
-/// Length and alignment of the first `count` columns of a table: what walking a tuple needs.
+/// Length and alignment of the first `count` columns of a table, as needed to walk a tuple.
 pub fn column_layouts(table: Rel, count: usize) -> Vec<ColumnLayout> {
     // SAFETY: the descriptor of an open relation.
     let desc = unsafe { (*table.raw()).rd_att };
@@ -304,7 +305,7 @@ pub fn column_layouts(table: Rel, count: usize) -> Vec<ColumnLayout> {
         .collect()
 }
 
-/// Bytes that a value of this pg_type.typalign starts at a multiple of.
+/// The alignment in bytes of this pg_type.typalign.
 fn alignment(code: u8) -> usize {
     match code {
         b'c' => 1,
@@ -314,7 +315,7 @@ fn alignment(code: u8) -> usize {
     }
 }
 
-/// How a column lies in a heap tuple.
+/// The layout of a column in a heap tuple.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnLayout {
     /// pg_attribute.attlen: bytes, or -1 for a varlena.

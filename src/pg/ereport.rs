@@ -1,5 +1,5 @@
-//! The server's ereport: an error with SQLSTATE, message, detail and hint, put together in the database's encoding and
-//! handed over. Errors of our own travel as a panic with a [`Report`] until [`super::boundary::callback`] raises them.
+//! The server's ereport: an error with SQLSTATE, message, detail and hint, converted to the database's encoding. Errors
+//! of our own are panics with a [`Report`] until [`super::boundary::callback`] raises them.
 
 use super::text;
 use pgrx::pg_sys::panic::CaughtError;
@@ -20,7 +20,7 @@ pub struct Report {
     pub detail: Option<String>,
     /// Advice.
     pub hint: Option<String>,
-    /// Where in a program it was raised: file and line.
+    /// Source file and line where it was raised.
     pub place: Option<(String, u32)>,
 }
 
@@ -32,18 +32,18 @@ impl Report {
         Self { code, message, detail, hint, place: Some((place.file().to_owned(), place.line())) }
     }
 
-    /// A mistake in a program.
+    /// A bug: an error with an internal SQLSTATE.
     pub(super) fn internal(message: String) -> Self {
         Self { code: PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, message, detail: None, hint: None, place: None }
     }
 
-    /// Raises it as an ERROR: a panic, which [`super::boundary::callback`] hands to the server.
+    /// Raises it as an ERROR: a panic that [`super::boundary::callback`] passes to the server.
     pub fn raise(self) -> ! {
         std::panic::resume_unwind(Box::new(self))
     }
 }
 
-/// What pgrx's guard kept of an error of the server's, or what pgrx itself raised.
+/// The report of an error that pgrx's guard caught, or that pgrx itself raised.
 pub(super) fn of_pgrx(caught: &CaughtError) -> Report {
     let (CaughtError::PostgresError(error)
     | CaughtError::ErrorReport(error)
@@ -57,11 +57,11 @@ pub(super) fn of_pgrx(caught: &CaughtError) -> Report {
     }
 }
 
-/// Hands a report to the server as an ERROR, which leaves by a jump: nothing on the way up may need dropping.
+/// Raises a report in the server as an ERROR. It leaves by a jump, so no caller's frame may need dropping.
 pub(super) fn raise(report: Report) -> ! {
     let texts = Texts::of(&report).palloced();
     drop(report);
-    // SAFETY: palloc'd strings, which the server copies; an ERROR does not come back.
+    // SAFETY: palloc'd strings, which the server copies; an ERROR does not return.
     unsafe {
         emit(PgLogLevel::ERROR as c_int, &texts);
     }
@@ -91,9 +91,9 @@ impl Texts<CString> {
         }
     }
 
-    /// The same in memory of the server's, which need not be dropped.
+    /// The same in memory of the server, which need not be dropped.
     fn palloced(self) -> Texts<&'static CStr> {
-        // SAFETY: copies a NUL-terminated string into the memory of errors, which is reset when the error was handled.
+        // SAFETY: copies a NUL-terminated string into ErrorContext, which is reset when the error has been handled.
         let copy = |text: CString| unsafe {
             CStr::from_ptr(pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr()))
         };
@@ -102,8 +102,8 @@ impl Texts<CString> {
     }
 }
 
-/// A file's name for as long as the process lives: the server keeps pointers to the names in errors. There are as many
-/// as source files.
+/// A copy of a file's name that is never freed, because the server keeps pointers to the names in errors. There is at
+/// most one copy for each source file.
 fn kept(file: &str) -> &'static CStr {
     thread_local! {
         static NAMES: RefCell<HashMap<String, &'static CStr>> = RefCell::default();
@@ -122,10 +122,10 @@ unsafe extern "C-unwind" {
     fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
 }
 
-/// What the macro ereport does.
+/// The same as the macro ereport.
 ///
 /// # Safety
-/// An ERROR leaves by a jump; below, an interrupt may.
+/// An ERROR leaves by a jump; at lower levels, an interrupt may.
 pub(super) unsafe fn emit<T: AsRef<CStr>>(level: c_int, texts: &Texts<T>) {
     const FORMAT: *const c_char = c"%s".as_ptr();
     // SAFETY: NUL-terminated strings for a format of one string.

@@ -1,4 +1,4 @@
-//! Errors and reports, and what is found damaged in an index.
+//! Errors and reports, and damage found in an index.
 
 use super::ereport::{self, Report, Texts};
 use super::{Rel, boundary};
@@ -10,7 +10,7 @@ use std::ffi::c_int;
 pub struct Damage {
     /// Block number in the index's main fork.
     pub block: u32,
-    /// The end of the sentence "index … block …: ".
+    /// The problem; completes the message "index … block …: ".
     pub what: String,
 }
 
@@ -55,7 +55,7 @@ pub fn fail(code: PgSqlErrorCode, message: String, detail: Option<String>, hint:
     Report::new(code, message, detail, hint).raise()
 }
 
-/// Reports at a level below ERROR, and comes back.
+/// Reports at a level below ERROR, and returns.
 #[track_caller]
 pub fn report(
     level: PgLogLevel,
@@ -65,6 +65,6 @@ pub fn report(
     hint: Option<String>,
 ) {
     let texts = Texts::of(&Report::new(code, message, detail, hint));
-    // SAFETY: the texts outlive the call; the server copies them, and may answer an interrupt.
+    // SAFETY: the texts outlive the call; the server copies them, and may process an interrupt.
     unsafe { boundary::call(|| ereport::emit(level as c_int, &texts)) }
 }

@@ -1,4 +1,5 @@
-//! Index columns of heap tuples the slow way: expressions, predicates, values that are not in the tuple.
+//! The slow way to form index columns of heap tuples, by the executor's functions: for expressions, predicates, and
+//! values that are not in the tuple.
 
 use super::{
     Rel,
@@ -9,10 +10,10 @@ use super::{
 };
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-/// The most columns an index has.
+/// The most columns of an index.
 const MAX_KEYS: usize = pg_sys::INDEX_MAX_KEYS as usize;
 
-/// Forms index rows from heap tuples as the executor would.
+/// Forms index rows from heap tuples, as the executor does.
 pub struct Evaluator<'a> {
     heap: Rel<'a>,
     index: Rel<'a>,
@@ -33,13 +34,13 @@ pub struct IndexRow<'a> {
 }
 
 impl<'a> IndexRow<'a> {
-    /// What PostgreSQL handed to aminsert.
+    /// The values and null flags that PostgreSQL passed to aminsert.
     ///
     /// # Safety
-    /// Both point to as many elements as the index has key columns, formed for these, which live for `'a`.
+    /// Both point to one element for each key column of the index, formed for these columns; they live for `'a`.
     pub(super) unsafe fn from_raw(index: Rel<'a>, values: *const pg_sys::Datum, nulls: *const bool) -> Self {
         let count = index.key_columns();
-        // SAFETY: `count` elements each, which nobody changes while the server waits for aminsert to come back.
+        // SAFETY: `count` elements each, which nothing changes until aminsert returns.
         unsafe {
             Self {
                 index,
@@ -49,8 +50,8 @@ impl<'a> IndexRow<'a> {
         }
     }
 
-    /// The value of column `column` (0-based); None for NULL. Raises an error if the column's values lie otherwise than
-    /// `repr` says.
+    /// The value of column `column` (0-based); None for NULL. Raises an error if the representation of the column's
+    /// values differs from `repr`.
     pub fn value(&self, column: usize, repr: Repr) -> Option<Value<'a>> {
         let (value, is_null) = (self.values.get(column)?, self.nulls.get(column)?);
         if *is_null {
@@ -89,12 +90,12 @@ impl<'a> Evaluator<'a> {
         Self { heap, index, info, estate, slot, predicate, values, nulls }
     }
 
-    /// Starts anew after an ERROR, which was rolled back since, has left expressions in the middle of their work: no
-    /// function is told that its expression ends, as the rollback has taken from it what it would give back.
+    /// Starts again after an ERROR that interrupted the evaluation of expressions and was rolled back. Functions are
+    /// not told that their expressions end, because the rollback has already released what they would release.
     pub fn restart_after_error(&mut self) {
         use super::list::list;
-        // SAFETY: the executor state and its expression contexts, each freed once; nothing else refers to them, but the
-        // IndexInfo and the predicate, which are made again. The slot is not theirs.
+        // SAFETY: the executor state and its expression contexts, each freed once. Only the IndexInfo and the predicate
+        // refer to them, and these are made again. The slot does not belong to them.
         unsafe {
             while let Some(context) = list::<pg_sys::ExprContext>((*self.estate).es_exprcontexts).next() {
                 pg_sys::FreeExprContext(context, false);
@@ -104,8 +105,8 @@ impl<'a> Evaluator<'a> {
         (self.info, self.estate, self.predicate) = prepare(self.index);
     }
 
-    /// The table columns (1-based) that the index has; None when it has an expression or a predicate, so that rows
-    /// must be formed by [`Evaluator::form`].
+    /// The table columns (1-based) of the index; None if it has an expression or a predicate, so that rows must be
+    /// formed by [`Evaluator::form`].
     pub fn plain_columns(&self) -> Option<Vec<usize>> {
         // SAFETY: info was made in new().
         let info = unsafe { &*self.info };
@@ -116,10 +117,10 @@ impl<'a> Evaluator<'a> {
         if info.ii_Predicate.is_null() { plain } else { None }
     }
 
-    /// The index row of a tuple; None when a partial index does not want the tuple.
+    /// The index row of a tuple; None if it does not satisfy the predicate of a partial index.
     pub fn form<'r>(&'r mut self, tuple: &Tuple<'r>, block: u32) -> Option<IndexRow<'r>> {
-        // SAFETY: the tuple is whole and aligned as on its page. The slot points to its bytes, which the result
-        // borrows; after that the slot is only told to forget them.
+        // SAFETY: the tuple is complete and aligned as on its page. The slot points to its bytes, which the result
+        // borrows; after that the slot is only cleared.
         unsafe {
             let mut heap_tuple = pg_sys::HeapTupleData {
                 t_len: tuple.bytes.len() as u32,
@@ -145,7 +146,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// What evaluating the expressions and the predicate of an index needs, in the current memory context.
+/// The structures for evaluating the expressions and the predicate of an index, made in the current memory context.
 fn prepare(index: Rel) -> (*mut pg_sys::IndexInfo, *mut pg_sys::EState, *mut pg_sys::ExprState) {
     // SAFETY: index is an open index relation.
     unsafe {
@@ -158,8 +159,8 @@ fn prepare(index: Rel) -> (*mut pg_sys::IndexInfo, *mut pg_sys::EState, *mut pg_
 impl Drop for Evaluator<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: made in new(), released once. Nobody else has the IndexInfo, whose prepared expressions go
-            // with the executor state.
+            // SAFETY: made in new(), released once. Nothing else uses the IndexInfo, whose prepared expressions are
+            // freed with the executor state.
             unsafe {
                 pg_sys::ExecDropSingleTupleTableSlot(self.slot);
                 pg_sys::FreeExecutorState(self.estate);

@@ -1,7 +1,7 @@
-//! States that are handed on within this process, by a token instead of bytes.
+//! Transfer of states within this process, by a token instead of bytes.
 //!
-//! An offer is forgotten when the state's memory is reset, and when the state is taken. So a token leads to a state
-//! that is there, once, or nowhere, whoever kept it for however long; tokens of other processes lead nowhere.
+//! An offer ends when the state's memory is reset, and when the state is taken. So a token leads to an existing state
+//! at most once, even if it was kept for a long time. Tokens of other processes lead to nothing.
 
 use pgrx::{PgMemoryContexts, pg_sys};
 use std::cell::{Cell, RefCell};
@@ -9,13 +9,13 @@ use std::ffi::c_void;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 thread_local! {
-    /// Tokens, and where their states are.
+    /// The open offers: tokens, and the addresses of their states.
     static OFFERS: RefCell<Vec<(u64, *mut c_void)>> = const { RefCell::new(Vec::new()) };
-    /// Begins at random: processes do not share tokens.
+    /// The next token. The first one is random, so that processes have different tokens.
     static NEXT: Cell<u64> = Cell::new(RandomState::new().build_hasher().finish());
 }
 
-/// Ends an offer when it is dropped, with the memory of the state.
+/// Ends an offer when it is dropped, together with the memory of the state.
 struct Offer(u64);
 
 impl Drop for Offer {
@@ -24,7 +24,7 @@ impl Drop for Offer {
     }
 }
 
-/// Offers a state, and gives it a token.
+/// Offers a state, and returns its token.
 ///
 /// # Safety
 /// The state is in `context`.

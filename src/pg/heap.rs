@@ -1,9 +1,9 @@
-//! Heap pages as they are: every tuple version that is physically there.
+//! Heap pages with every tuple version that is physically on them.
 //!
-//! A page is copied under its share lock and then read without any lock, as plain bytes. That is how the
-//! summarizing scan sees tuples that no snapshot shows (dead ones, old versions of HOT chains) and how it keeps
-//! hashing out of the buffer lock. Everything is bounds-checked: a damaged heap page yields [`Fields::Odd`], which
-//! makes the range match everything, not a crash.
+//! A page is copied under its share lock and then read without any lock, as plain bytes. In this way the summarizing
+//! scan reads tuples that no snapshot shows (dead ones, old versions of HOT chains), and does not hash under the
+//! buffer's content lock. Everything is bounds-checked: a damaged heap page yields [`Fields::Odd`], which makes the
+//! range match everything, not a crash.
 
 use super::{
     Rel,
@@ -14,7 +14,7 @@ use skip_segment::page::{PAGE, get_u16, get_u32};
 
 const _: () = assert!(cfg!(target_endian = "little"), "tuple headers are read as on little-endian machines");
 
-/// First line pointer: the size of the page header.
+/// Offset of the first line pointer: the size of the page header.
 pub(super) const LINE_POINTERS: usize = 24;
 const PD_LOWER: usize = 12;
 const LP_NORMAL: u32 = 1;
@@ -31,20 +31,20 @@ const HEAP_XMAX_COMMITTED: u16 = 0x0400;
 const HEAP_XMAX_LOCK_ONLY: u16 = 0x0080;
 pub(super) const HEAP_NATTS_MASK: u16 = 0x07FF;
 
-/// Whether a tuple's values may be evaluated, detoasted or handed to functions.
+/// Whether a tuple's values may be evaluated, detoasted or passed to functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Live, or being deleted.
     Usable,
     /// Inserted by this transaction, which is in progress.
     Inserting,
-    /// Inserted by another transaction in progress: should that fail, its out-of-line values may go any time.
+    /// Inserted by another transaction in progress: if that aborts, its out-of-line values may be removed at any time.
     InsertedByOther,
-    /// Recently dead: some snapshot may still see it, but its out-of-line values may go any time.
+    /// Recently dead: some snapshot may still see it, but its out-of-line values may be removed at any time.
     RecentlyDead,
-    /// Deleted, and dead to everybody here; a standby's snapshot may still see it.
+    /// Deleted, and dead to all transactions on this server; a standby's snapshot may still see it.
     Dead,
-    /// Inserted by a transaction that failed: nobody ever sees it, here or on a standby.
+    /// Inserted by a transaction that aborted: no snapshot ever sees it, here or on a standby.
     Aborted,
 }
 
@@ -60,7 +60,7 @@ pub struct HeapReader<'a> {
 }
 
 impl<'a> HeapReader<'a> {
-    /// A reader with a ring of buffers of its own, as sequential scans of large tables have, when `bulk`.
+    /// A reader; with `bulk`, it has a ring of buffers of its own, like sequential scans of large tables.
     pub fn new(heap: Rel<'a>, bulk: bool) -> Self {
         let strategy = if bulk {
             // SAFETY: allocated in the current memory context, freed with it.
@@ -71,11 +71,11 @@ impl<'a> HeapReader<'a> {
         Self { heap, strategy, page: Box::new(AlignedPage([0; PAGE])), standings: Vec::new() }
     }
 
-    /// Copies a block; with `horizon`, every tuple's standing is found out under the same lock.
+    /// Copies a block; with `horizon`, the standing of every tuple is determined under the same lock.
     pub fn load(&mut self, block: u32, horizon: Option<pg_sys::TransactionId>) {
         self.standings.clear();
-        // SAFETY: the block exists (the caller asked for the relation's size and holds a lock against
-        // truncation); the copy happens under the share lock.
+        // SAFETY: the block exists (the caller has read the relation's size and holds a lock against truncation); the
+        // page is copied under the share lock.
         unsafe {
             let buffer = pg_sys::ReadBufferExtended(
                 self.heap.raw(),
@@ -94,14 +94,14 @@ impl<'a> HeapReader<'a> {
         }
     }
 
-    /// All tuples with storage on the page loaded last.
+    /// All tuples with storage on the last loaded page.
     pub fn tuples(&self) -> impl Iterator<Item = Tuple<'_>> {
         let page = &self.page.0;
         line_pointers(page)
             .filter_map(move |(offset, at, len)| Some(Tuple { offset, bytes: page.get(at..at + len)? }))
     }
 
-    /// The standing of a tuple of the page loaded last; Dead when it was not asked for.
+    /// The standing of a tuple on the last loaded page; Dead if the page was loaded without a horizon.
     pub fn standing(&self, tuple: &Tuple<'_>) -> Standing {
         self.standings.get(usize::from(tuple.offset) - 1).copied().unwrap_or(Standing::Dead)
     }
@@ -135,7 +135,7 @@ unsafe fn standings(
         if len < T_BITS || at + len > PAGE {
             continue;
         }
-        // SAFETY: the tuple lies on the locked page at the place its copy has.
+        // SAFETY: the tuple is on the locked page, at the same offset as in its copy.
         let standing = unsafe {
             let mut tuple = pg_sys::HeapTupleData {
                 t_len: len as u32,
@@ -160,7 +160,7 @@ unsafe fn standings(
     found
 }
 
-/// Whether hint bits say that a tuple's inserter failed. The look at its visibility sets them.
+/// Whether hint bits say that a tuple's inserter aborted. The preceding visibility check sets them.
 fn is_aborted(infomask: u16) -> bool {
     infomask & (HEAP_XMIN_COMMITTED | HEAP_XMIN_INVALID) == HEAP_XMIN_INVALID
 }
@@ -170,11 +170,11 @@ fn is_aborted(infomask: u16) -> bool {
 /// # Safety
 /// `tuple` is a whole tuple.
 unsafe fn is_own(tuple: &pg_sys::HeapTupleData) -> bool {
-    // SAFETY: standings() holds the lock of the page that the header lies on. A tuple in progress has a plain xmin.
+    // SAFETY: standings() holds the lock of the page with the header. A tuple in progress has a plain xmin.
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId((*tuple.t_data).t_choice.t_heap.t_xmin) }
 }
 
-/// The horizon below which deleted tuples are dead to everybody on this server.
+/// The horizon below which deleted tuples are dead to all transactions on this server.
 pub fn dead_horizon(heap: Rel) -> pg_sys::TransactionId {
     // SAFETY: heap is open.
     unsafe { pg_sys::GetOldestNonRemovableTransactionId(heap.raw()) }
@@ -199,8 +199,8 @@ impl<'a> Tuple<'a> {
         self.infomask() & HEAP_HASEXTERNAL != 0
     }
 
-    /// Whether the tuple looks live by its hint bits: good enough for counting rows. Without hints a tuple is
-    /// taken as live.
+    /// Whether the tuple looks live by its hint bits, which is precise enough for counting rows. A tuple without hint
+    /// bits counts as live.
     pub fn looks_live(&self) -> bool {
         let mask = self.infomask();
         let deleted = mask & HEAP_XMAX_COMMITTED != 0 && mask & HEAP_XMAX_LOCK_ONLY == 0;
@@ -208,28 +208,28 @@ impl<'a> Tuple<'a> {
     }
 }
 
-/// A value as it lies in a tuple.
+/// A value in a tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field<'a> {
     Null,
     /// A fixed-length value.
     Fixed(&'a [u8]),
-    /// A varlena stored plainly in the tuple: all of it, and how many bytes of that are its header.
+    /// A plain varlena in the tuple: all of its bytes, and the length of its header.
     Plain(&'a [u8], usize),
-    /// A varlena compressed in the tuple: with its header.
+    /// A varlena compressed in the tuple, with its header.
     Compressed(&'a [u8]),
     /// A varlena stored out of line.
     External,
 }
 
 impl<'a> Field<'a> {
-    /// The value as a function of its type would take it; None for NULL, for one stored out of line, and for one that
-    /// lies otherwise than `repr` says.
+    /// The value as an argument for a function of its type; None for NULL, for an out-of-line value, and for a value
+    /// with a representation other than `repr`.
     pub fn value(&self, repr: Repr) -> Option<Value<'a>> {
         match *self {
             Field::Fixed(bytes) => Value::on_page(bytes, repr),
             Field::Plain(bytes, _) | Field::Compressed(bytes) if repr == Repr::Varlena => {
-                // SAFETY: next_field() has cut the varlena out of a tuple, all of it, as its header says.
+                // SAFETY: next_field() has returned all bytes of the varlena, as its header says.
                 Some(unsafe { Value::new(Datum::from(bytes.as_ptr()), repr) })
             }
             _ => None,
@@ -237,10 +237,10 @@ impl<'a> Field<'a> {
     }
 }
 
-/// What reading a tuple's columns gave.
+/// The result of reading a tuple's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fields {
-    /// All were there.
+    /// All columns were read.
     Read,
     /// The tuple is older than a column (ADD COLUMN): its value is in the catalog.
     Short,
@@ -248,18 +248,18 @@ pub enum Fields {
     Odd,
 }
 
-/// Finds chosen columns in tuples.
+/// Finds the values of chosen columns in tuples.
 pub struct ColumnFinder {
     layouts: Vec<ColumnLayout>,
-    /// 0-based columns, in the order in which they are asked for, with their place in ascending order.
+    /// 0-based columns, in the order of the caller's list.
     wanted: Vec<usize>,
     last: usize,
-    /// Offset of each wanted column when nothing before it is variable or NULL.
+    /// Offset of each wanted column, if all columns before it have fixed length; only for tuples without NULLs.
     fixed_at: Vec<Option<usize>>,
 }
 
 impl ColumnFinder {
-    /// A finder of these columns (0-based) of a table whose first columns have these layouts.
+    /// A finder for these columns (0-based); `layouts` are those of the table's first columns.
     pub fn new(layouts: Vec<ColumnLayout>, wanted: Vec<usize>) -> Self {
         let last = wanted.iter().copied().max().unwrap_or(0);
         let mut offsets = Vec::with_capacity(last + 1);
@@ -273,7 +273,7 @@ impl ColumnFinder {
         Self { layouts, wanted, last, fixed_at }
     }
 
-    /// Puts the wanted columns' values into `out`, which must be as long as the list given to new().
+    /// Writes the wanted columns' values to `out`, which must be as long as the list given to new().
     pub fn read<'a>(&self, tuple: &Tuple<'a>, out: &mut [Field<'a>]) -> Fields {
         let bytes = tuple.bytes;
         let hoff = bytes.get(T_HOFF).copied().map_or(0, usize::from);
@@ -320,7 +320,7 @@ impl ColumnFinder {
     }
 }
 
-/// Reads the value at `at` and moves past it: att_align_pointer, fetchatt and att_addlength_pointer in one.
+/// Reads the value at `at` and moves past it, like att_align_pointer, fetchatt and att_addlength_pointer.
 fn next_field<'a>(data: &'a [u8], at: &mut usize, layout: ColumnLayout) -> Option<Field<'a>> {
     if layout.len > 0 {
         let from = at.next_multiple_of(layout.align);
@@ -330,7 +330,7 @@ fn next_field<'a>(data: &'a [u8], at: &mut usize, layout: ColumnLayout) -> Optio
     if layout.len != -1 {
         return None; // cstring: no table column has that type
     }
-    // A short header stands unaligned; padding bytes are zero, which no short header is.
+    // A varlena with a short header is not aligned. Padding bytes are zero, and no short header is.
     let from = if *data.get(*at)? != 0 { *at } else { at.next_multiple_of(layout.align) };
     let head = *data.get(from)?;
     let (field, end) = match head {

@@ -1,8 +1,9 @@
-//! What states of an aggregate have in common, kept once for all that are in one memory context.
+//! Data that states of an aggregate share, kept once for all states in a memory context.
 //!
-//! There may be a million states in a context: they refer to what they share. It must live exactly as long as they do,
-//! so it is kept for their context, and dropped when that is reset or deleted. (Not for the function's lookup: who
-//! calls a function may look it up anew for each row, in memory that is gone after the row.)
+//! There may be a million states in a context, so they refer to the shared data. It must live exactly as long as they
+//! do. Therefore it is kept for their context, and dropped when the context is reset or deleted. (It is not kept for
+//! the function's lookup, because a caller may look the function up for each row, in memory that is freed after the
+//! row.)
 
 use super::aggregate::Aggregate;
 use pgrx::{PgMemoryContexts, pg_sys};
@@ -11,10 +12,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::thread::LocalKey;
 
-/// What is kept for one context, by key. Values of one key are few.
+/// The values of one context, by key. One key has few values.
 type OfContext<K, T> = HashMap<K, Vec<Box<T>>>;
 
-/// What is kept, by memory context.
+/// The values, by memory context.
 pub struct Kept<K, T>(RefCell<HashMap<pg_sys::MemoryContext, OfContext<K, T>>>);
 
 impl<K, T> Default for Kept<K, T> {
@@ -23,7 +24,7 @@ impl<K, T> Default for Kept<K, T> {
     }
 }
 
-/// Drops what is kept for a context when it is dropped itself, with the context's memory.
+/// Drops the values of a context when it is dropped itself, together with the context's memory.
 struct Ending<K: 'static, T: 'static> {
     context: pg_sys::MemoryContext,
     kept: &'static LocalKey<Kept<K, T>>,
@@ -37,7 +38,7 @@ impl<K, T> Drop for Ending<K, T> {
 }
 
 impl<'m> Aggregate<'m> {
-    /// A value that equals this one, kept for as long as the memory of the group.
+    /// A value equal to this one, kept as long as the memory of the group.
     pub fn keep<K: Eq + Hash, T: PartialEq>(
         &self,
         kept: &'static LocalKey<Kept<K, T>>,
@@ -56,8 +57,8 @@ impl<'m> Aggregate<'m> {
                 alike.push(Box::new(value));
                 alike.len() - 1
             });
-            // SAFETY: what is in a box stays where it is until `Ending` drops it, when the context is reset or deleted:
-            // not before 'm is over.
+            // SAFETY: a boxed value does not move until `Ending` drops it, when the context is reset or deleted: not
+            // before 'm is over.
             unsafe { &*std::ptr::from_ref::<T>(&alike[place]) }
         })
     }

@@ -4,15 +4,15 @@ pub use super::relation::Mode;
 use super::{Rel, compat};
 use pgrx::pg_sys;
 
-/// What can be locked in an index. Tuple locks of the meta block stand for it, as names only: page locks take no part
-/// in deadlock detection before PostgreSQL 17, and nothing else may be locked under them there, while maintenance runs
-/// index expressions, which may lock anything.
+/// The parts of an index that can be locked. Tuple locks of the meta block stand for them, as names only. Page locks
+/// would take no part in deadlock detection before PostgreSQL 17, and no other lock may be taken under them there; but
+/// maintenance runs index expressions, which may lock anything.
 #[derive(Clone, Copy)]
 #[repr(u16)]
 pub enum Part {
-    /// Everything but inserts and reads runs under it: summarizing, folding, merging.
+    /// All writing except inserts needs it: summarizing, folding, merging.
     Maintenance = 1,
-    /// Delta pages are added under it.
+    /// Adding delta pages needs it.
     DeltaGrowth = 2,
 }
 
@@ -38,11 +38,11 @@ impl<'a> PartLock<'a> {
         Self { index, part }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if no other backend has it.
     pub fn try_take(index: Rel<'a>, part: Part) -> Option<Self> {
         // SAFETY: index is open.
         let taken = unsafe { compat::try_lock_tuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
-        // Not then_some: a lock that was not taken must not be made, and dropped, at all.
+        // Not then_some: it would also make, and drop, a guard for a lock that was not taken.
         taken.then(|| Self { index, part })
     }
 }
@@ -60,7 +60,7 @@ impl Drop for PartLock<'_> {
 pub struct ExtensionLock<'a>(Rel<'a>);
 
 impl<'a> ExtensionLock<'a> {
-    /// Waits for the lock. No heavyweight lock may be asked for while it is held.
+    /// Waits for the lock. No heavyweight lock may be requested while it is held.
     pub fn take(rel: Rel<'a>) -> Self {
         // SAFETY: rel is open.
         unsafe { pg_sys::LockRelationForExtension(rel.raw(), Mode::Exclusive.raw()) };
@@ -77,7 +77,7 @@ impl Drop for ExtensionLock<'_> {
     }
 }
 
-/// Tells a serializable transaction's conflict detection that the whole table is being read. Nothing happens in other
+/// Records for a serializable transaction's conflict detection that the whole table is read. Has no effect in other
 /// transactions.
 pub fn predicate_lock_relation(table: Rel, snapshot: pg_sys::Snapshot) {
     // Not among pgrx's bindings. SAFETY: the signature of predicate.h in every supported version.

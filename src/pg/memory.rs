@@ -27,12 +27,13 @@ impl Scratch {
         // SAFETY: the context lives as long as self.
         let before = unsafe { pg_sys::MemoryContextSwitchTo(self.0) };
         let result = work();
-        // SAFETY: the context that was current before. After an ERROR nobody comes here: the abort resets it.
+        // SAFETY: the context that was current before. After an ERROR this is not reached, and the abort resets the
+        // context.
         unsafe { pg_sys::MemoryContextSwitchTo(before) };
         result
     }
 
-    /// Frees everything allocated in it.
+    /// Frees all allocations in it.
     pub fn reset(&self) {
         // SAFETY: the context lives as long as self.
         unsafe { pg_sys::MemoryContextReset(self.0) }
@@ -48,7 +49,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Answers a pending cancel or shutdown. Never under a buffer lock.
+/// Processes a pending cancel or shutdown. Must not be called under a buffer lock.
 pub fn check_for_interrupts() {
     pgrx::check_for_interrupts!();
 }
@@ -65,8 +66,8 @@ pub fn work_mem() -> usize {
     usize::try_from(unsafe { pg_sys::work_mem }).unwrap_or(4_096) * 1024
 }
 
-/// Whether so many bytes may be taken from the memory that processes share. The server fails a query for which there is
-/// not enough, and containers often have 64 MB of it. Only where POSIX shared memory is a file system can one ask
+/// Whether `bytes` bytes of dynamic shared memory may be allocated. The server fails a query if there is not enough,
+/// and containers often have only 64 MB. The free size is known only where POSIX shared memory is a file system
 /// (shm_open(3)).
 pub fn may_share(bytes: usize) -> bool {
     // SAFETY: plain globals of the server.
@@ -86,15 +87,15 @@ pub fn may_share(bytes: usize) -> bool {
     bytes as u64 <= sharable(total, free, u64::try_from(workers).unwrap_or(0))
 }
 
-/// A random seed for a new index, so that nobody can prepare keys that collide in it.
+/// A random seed for a new index, so that no user can prepare keys that collide in it.
 pub fn random_seed() -> u64 {
     let mut seed = [0u8; 8];
-    // SAFETY: fills exactly 8 bytes. When it fails the seed stays 0, which is a seed like any other.
+    // SAFETY: fills exactly 8 bytes. If it fails, the seed stays 0, which is a valid seed.
     unsafe { pg_sys::pg_strong_random(seed.as_mut_ptr().cast(), seed.len()) };
     u64::from_le_bytes(seed)
 }
 
-/// A random number of this process's own, for tables that nobody shall be able to prepare keys against.
+/// A random number of this process, for hash tables against which no user may be able to prepare keys.
 pub fn process_secret() -> u64 {
     static SECRET: OnceLock<u64> = OnceLock::new();
     *SECRET.get_or_init(random_seed)

@@ -1,19 +1,19 @@
 //! The boundary: the only folder that touches server memory.
 //!
-//! Everything outside sees safe values: [`Rel`], [`page::SharedPage`], [`datum::Value`]… Rules kept here:
+//! Code outside of it uses safe values: [`Rel`], [`page::SharedPage`], [`datum::Value`]… Rules of this folder:
 //!
-//! - A safe function leans on no promise of its callers. What the server lends, a relation for instance, carries the
-//!   lifetime of the loan: no copy outlives the guard or the callback that it comes from. What the server keeps for us
-//!   behind a pointer without a type has a tag, which is compared ([`tagged`]).
-//! - One thing no type says: what is made in the current memory context (a [`varlena::Made`], an
-//!   [`evaluate::Evaluator`], a [`datum::HashFunction`]) is not used after that context. Outside, only
-//!   [`memory::Scratch`] changes the current one, and nothing made in its `run` leaves that.
-//! - Guards release in `Drop`, but do nothing while a panic unwinds: that panic is a PostgreSQL ERROR on its
-//!   way to the transaction's abort, which releases pins, locks and memory itself.
+//! - A safe function does not rely on promises of its callers. A value that the server lends, for instance a relation,
+//!   carries the lifetime of the loan: no copy outlives the guard or the callback from which it comes. Data that the
+//!   server keeps for us behind an untyped pointer has a tag, which is compared ([`tagged`]).
+//! - One rule is not in the types: a value made in the current memory context (a [`varlena::Made`], an
+//!   [`evaluate::Evaluator`], a [`datum::HashFunction`]) is not used after that context. Outside of this folder, only
+//!   [`memory::Scratch`] changes the current context, and no value made in its `run` leaves it.
+//! - Guards release in `Drop`, but do nothing while a panic unwinds: that panic is a PostgreSQL ERROR on its way to the
+//!   transaction's abort, which releases pins, locks and memory itself.
 //! - WAL changes are published by an explicit `commit`, never in `Drop`.
-//! - Differences between PostgreSQL versions live in [`compat`] and nowhere else.
-//! - No Rust value with a destructor that matters lives across a call that PostgreSQL may leave by longjmp:
-//!   an ERROR becomes a panic at every call, so destructors do run ([`boundary`] says how it becomes an ERROR again).
+//! - Differences between PostgreSQL versions are in [`compat`] only.
+//! - No Rust value with a destructor that matters lives across a call that PostgreSQL may leave by longjmp: an ERROR
+//!   becomes a panic at every call, so destructors do run ([`boundary`] tells how it becomes an ERROR again).
 
 pub mod aggregate;
 pub mod alloc;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 /// Bounds and default of `pages_per_range`, as BRIN's; the default comes from the sweep in docs/options.md.
 pub const PAGES_PER_RANGE: (i32, i32, i32) = (1, 131_072, 16);
-/// Bounds and default of `false_positive_rate`. ClickHouse's parameters are odd above 0.2 (see
+/// Bounds and default of `false_positive_rate`. ClickHouse's parameters are irregular above 0.2 (see
 /// skip_filter::params); below 1e-9 filters would only grow.
 pub const FALSE_POSITIVE_RATE: (f64, f64, f64) = (1e-9, 0.2, 0.0001);
 /// Bounds and default of `delta_limit`, in kB.
@@ -18,7 +18,7 @@ pub const DELTA_LIMIT_KB: (i32, i32, i32) = (64, 1_048_576, 256);
 /// Default of `autosummarize`.
 pub const AUTOSUMMARIZE: bool = true;
 
-/// What build_reloptions fills in, as PostgreSQL keeps it in rd_options.
+/// The struct that build_reloptions fills in, as PostgreSQL keeps it in rd_options.
 #[repr(C)]
 struct RawOptions {
     vl_len: i32,
@@ -29,7 +29,7 @@ struct RawOptions {
     layout: i32,
 }
 
-/// What local_reloptions fills in for a column.
+/// The struct that local_reloptions fills in for a column.
 #[repr(C)]
 struct RawClassOptions {
     vl_len: i32,
@@ -37,22 +37,22 @@ struct RawClassOptions {
     false_positive_rate: f64,
 }
 
-/// What `false_positive_rate` is where nobody has set it.
+/// The value of `false_positive_rate` if it is not set.
 const RATE_UNSET: f64 = -f64::MAX;
-/// What `layout` is where nobody has set it.
+/// The value of `layout` if it is not set.
 const LAYOUT_UNSET: i32 = -1;
 
-/// What the segments of a column are: the option `layout`.
+/// The kind of a column's segments: the option `layout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexLayout {
     /// A filter for each range.
     Filters,
-    /// For each key the ranges that may hold it.
+    /// For each key, the ranges that may hold it.
     Map,
 }
 
 impl IndexLayout {
-    /// As SQL spells it.
+    /// The name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Filters => "filters",
@@ -65,10 +65,10 @@ impl IndexLayout {
     }
 }
 
-/// The layouts by name, as the server takes them: a list that ends with NULL.
+/// The layouts by name, in the server's format: a list that ends with NULL.
 struct Layouts([pg_sys::relopt_enum_elt_def; 3]);
 
-// SAFETY: the names are static, and nobody changes the list.
+// SAFETY: the names are static, and the list never changes.
 unsafe impl Sync for Layouts {}
 
 static LAYOUTS: Layouts = Layouts([
@@ -78,7 +78,7 @@ static LAYOUTS: Layouts = Layouts([
 ]);
 
 impl Layouts {
-    /// As the server's functions want it; they only read it.
+    /// The list for the server's functions, which only read it.
     fn list(&'static self) -> *mut pg_sys::relopt_enum_elt_def {
         self.0.as_ptr().cast_mut()
     }
@@ -92,9 +92,9 @@ const LAYOUT_VALUES: &std::ffi::CStr = c"Valid values are \"filters\" and \"map\
 pub struct Options {
     /// Heap blocks per range; frozen at build.
     pub pages_per_range: u32,
-    /// Of all columns without their own, if it is set; frozen at build.
+    /// For all columns without their own rate, if it is set; frozen at build.
     pub false_positive_rate: Option<f64>,
-    /// Of all columns without their own, if it is set; frozen at build.
+    /// For all columns without their own layout, if it is set; frozen at build.
     pub layout: Option<IndexLayout>,
     /// Whether inserts summarize ranges as the table grows.
     pub autosummarize: bool,
@@ -103,16 +103,16 @@ pub struct Options {
 }
 
 impl Options {
-    /// The options that an index has now.
+    /// The current options of an index.
     pub fn of(index: Rel) -> Self {
-        // SAFETY: rd_options of an index of this access method is what amoptions made.
+        // SAFETY: amoptions has made the rd_options of an index of this access method.
         unsafe { Self::from_raw(index.raw_options()) }
     }
 
-    /// What amoptions made.
+    /// The options from the result of amoptions.
     ///
     /// # Safety
-    /// `raw` is NULL or what amoptions made.
+    /// `raw` is NULL or a result of amoptions.
     pub(super) unsafe fn from_raw(raw: *mut pg_sys::bytea) -> Self {
         let raw = raw.cast::<RawOptions>();
         if raw.is_null() {
@@ -124,8 +124,8 @@ impl Options {
                 delta_limit: DELTA_LIMIT_KB.2 as u64 * 1024,
             };
         }
-        // SAFETY: not NULL, so build_reloptions has made it, as large as RawOptions; it is copied before anything else
-        // is called.
+        // SAFETY: not NULL, so build_reloptions has made it, with the size of RawOptions; it is copied before any other
+        // call.
         let raw = unsafe { &*raw };
         Self {
             pages_per_range: raw.pages_per_range as u32,
@@ -136,12 +136,13 @@ impl Options {
         }
     }
 
-    /// The false-positive rate of a column (0-based).
+    /// The target false-positive rate of a column (0-based).
     pub fn rate_of(&self, index: Rel, column: usize) -> f64 {
         self.set_rate_of(index, column).unwrap_or(FALSE_POSITIVE_RATE.2)
     }
 
-    /// The false-positive rate of a column (0-based): its operator class's option, or the index's, if one is set.
+    /// The target false-positive rate of a column (0-based): its operator class's option, or the index's, if one is
+    /// set.
     pub fn set_rate_of(&self, index: Rel, column: usize) -> Option<f64> {
         let own = class_options(index, column).map(|own| own.false_positive_rate);
         own.filter(|&rate| rate > 0.0).or(self.false_positive_rate)
@@ -155,8 +156,8 @@ impl Options {
 
 /// The options of a column's operator class, if there are any.
 fn class_options(index: Rel<'_>, column: usize) -> Option<&RawClassOptions> {
-    // SAFETY: an array with an entry, NULL or not, for each key column, cached by the relcache: it is there as long as
-    // the index is open. Its entries are what skip_opclass_options describes.
+    // SAFETY: the relcache holds an array with an entry, NULL or not, for each key column; it lives as long as the
+    // index is open. skip_opclass_options defines the entries.
     unsafe {
         let all = pg_sys::RelationGetIndexAttOptions(index.raw(), false);
         let own = if all.is_null() { std::ptr::null_mut() } else { *all.add(column) };
@@ -166,7 +167,7 @@ fn class_options(index: Rel<'_>, column: usize) -> Option<&RawClassOptions> {
 
 static KIND: OnceLock<u32> = OnceLock::new();
 
-/// Registers the options; once per process, when the library is loaded.
+/// Registers the options; called once per process, when the library is loaded.
 pub fn register() {
     KIND.get_or_init(|| {
         // SAFETY: called from _PG_init; the strings are static.
@@ -186,7 +187,7 @@ pub fn register() {
                 c"false_positive_rate".as_ptr(),
                 c"Target false-positive rate".as_ptr(),
                 RATE_UNSET,
-                -f64::MAX, // check_rate has the bounds, and words for them: the server's show six digits
+                -f64::MAX, // check_rate checks the bounds; the server's message shows only six digits
                 f64::MAX,
                 pg_sys::AccessExclusiveLock as i32,
             );
@@ -261,7 +262,7 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
     })
 }
 
-/// Raises an error for a false-positive rate out of its bounds.
+/// Raises an error for a false-positive rate out of bounds.
 fn check_rate(rate: f64) {
     let (least, most, _) = FALSE_POSITIVE_RATE;
     if !(least..=most).contains(&rate) {
@@ -274,12 +275,12 @@ fn check_rate(rate: f64) {
     }
 }
 
-/// As one would write it: 1e-9, 0.2.
+/// The number as a user would write it: 1e-9, 0.2.
 pub fn number(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-3 { format!("{value:e}") } else { format!("{value}") }
 }
 
-/// Checks a column's options when they are given.
+/// Checks a column's options when they are set.
 unsafe extern "C-unwind" fn check_class_options(
     _parsed: *mut c_void,
     values: *mut pg_sys::relopt_value,
@@ -287,7 +288,7 @@ unsafe extern "C-unwind" fn check_class_options(
 ) {
     boundary::callback(|| {
         for i in 0..usize::try_from(count).unwrap_or(0) {
-            // SAFETY: the server hands over so many values, each with its definition; a real option has a real value.
+            // SAFETY: the server passes `count` values, each with its definition; a real option has a real value.
             let rate = unsafe {
                 let value = &*values.add(i);
                 let is_real = (*value.gen_).type_ == pg_sys::relopt_type::RELOPT_TYPE_REAL;
@@ -303,7 +304,7 @@ unsafe extern "C-unwind" fn check_class_options(
 fn skip_opclass_options(options: pgrx::Internal) {
     boundary::callback(|| {
         let Some(datum) = options.into_datum() else { return };
-        // SAFETY: PostgreSQL calls this function with a local_relopts, and only it can: the argument is internal.
+        // SAFETY: PostgreSQL calls this function with a local_relopts, and nothing else can: the argument is internal.
         unsafe {
             let options = datum.cast_mut_ptr::<pg_sys::local_relopts>();
             pg_sys::init_local_reloptions(options, size_of::<RawClassOptions>());
@@ -311,7 +312,7 @@ fn skip_opclass_options(options: pgrx::Internal) {
                 options,
                 c"false_positive_rate".as_ptr(),
                 c"Target false-positive rate".as_ptr(),
-                -1.0, // "as the index has it"
+                -1.0, // not set: the index's rate
                 -f64::MAX,
                 f64::MAX,
                 offset_of!(RawClassOptions, false_positive_rate) as i32,

@@ -1,4 +1,4 @@
-//! Buffers of an index: pins and locks as guards, new blocks.
+//! Buffers of an index: guards for pins and content locks, and new blocks.
 
 use super::{Damage, Rel, cache, compat, error::Read, lock::ExtensionLock};
 use pgrx::pg_sys;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const _: () = assert!(pg_sys::BLCKSZ as usize == PAGE, "pg_skip supports a block size of 8192 bytes");
 
 /// Functions that cannot raise an error, called without pgrx's guard around each call: aminsert reads the meta page
-/// once a row, and a guard costs as much as the lock.
+/// once a row, and a guard costs as much as the content lock.
 mod unguarded {
     use pgrx::pg_sys::Buffer;
-    // SAFETY: the signatures of bufmgr.h in every supported version. LockBuffer raises an error only for an
-    // unknown mode, the others never.
+    // SAFETY: the signatures of bufmgr.h in every supported version. LockBuffer raises an error only for an unknown
+    // mode, the others never.
     unsafe extern "C-unwind" {
         pub fn LockBuffer(buffer: Buffer, mode: std::ffi::c_int);
         pub fn UnlockReleaseBuffer(buffer: Buffer);
@@ -21,19 +21,21 @@ mod unguarded {
     }
 }
 
-/// Where the meta page of the index used last was found: relation file number (high half) and buffer. Only a hint: the
-/// server checks that the buffer still holds that page, which spares the lookup in the buffer table.
+/// The buffer in which the meta page of the last used index was found, in the low half; its relation file number is in
+/// the high half. Only a hint, which saves the lookup in the buffer table: the server checks that the buffer still
+/// holds that page.
 static RECENT_META: AtomicU64 = AtomicU64::new(0);
 
 /// Pages that this process has read from skip indexes.
 static PAGES_READ: AtomicU64 = AtomicU64::new(0);
 
 fn count_page() {
-    // One process, one thread: no need for an atomic addition.
+    // The process has one thread, so no atomic addition is needed.
     PAGES_READ.store(PAGES_READ.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// How many pages of skip indexes this process has read since it started: the server counts as many buffers.
+/// Number of pages of skip indexes that this process has read since it started. The server counts the same number of
+/// buffers.
 pub fn pages_read() -> u64 {
     PAGES_READ.load(Ordering::Relaxed)
 }
@@ -42,19 +44,20 @@ pub fn pages_read() -> u64 {
 struct Locked(pg_sys::Buffer);
 
 impl Locked {
-    /// Locks a pinned buffer, whose pin it takes over.
+    /// Locks a pinned buffer, and takes over its pin.
     fn new(buffer: pg_sys::Buffer, lock: u32) -> Self {
-        // SAFETY: the buffer is pinned, the mode one of bufmgr.h's.
+        // SAFETY: the buffer is pinned, and the mode is one of bufmgr.h's.
         unsafe { unguarded::LockBuffer(buffer, lock as i32) };
         Self(buffer)
     }
 
-    /// A page that the server finds invalid when it reads it from disk (its header, or with data checksums any bit) is
-    /// zeros in the buffer, after a WARNING, not an ERROR of the server's: so the caller's own check finds it, planning
-    /// can do without the index, and the error that ends a query says what to do. The page on disk stays as it is.
-    /// Nothing takes a page of zeros for an answer, because a lost write leaves one too.
+    /// Pins a block, without an error of the server for an invalid page. If the server finds a page invalid when it
+    /// reads it from disk (its header, or with data checksums any bit), it raises a WARNING and fills the buffer with
+    /// zeros; the page on disk does not change. The caller's own check finds the zeros. So planning can continue
+    /// without the index, and the error that ends a query tells what to do. No code takes a page of zeros for an
+    /// answer, because a lost write leaves one, too.
     fn pin(rel: Rel, block: u32) -> pg_sys::Buffer {
-        // SAFETY: rel is open; ReadBufferExtended raises an error for a block that is not there.
+        // SAFETY: rel is open; ReadBufferExtended raises an error for a missing block.
         unsafe {
             pg_sys::ReadBufferExtended(
                 rel.raw(),
@@ -66,18 +69,18 @@ impl Locked {
         }
     }
 
-    /// Pins block 0 by the hint, if that is still right. Only for [`peek_meta`]: no value with a destructor may be
-    /// alive around it.
+    /// Pins block 0, by the hint if that is still right. Only for [`peek_meta`]: no value with a destructor may be
+    /// alive in the callers.
     fn pin_meta(rel: Rel) -> Read<pg_sys::Buffer> {
         if rel.is_temporary() {
             check_not_empty(rel)?;
-            return Ok(Self::pin(rel, 0)); // its file may have the number of another table's
+            return Ok(Self::pin(rel, 0)); // another table may have the same file number
         }
         let number = rel.file_number();
         let hint = RECENT_META.load(Ordering::Relaxed);
         let recent = hint as u32 as pg_sys::Buffer;
         if (hint >> 32) as u32 == number && recent != 0 {
-            // SAFETY: a buffer number that this backend was given before.
+            // SAFETY: a buffer number that this backend has got before.
             let pinned = unsafe { compat::pin_recent(rel.raw(), 0, recent) };
             if pinned {
                 return Ok(recent);
@@ -90,9 +93,8 @@ impl Locked {
     }
 
     fn bytes(&self) -> &PageBytes {
-        // SAFETY: a pinned buffer's page is PAGE bytes; a content lock, shared or exclusive, keeps everybody
-        // else from changing it, but for hint bits and LSNs, which index pages here do not get under a share
-        // lock.
+        // SAFETY: a pinned buffer's page is PAGE bytes. Under a content lock, shared or exclusive, no other process
+        // changes it, except for hint bits and LSNs, which these index pages do not get under a share lock.
         unsafe { &*pg_sys::BufferGetPage(self.0).cast::<PageBytes>() }
     }
 }
@@ -106,20 +108,20 @@ impl Drop for Locked {
     }
 }
 
-/// Reads words of the meta page's payload without its content lock, under a pin only: `read` gets a function from a
-/// payload offset (a multiple of 4) to the word there. The page is not checked, and words may change between two reads;
-/// each by itself is whole, because pages are changed word by word ([`super::wal`]).
+/// Reads words of the meta page's payload under a pin, without its content lock. `read` gets a function from a payload
+/// offset (a multiple of 4) to the word there. The page is not checked, and words may change between two reads. Each
+/// word is read completely, because pages are changed word by word ([`super::wal`]).
 ///
-/// The loads are relaxed, on processors that reorder loads (ARM) too: a load orders nothing here, and need not. Which
-/// values of a word it may give is decided by what happened before it, and that is the caller's to bring about, by a
-/// lock ([`crate::pages::meta::Progress`]). Pinning the buffer is an atomic change of its header, so that a page that
-/// was just read from disk is seen as it was read.
+/// The loads are relaxed, also on processors that reorder loads (ARM). A load orders nothing here, and need not. The
+/// values that it may return depend on what happened before it; the caller ensures that order by a lock
+/// ([`crate::pages::meta::Progress`]). Pinning the buffer changes its header atomically, so a page that was just read
+/// from disk is visible.
 ///
 /// # Errors
-/// Damage: the index has no pages, or what `read` gives.
+/// Damage: the index has no pages, or an error of `read`.
 pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> Read<R>) -> Read<R> {
     let buffer = Locked::pin_meta(rel)?;
-    // SAFETY: a pinned buffer's page stays where it is; pages are aligned.
+    // SAFETY: the page of a pinned buffer does not move; pages are aligned.
     let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
     let result = read(&|at| {
         let word = ((PAYLOAD_START + at) / 4).min(PAGE / 4 - 1);
@@ -131,17 +133,18 @@ pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> Read<R
     result
 }
 
-/// The checksum that a block carries, and the buffer it lies in, without its content lock and without looking whether
-/// it is right: as good as no two contents of a block have the same. `recent` is the buffer that it was in before: if
-/// it is there still, neither the buffer table nor the file is looked at. A table with thousands of partitions has more
-/// files than a process may have open, so that looking at a file means opening it.
+/// The stored checksum of a block, and the block's buffer, read without its content lock and without verifying the
+/// checksum. It identifies the content: two contents of a block hardly ever have the same checksum. `recent` is the
+/// buffer in which the block was before: if it is still there, neither the buffer table nor the file is accessed. A
+/// table with thousands of partitions has more files than a process may have open, so that accessing a file means
+/// opening it.
 ///
 /// # Errors
 /// Damage: the index has no pages.
 pub fn peek_checksum(rel: Rel, block: u32, recent: Option<Recent>) -> Read<(u64, Recent)> {
-    // The file of a temporary table may have the number of another table's.
+    // A temporary table may have the same file number as another table.
     let recent = recent.filter(|_| !rel.is_temporary());
-    // SAFETY: a buffer number that this backend was given before.
+    // SAFETY: a buffer number that this backend has got before.
     let is_there = |recent: &Recent| unsafe { compat::pin_recent_guarded(rel.raw(), block, recent.0) };
     let buffer = match recent.filter(is_there) {
         Some(Recent(buffer)) => buffer,
@@ -150,7 +153,7 @@ pub fn peek_checksum(rel: Rel, block: u32, recent: Option<Recent>) -> Read<(u64,
             Locked::pin(rel, block)
         }
     };
-    // SAFETY: a pinned buffer's page stays where it is; pages are aligned.
+    // SAFETY: the page of a pinned buffer does not move; pages are aligned.
     let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
     let word = |at: usize| {
         // SAFETY: inside the page; concurrent writers store whole words.
@@ -162,11 +165,11 @@ pub fn peek_checksum(rel: Rel, block: u32, recent: Option<Recent>) -> Read<(u64,
     Ok((checksum, Recent(buffer)))
 }
 
-/// A buffer that a page was found in.
+/// A buffer in which a page was found.
 #[derive(Clone, Copy)]
 pub struct Recent(pg_sys::Buffer);
 
-/// A pinned page: it stays in its buffer, and may change there.
+/// A pinned page: it stays in its buffer, but its content may change.
 pub struct PinnedPage {
     buffer: pg_sys::Buffer,
     block: u32,
@@ -180,9 +183,10 @@ impl PinnedPage {
         Self { buffer: Locked::pin(rel, block), block, salt: rel.salt_of(block) }
     }
 
-    /// Asks memory for what [`SharedPage::any_view_of`] reads of the page for the same part of its payload.
+    /// Prefetches the bytes that [`SharedPage::any_view_of`] reads for the same part of the payload into the
+    /// processor's cache.
     pub fn prefetch(&self, part: Range<usize>) {
-        // SAFETY: a pinned buffer's page stays where it is.
+        // SAFETY: the page of a pinned buffer does not move.
         let page = unsafe { pg_sys::BufferGetPage(self.buffer).cast::<u8>().cast_const() };
         cache::prefetch_line(page);
         PageView::bytes_checked(part).for_each(|at| cache::prefetch_line(page.wrapping_add(at)));
@@ -191,7 +195,7 @@ impl PinnedPage {
     /// Locks the page for reading.
     pub fn lock(self) -> SharedPage {
         let Self { buffer, block, salt } = self;
-        std::mem::forget(self); // the pin is handed on
+        std::mem::forget(self); // the lock takes over the pin
         SharedPage { locked: Locked::new(buffer, pg_sys::BUFFER_LOCK_SHARE), block, salt }
     }
 }
@@ -199,13 +203,13 @@ impl PinnedPage {
 impl Drop for PinnedPage {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: pinned in the constructor. After an ERROR the server's abort takes the pin away.
+            // SAFETY: pinned in the constructor. After an ERROR the server's abort releases the pin.
             unsafe { unguarded::ReleaseBuffer(self.buffer) }
         }
     }
 }
 
-/// A page under a share lock. Nothing slow may happen while one is held.
+/// A page under a share lock. No slow work may be done while it is held.
 pub struct SharedPage {
     locked: Locked,
     block: u32,
@@ -227,7 +231,7 @@ impl SharedPage {
             .map_err(|what| Damage::new(self.block, what))
     }
 
-    /// The page, checked, of whatever kind; None for a page that was never written (a crash can leave one).
+    /// The page, checked, of any kind; None for a page that was never written (a crash can leave one).
     ///
     /// # Errors
     /// Damage that [`PageView::check`] finds.
@@ -235,8 +239,8 @@ impl SharedPage {
         self.any_view_of(0..PAYLOAD_END - PAYLOAD_START)
     }
 
-    /// As [`SharedPage::any_view`], but checked only as far as these bytes of the payload need it
-    /// ([`PageView::check_part`]): the caller must not use others.
+    /// As [`SharedPage::any_view`], but only the check that covers these bytes of the payload is done
+    /// ([`PageView::check_part`]). The caller must not use other bytes.
     ///
     /// # Errors
     /// Damage that [`PageView::check_part`] finds.
@@ -267,8 +271,8 @@ impl ExclusivePage {
         }
     }
 
-    /// Pins and locks a block whose contents do not matter: it is not read from disk, and zeroed if it was not
-    /// cached.
+    /// Pins and locks a block whose contents do not matter: it is not read from disk; if it was not cached, its buffer
+    /// is zeroed.
     pub fn overwrite(rel: Rel, block: u32) -> Self {
         // SAFETY: rel is open and the block exists (allocated by extend() or recycled).
         let buffer = unsafe {
@@ -292,7 +296,7 @@ impl ExclusivePage {
             .map_err(|what| Damage::new(self.block, what))
     }
 
-    /// The page, checked, of whatever kind.
+    /// The page, checked, of any kind.
     ///
     /// # Errors
     /// Damage that [`PageView::check`] finds.
@@ -301,7 +305,7 @@ impl ExclusivePage {
             .map_err(|what| Damage::new(self.block, what))
     }
 
-    /// The page's bytes as they are.
+    /// The page's bytes, unchecked.
     pub fn bytes(&self) -> &PageBytes {
         self.locked.bytes()
     }
@@ -317,8 +321,8 @@ impl ExclusivePage {
     }
 }
 
-/// Adds `count` blocks in one piece to the end of the main fork; returns the first one's number. They are
-/// zero until somebody writes them.
+/// Adds `count` contiguous blocks to the end of the main fork; returns the number of the first one. They are zero until
+/// they are written.
 pub fn extend(rel: Rel, count: u32) -> u32 {
     let _lock = ExtensionLock::take(rel);
     let first = rel.blocks();
@@ -338,8 +342,8 @@ pub fn extend(rel: Rel, count: u32) -> u32 {
     first
 }
 
-/// Checks that there is a block 0. All others are known to exist from what earlier pages say ([`KnownBlocks`]); an
-/// index of which nothing is left would be an error of the file system's without the index's name.
+/// Checks that block 0 exists. The existence of all other blocks follows from earlier pages ([`KnownBlocks`]). Without
+/// this check, reading an empty index would be an error of the file system without the index's name.
 ///
 /// # Errors
 /// Damage: the index has no pages.
@@ -347,27 +351,27 @@ pub fn check_not_empty(rel: Rel) -> Read<()> {
     if rel.blocks() == 0 { Err(Damage::new(0, "the index has no pages")) } else { Ok(()) }
 }
 
-/// Asks the system to read a block ahead; nothing happens when it is cached. Returns whether it is.
+/// Prefetches a block from disk; has no effect if it is cached. Returns whether it is.
 pub fn prefetch(rel: Rel, block: u32) -> bool {
-    // SAFETY: rel is open; a block past the end is ignored by the system.
+    // SAFETY: rel is open; the operating system ignores a block past the end.
     let result = unsafe { pg_sys::PrefetchBuffer(rel.raw(), pg_sys::ForkNumber::MAIN_FORKNUM, block) };
     result.recent_buffer != pg_sys::InvalidBuffer as pg_sys::Buffer
 }
 
-/// How many blocks a relation is known to have, so that a block number read from a page is never asked of the
-/// storage layer without looking: a file cut short is damage to report, not an error of the file system.
+/// The number of blocks that a relation is known to have. A block number from a page is checked against it before the
+/// block is read, so that a truncated file is reported as damage, and is not an error of the file system.
 pub struct KnownBlocks<'a> {
     rel: Rel<'a>,
     known: u32,
 }
 
 impl<'a> KnownBlocks<'a> {
-    /// Nothing known yet.
+    /// Without any known blocks.
     pub fn new(rel: Rel<'a>) -> Self {
         Self { rel, known: 0 }
     }
 
-    /// Checks that block numbers below `end` exist; asks the file system at most when they seem not to.
+    /// Checks that block numbers below `end` exist; reads the file size only if they are above the known number.
     ///
     /// # Errors
     /// Damage: the index ends before `end`.

@@ -1,13 +1,13 @@
-//! Memory that the processes of a parallel query share: the way for what is too long for the queue of tuples.
+//! Memory that the processes of a parallel query share, for values that are too long for the tuple queue.
 //!
-//! A tuple from a worker is copied twice, and goes through a queue of 64 kB into memory that is new to the leader, in
-//! which time both wait for each other. What a worker writes into the query's own area (es_query_dsa), the leader reads
-//! where it is. The area goes with the Gather, however the query ends, and whatever is left in it: so nothing here
-//! cleans up after errors. Until then it keeps its size. What is freed in it can be used again by the same Gather, not
-//! by others.
+//! A tuple from a worker is copied twice. It goes through a queue of 64 kB into newly allocated memory of the leader,
+//! and both processes wait for each other meanwhile. What a worker writes into the query's own area (es_query_dsa), the
+//! leader reads in place. The area and its contents are freed with the Gather, however the query ends, so this file
+//! needs no cleanup after errors. Until then the area does not shrink. Memory that is freed in it can be used again by
+//! the same Gather, not by others.
 //!
-//! Invariants: a [`SharedPlace`] leads into the area of the query that it names, or nowhere. What is there is read
-//! once, then freed. So little is taken that the system has it ([`memory::may_share`]): if it had not, the server would
+//! Invariants: a [`SharedPlace`] leads into the area of the query that it names, or to nothing. Its bytes are read
+//! once, then freed. Only as much is allocated as the system has ([`memory::may_share`]); otherwise the server would
 //! raise an error.
 
 use super::list::list;
@@ -17,10 +17,11 @@ use pgrx::pg_sys::{self, NodeTag, PlanState};
 use skip_value::collect::Sink;
 use std::ffi::c_void;
 
-/// What fits into the queue is sent through it (PARALLEL_TUPLE_QUEUE_SIZE of execParallel.c).
+/// Length in bytes up to which a value is sent through the queue: the queue's size (PARALLEL_TUPLE_QUEUE_SIZE of
+/// execParallel.c).
 const QUEUE: usize = 65_536;
 
-/// Where something is: in the memory of which query, where there, and its length in bytes.
+/// The place of shared bytes: the query, the address in its area, and the length in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedPlace {
     query: pg_sys::dsm_handle,
@@ -29,12 +30,12 @@ pub struct SharedPlace {
 }
 
 impl SharedPlace {
-    /// To be sent to another process of the query.
+    /// The bytes to send to another process of the query.
     pub fn to_bytes(self) -> [[u8; 8]; 3] {
         [u64::from(self.query), self.pointer, self.length].map(u64::to_ne_bytes)
     }
 
-    /// What was sent; None if it cannot have been.
+    /// The place from the bytes that were sent; None if they are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (&[query, pointer, length], []) = bytes.as_chunks::<8>() else { return None };
         let [query, pointer, length] = [query, pointer, length].map(u64::from_ne_bytes);
@@ -51,7 +52,7 @@ struct Info {
     area: *mut pg_sys::dsa_area,
 }
 
-/// Shared memory that is being written.
+/// Shared memory while it is being written.
 pub struct Shared<'a> {
     query: pg_sys::dsm_handle,
     pointer: pg_sys::dsa_pointer,
@@ -59,15 +60,15 @@ pub struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Room for so many bytes; None where they had better be sent: there are few, or nobody to share with, or little
-    /// memory.
+    /// Allocates `capacity` bytes. None if the bytes should be sent as a value: they fit into the queue, there is no
+    /// other process to share with, or too little memory.
     ///
     /// # Safety
-    /// A node of a query that runs for `'a`.
+    /// `node` belongs to a query that runs for `'a`.
     pub(super) unsafe fn allocate(node: *mut PlanState, capacity: usize) -> Option<Self> {
         // SAFETY: the state of a query has its area, or NULL, as long as the query runs. The area is in the leader's
-        // segment for this query, whose handle a worker was started with (LaunchParallelWorkers). What was allocated in
-        // it is nobody else's until its place is sent.
+        // segment for this query, whose handle the worker got at its start (LaunchParallelWorkers). No other process
+        // knows the allocation until its place is sent.
         unsafe {
             let area = (*(*node).state).es_query_dsa;
             let is_worker = pg_sys::ParallelWorkerNumber >= 0;
@@ -85,7 +86,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Where it is.
+    /// The place of the bytes.
     pub fn place(&self) -> SharedPlace {
         SharedPlace { query: self.query, pointer: self.pointer, length: self.room.length() as u64 }
     }
@@ -109,13 +110,13 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// What a worker wrote that a Gather below this node started; None if it was another's.
+    /// The bytes of a worker that was started by a Gather below this node; None if they belong to another query.
     ///
     /// # Safety
-    /// A node of a query that is being run. The Gather is not closed for `'a`.
+    /// `node` belongs to a running query. The Gather is not closed for `'a`.
     pub(super) unsafe fn find(node: *mut PlanState, place: SharedPlace) -> Option<Self> {
-        // SAFETY: the area is that of the query that the place names. Its workers send what `allocate` gave them, as
-        // long as they say, and each place once.
+        // SAFETY: the area is that of the query that the place names. Its workers send the places that `allocate`
+        // returned, with their true lengths, and each place once.
         unsafe {
             let area = area_below(node, place.query)?;
             let memory = pg_sys::dsa_get_address(area, place.pointer).cast::<u8>();
@@ -131,17 +132,17 @@ impl Found<'_> {
 
     /// Frees the memory.
     pub fn free(self) {
-        // SAFETY: allocated there; nobody else knows of it, and the bytes are borrowed from self.
+        // SAFETY: allocated there; no other code knows the place, and the bytes are borrowed from self.
         unsafe { pg_sys::dsa_free(self.area, self.pointer) };
     }
 }
 
-/// The memory of a query that runs below a Gather below a node.
+/// The area of the query that a Gather below a node runs.
 ///
 /// # Safety
-/// A node of a query that is being run.
+/// `node` belongs to a running query.
 unsafe fn area_below(node: *mut PlanState, query: pg_sys::dsm_handle) -> Option<*mut pg_sys::dsa_area> {
-    // SAFETY: a node's tag says what it is.
+    // SAFETY: a node's tag tells its type.
     unsafe {
         let info = match (*node).type_ {
             NodeTag::T_GatherState => (*node.cast::<pg_sys::GatherState>()).pei,
@@ -155,12 +156,12 @@ unsafe fn area_below(node: *mut PlanState, query: pg_sys::dsm_handle) -> Option<
     }
 }
 
-/// The nodes directly below one, all but its subqueries for single values.
+/// The nodes directly below a node, except its scalar subqueries.
 ///
 /// # Safety
-/// A node of a query that is being run.
+/// `node` belongs to a running query.
 unsafe fn children(node: *mut PlanState) -> Vec<*mut PlanState> {
-    // SAFETY: a node's tag says what it is, and a count how long an array is.
+    // SAFETY: a node's tag tells its type, and a count the length of an array.
     unsafe {
         let array = |nodes: *mut *mut PlanState, count: i32| (0..count).map(move |i| *nodes.add(i as usize));
         let mut children = vec![(*node).lefttree, (*node).righttree];

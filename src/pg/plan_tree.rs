@@ -1,18 +1,19 @@
-//! What a running aggregate can learn from the plan that it is part of.
+//! Facts about a running aggregate, from the plan that contains it.
 
 use super::list::list;
 use pgrx::pg_sys::{self, Agg, Append, MergeAppend, NodeTag, Plan, SubqueryScan};
 
-/// AGGSPLITOP_COMBINE and AGGSPLITOP_SKIPFINAL of nodes.h: the node combines partial states; the node makes some.
+/// AGGSPLITOP_COMBINE and AGGSPLITOP_SKIPFINAL of nodes.h: the node combines partial states; the node returns partial
+/// states.
 pub(super) const COMBINE: u32 = 0x01;
 pub(super) const SKIP_FINAL: u32 = 0x02;
 
-/// The plan nodes directly below one, as far as there can be aggregates in them.
+/// The plan nodes directly below a node, of the kinds that can contain aggregates.
 ///
 /// # Safety
-/// A plan.
+/// `plan` is a valid plan.
 unsafe fn children(plan: *mut Plan) -> Vec<*mut Plan> {
-    // SAFETY: a node's tag says what it is.
+    // SAFETY: a node's tag tells its type.
     unsafe {
         let mut children = vec![(*plan).lefttree, (*plan).righttree];
         match (*plan).type_ {
@@ -26,28 +27,28 @@ unsafe fn children(plan: *mut Plan) -> Vec<*mut Plan> {
     }
 }
 
-/// The aggregate of this split, if a plan is one.
+/// The plan as an aggregate, if it is one whose aggsplit has this flag.
 ///
 /// # Safety
-/// A plan.
+/// `plan` is a valid plan.
 unsafe fn as_aggregate(plan: *mut Plan, split: u32) -> Option<*mut Agg> {
-    // SAFETY: as its tag says.
+    // SAFETY: the tag tells the type.
     unsafe {
         let agg = plan.cast::<Agg>();
         ((*plan).type_ == NodeTag::T_Agg && (*agg).aggsplit & split != 0).then_some(agg)
     }
 }
 
-/// The node that combines what `part` makes, or the top of the tree where it is not to be seen; None if `part` is not
-/// below.
+/// The node that combines the states of `part`, or `above` if that node is not in the tree; None if `part` is not in
+/// the tree.
 ///
 /// # Safety
-/// A plan tree.
+/// `tree` is a valid plan tree.
 unsafe fn whole_of(tree: *mut Plan, part: *mut Plan, above: *mut Plan) -> Option<*mut Plan> {
     if tree == part {
         return Some(above);
     }
-    // SAFETY: plan nodes of the query that is being run, which keeps them to its end; children() leaves out NULL.
+    // SAFETY: plan nodes of the running query, which keeps them to its end; children() leaves out NULL.
     unsafe {
         let above = as_aggregate(tree, COMBINE).map_or(above, |agg| agg.cast());
         children(tree).into_iter().find_map(|child| whole_of(child, part, above))
@@ -55,16 +56,16 @@ unsafe fn whole_of(tree: *mut Plan, part: *mut Plan, above: *mut Plan) -> Option
 }
 
 /// # Safety
-/// A plan tree.
+/// `tree` is a valid plan tree.
 unsafe fn any(tree: *mut Plan, test: fn(&Plan) -> bool) -> bool {
     // SAFETY: as in whole_of().
     unsafe { test(&*tree) || children(tree).into_iter().any(|child| any(child, test)) }
 }
 
-/// The rows that come to the partial aggregates of a tree, over all processes.
+/// The number of rows that the partial aggregates of a tree read, over all processes.
 ///
 /// # Safety
-/// A plan tree.
+/// `tree` is a valid plan tree.
 unsafe fn rows_of_parts(tree: *mut Plan) -> f64 {
     // SAFETY: as in whole_of().
     unsafe {
@@ -77,14 +78,14 @@ unsafe fn rows_of_parts(tree: *mut Plan) -> f64 {
     }
 }
 
-/// The rows that the planner expects for a partial aggregate and all others that are combined with it: those of
-/// partitions, and of other processes. A worker sees what is below its Gather.
+/// The number of rows that the planner expects for a partial aggregate and all others that are combined with it: those
+/// of partitions, and of other processes. A worker has only the plan below its Gather.
 ///
 /// # Safety
-/// `part` is an aggregate of the statement that is being run.
+/// `part` is an aggregate of `statement`, which is running.
 pub(super) unsafe fn rows_of_whole(statement: *mut pg_sys::PlannedStmt, part: *mut Plan) -> f64 {
-    // SAFETY: the statement is being run, and keeps its plans; those of subqueries are beside that of the statement.
-    // NULL is left out.
+    // SAFETY: the statement is running, and keeps its plans; plans of subqueries are in a list of their own. NULL is
+    // left out.
     unsafe {
         let trees = std::iter::once((*statement).planTree).chain(list::<Plan>((*statement).subplans));
         let mut trees = trees.filter(|tree| !tree.is_null());
@@ -93,8 +94,8 @@ pub(super) unsafe fn rows_of_whole(statement: *mut pg_sys::PlannedStmt, part: *m
     }
 }
 
-/// By what core divides the rows of a parallel plan, if it has as many workers as it may: neither a worker nor the plan
-/// below a Gather knows how many there are (get_parallel_divisor of costsize.c).
+/// The number by which core divides the rows of a parallel plan that has the maximum number of workers. Neither a
+/// worker nor the plan below a Gather knows the actual number (get_parallel_divisor of costsize.c).
 fn parallel_divisor() -> f64 {
     // SAFETY: plain globals of the server.
     let (workers, leader) = unsafe {
@@ -104,16 +105,16 @@ fn parallel_divisor() -> f64 {
     (workers + of_leader).max(1.0)
 }
 
-/// The type that a node's expression has before a cast that nobody wrote and that changes no byte, such as citext's to
-/// text. What the nodes below have computed is looked up there; None where that cannot be followed.
+/// The type of a node's expression before an implicit cast that changes no byte, such as citext's to text. For a
+/// variable, the expression in the node below is examined; None if that cannot be found.
 ///
 /// # Safety
-/// A plan, and an expression of it.
+/// `plan` is a valid plan, and `expression` one of its expressions.
 pub(super) unsafe fn type_before_cast(
     plan: *mut Plan,
     mut expression: *mut pg_sys::Node,
 ) -> Option<pg_sys::Oid> {
-    // SAFETY: a node's tag says what it is.
+    // SAFETY: a node's tag tells its type.
     unsafe {
         while (*expression).type_ == NodeTag::T_RelabelType {
             let cast = &*expression.cast::<pg_sys::RelabelType>();
@@ -136,18 +137,18 @@ pub(super) unsafe fn type_before_cast(
                 list::<pg_sys::TargetEntry>(columns).find(|&column| (*column).resno == var.varattno)?;
             type_before_cast(plan, (*column).expr.cast())
         });
-        // Branches of an Append have the same columns; one of another type would be the one with a cast.
+        // Branches of an Append have the same columns; a branch of another type would have the cast itself.
         let first = types.next()??;
         types.try_fold(first, |one, other| other.map(|other| if other == var.vartype { one } else { other }))
     }
 }
 
-/// The plans whose output columns a variable of this node may be, and these columns.
+/// The plans whose output columns a variable of this node can refer to, with these columns.
 ///
 /// # Safety
-/// A plan.
+/// `plan` is a valid plan.
 unsafe fn outputs_below(plan: *mut Plan, varno: i32) -> Vec<(*mut Plan, *mut pg_sys::List)> {
-    // SAFETY: a node's tag says what it is.
+    // SAFETY: a node's tag tells its type.
     unsafe {
         let plans: Vec<*mut Plan> = match (*plan).type_ {
             NodeTag::T_Append => list((*plan.cast::<Append>()).appendplans).collect(),
@@ -159,12 +160,12 @@ unsafe fn outputs_below(plan: *mut Plan, varno: i32) -> Vec<(*mut Plan, *mut pg_
     }
 }
 
-/// The columns of what a scan reads that is no table: an index, another server, what a provider makes.
+/// The columns that a scan reads from something other than a table: an index, a foreign server, a custom scan provider.
 ///
 /// # Safety
-/// A plan.
+/// `plan` is a valid plan.
 unsafe fn scanned_columns(plan: *mut Plan) -> *mut pg_sys::List {
-    // SAFETY: a node's tag says what it is.
+    // SAFETY: a node's tag tells its type.
     unsafe {
         match (*plan).type_ {
             NodeTag::T_IndexOnlyScan => (*plan.cast::<pg_sys::IndexOnlyScan>()).indextlist,

@@ -1,4 +1,4 @@
-//! What the planner knows of an index path, in safe terms.
+//! The planner's knowledge of an index path, as safe functions.
 
 use super::clause::{Clause, Match, Values};
 use super::list::list;
@@ -6,21 +6,21 @@ use super::{OpenRel, lock, server};
 use pgrx::{is_a, pg_sys};
 use skip_scan::cost::Prices;
 
-/// Elements that the server takes an array to have that it knows nothing of.
+/// Number of elements that the server assumes for an unknown array (estimate_array_length).
 pub const ASSUMED_ELEMENTS: f64 = 10.0;
 
-/// An index path to be costed.
+/// An index path whose cost is estimated.
 pub struct IndexPathView {
     root: *mut pg_sys::PlannerInfo,
     path: *mut pg_sys::IndexPath,
     loop_count: f64,
 }
 
-/// What the planner wants to know of a path.
+/// The cost estimate of a path.
 pub struct Costs {
     pub startup: f64,
     pub total: f64,
-    /// Part of the table's rows that the planner should believe to be fetched.
+    /// Estimated fraction of the table's rows that the path fetches.
     pub selectivity: f64,
     pub index_pages: f64,
 }
@@ -28,7 +28,7 @@ pub struct Costs {
 /// The planner's cost parameters for the pages of a tablespace.
 pub(super) fn prices(tablespace: pg_sys::Oid) -> Prices {
     let (mut random, mut sequential) = (0.0, 0.0);
-    // SAFETY: fills the two numbers; a plain global.
+    // SAFETY: sets the two numbers; the other is a plain global.
     unsafe {
         pg_sys::get_tablespace_page_costs(tablespace, &mut random, &mut sequential);
         Prices { random, sequential, operator: pg_sys::cpu_operator_cost }
@@ -39,11 +39,11 @@ pub(super) fn prices(tablespace: pg_sys::Oid) -> Prices {
 pub struct PathCondition<'a> {
     /// 0-based index column.
     pub column: u16,
-    /// The clause, where its keys are known at plan time.
+    /// The clause, if its keys are known during planning.
     pub clause: Option<Clause<Values<'a>>>,
-    /// Number of keys, or a guess.
+    /// Number of keys, known or estimated.
     pub key_count: f64,
-    /// The same for keys that are not known.
+    /// Number of keys, estimated as if they were unknown.
     pub any_count: f64,
 }
 
@@ -59,21 +59,21 @@ impl IndexPathView {
     }
 
     fn index(&self) -> &pg_sys::IndexOptInfo {
-        // SAFETY: the planner calls amcostestimate with the path, and keeps it as long as its run.
+        // SAFETY: the planner calls amcostestimate with the path, and keeps it for its run.
         unsafe { &*(*self.path).indexinfo }
     }
 
     fn table(&self) -> &pg_sys::RelOptInfo {
-        // SAFETY: the index's relation.
+        // SAFETY: the relation of the index's entry.
         unsafe { &*self.index().rel }
     }
 
-    /// Blocks of the table, as the planner sees it.
+    /// Blocks of the table, by the planner's estimate.
     pub fn table_blocks(&self) -> f64 {
         f64::from(self.table().pages)
     }
 
-    /// Rows of the table, as the planner sees it.
+    /// Rows of the table, by the planner's estimate.
     pub fn table_rows(&self) -> f64 {
         self.table().tuples
     }
@@ -83,24 +83,24 @@ impl IndexPathView {
         f64::from(self.index().pages)
     }
 
-    /// Whether parameters were given to the planner.
+    /// Whether the planner was given parameters.
     pub fn has_parameters(&self) -> bool {
         // SAFETY: the planner calls amcostestimate with its state.
         unsafe { has_parameters(self.root) }
     }
 
-    /// How often the path is expected to be run.
+    /// The expected number of runs of the path.
     pub fn loop_count(&self) -> f64 {
         self.loop_count.max(1.0)
     }
 
-    /// Opens the index, which the planner has locked; None for one that is only imagined (hypothetical).
+    /// Opens the index, which the planner has locked; None for a hypothetical index.
     pub fn open_index(&self) -> Option<OpenRel> {
         let info = self.index();
         (!info.hypothetical).then(|| OpenRel::index(info.indexoid, lock::Mode::None))
     }
 
-    /// Part of the table's rows that satisfy the path's conditions, by the planner's statistics.
+    /// Fraction of the table's rows that satisfy the path's conditions, by the planner's statistics.
     pub fn row_selectivity(&self) -> f64 {
         // SAFETY: lists of the path; clauselist_selectivity only reads them.
         unsafe {
@@ -120,12 +120,12 @@ impl IndexPathView {
         }
     }
 
-    /// The planner's prices, for the index.
+    /// The planner's cost parameters for the index.
     pub fn prices(&self) -> Prices {
         prices(self.index().reltablespace)
     }
 
-    /// What a sequential scan pays for each row: the row itself and the table's restrictions on it.
+    /// Cost of a row in a sequential scan: the row itself and the table's restrictions on it.
     pub fn cost_of_row(&self) -> f64 {
         // SAFETY: a plain global.
         unsafe { pg_sys::cpu_tuple_cost + self.table().baserestrictcost.per_tuple }
@@ -151,7 +151,7 @@ impl IndexPathView {
     unsafe fn condition(&self, node: *mut pg_sys::Node, column: i16) -> PathCondition<'_> {
         let column = column.max(0) as u16;
         let unknown = |key_count| PathCondition { column, clause: None, key_count, any_count: key_count };
-        // SAFETY: of an operator of the column's family, the value of its right side.
+        // SAFETY: the value of the right side of an operator of the column's family.
         let known = |key_type, how, value| unsafe {
             let clause = Clause { index: 0, column, key_type, how, key: () }.evaluated(value);
             let (key_count, any_count) = match how {
@@ -161,7 +161,7 @@ impl IndexPathView {
             };
             PathCondition { column, clause: Some(clause), key_count, any_count }
         };
-        // SAFETY: the node's tag says what it is; arguments of an indexable expression are two.
+        // SAFETY: the node's tag tells its type; an indexable expression has two arguments.
         unsafe {
             let family = *self.index().opfamily.add(usize::from(column));
             if is_a(node, pg_sys::NodeTag::T_NullTest) {
@@ -190,7 +190,7 @@ impl IndexPathView {
         unknown(1.0)
     }
 
-    /// The second of two arguments, if estimation may evaluate it to a constant: Some(None) is NULL.
+    /// The second of two arguments, if the planner may evaluate it to a constant for an estimate: Some(None) is NULL.
     ///
     /// # Safety
     /// `args` is the argument list of an indexable expression.
@@ -200,16 +200,16 @@ impl IndexPathView {
     }
 }
 
-/// The value of an expression, if estimation may evaluate it to a constant: Some(None) is NULL.
+/// The value of an expression, if the planner may evaluate it to a constant for an estimate: Some(None) is NULL.
 ///
 /// # Safety
-/// The planner's state, and a valid expression.
+/// `root` is the planner's state, and the expression is valid.
 pub(super) unsafe fn constant(
     root: *mut pg_sys::PlannerInfo,
     expr: *mut pg_sys::Node,
 ) -> Option<Option<pg_sys::Datum>> {
-    // SAFETY: the planner is running, and the expression is its query's. estimate_expression_value changes a copy; it
-    // evaluates stable functions too.
+    // SAFETY: the planner is running, and the expression belongs to its query. estimate_expression_value changes a
+    // copy; it evaluates stable functions, too.
     unsafe {
         let value = server::estimate_expression_value(root, expr);
         if !is_a(value, pg_sys::NodeTag::T_Const) {
@@ -220,22 +220,22 @@ pub(super) unsafe fn constant(
     }
 }
 
-/// Whether parameters were given to the planner.
+/// Whether the planner was given parameters.
 ///
 /// # Safety
-/// The planner's state.
+/// `root` is the planner's state.
 pub(super) unsafe fn has_parameters(root: *mut pg_sys::PlannerInfo) -> bool {
-    // SAFETY: the planner is running, and has its global state as long.
+    // SAFETY: the planner is running, and keeps its global state for the run.
     unsafe { !(*(*root).glob).boundParams.is_null() }
 }
 
-/// How many elements an array has: what the plan says of a subquery that makes it, else what the server thinks, which
-/// is ten for what it knows nothing of.
+/// Number of elements of an array: the plan's estimate for a subquery that makes the array, otherwise the server's
+/// estimate, which is ten for an unknown array.
 ///
 /// # Safety
-/// The planner's state, and a valid expression of its query.
+/// `root` is the planner's state, and `array` a valid expression of its query.
 pub(super) unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg_sys::Node) -> f64 {
-    // SAFETY: the planner is running, and the expression is its query's. A subplan's number counts from 1.
+    // SAFETY: the planner is running, and the expression belongs to its query. The number of a subplan counts from 1.
     unsafe {
         let mut plain = array;
         while is_a(plain, pg_sys::NodeTag::T_RelabelType) {
@@ -262,7 +262,7 @@ pub(super) unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg
 /// The type of an operator's right-hand side as its family declares it.
 pub(super) fn right_type(operator: pg_sys::Oid, family: pg_sys::Oid) -> pg_sys::Oid {
     let (mut strategy, mut left, mut right) = (0, pg_sys::InvalidOid, pg_sys::InvalidOid);
-    // SAFETY: the operator is a member of the family, or the planner had not matched it to the index.
+    // SAFETY: the operator is a member of the family, otherwise the planner would not have matched it to the index.
     unsafe {
         pg_sys::get_op_opfamily_properties(operator, family, false, &mut strategy, &mut left, &mut right)
     };

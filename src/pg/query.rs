@@ -1,8 +1,8 @@
-//! A query of our own: where the visible rows are that have a value.
+//! An internal query that finds the blocks of the visible rows with a value.
 //!
-//! The query's text is put together in the database's encoding, as C strings, never as Rust's. Every name in it is
-//! qualified, and the operator is the operator family's own, so no search_path and no operator of the same name leads
-//! it astray. It runs under the snapshot of the query that called, as any SELECT would be planned.
+//! The query's text is composed in the database's encoding, from C strings, never from Rust strings. Every name in it
+//! is qualified, and the operator is the one of the operator family, so a search_path or an operator of the same name
+//! cannot change its meaning. The query runs under the snapshot of the calling query, and is planned like any SELECT.
 
 use super::Rel;
 use super::clause::{Clause, Values};
@@ -16,9 +16,9 @@ const BATCH: std::ffi::c_long = 1000;
 /// The strategy number of equality.
 const EQUAL: i16 = 1;
 
-/// Calls `each` with the block of every visible row of `table` that `index` has and whose column has `value`; None asks
-/// for NULLs. `clause` is the value's clause. The caller has seen to the rights: index expressions are the table
-/// owner's code.
+/// Calls `each` with the block of every visible row of `table` that is in `index` and whose column has `value`; None
+/// stands for NULL. `clause` is the value's clause. The caller has checked permissions, because index expressions are
+/// code of the table's owner.
 pub fn blocks_of_rows(
     table: Rel,
     index: Rel,
@@ -31,7 +31,7 @@ pub fn blocks_of_rows(
         text.add(c"SELECT ctid FROM ONLY ").add_name(table).add(c" WHERE ");
         match &value {
             Some(value) => add_equality(&text, index, clause, value.oid()),
-            // Not IS NULL, which asks the fields of a composite value.
+            // IS NULL would test the fields of a composite value.
             None => _ = text.add_column(index, clause.column).add(c" IS NOT DISTINCT FROM NULL"),
         }
         add_predicate(&text, table, index);
@@ -40,7 +40,7 @@ pub fn blocks_of_rows(
     });
 }
 
-/// SQL in the making, in the database's encoding; in the current memory context.
+/// An SQL text being composed, in the database's encoding, in the current memory context.
 struct SqlBuilder(pg_sys::StringInfo);
 
 impl SqlBuilder {
@@ -50,7 +50,7 @@ impl SqlBuilder {
     }
 
     fn add(&self, text: &CStr) -> &Self {
-        // SAFETY: both live.
+        // SAFETY: both are valid strings.
         unsafe { pg_sys::appendStringInfoString(self.0, text.as_ptr()) };
         self
     }
@@ -63,7 +63,8 @@ impl SqlBuilder {
 
     /// An index column's name or expression, in parentheses.
     fn add_column(&self, index: Rel, column: u16) -> &Self {
-        // SAFETY: pg_get_indexdef of an open index and one of its columns gives a text, with "false" for not pretty.
+        // SAFETY: pg_get_indexdef of an open index and one of its columns returns a text; "false" means not
+        // pretty-printed.
         unsafe {
             let arguments =
                 [index.oid().into_datum(), (i32::from(column) + 1).into_datum(), false.into_datum()];
@@ -74,7 +75,7 @@ impl SqlBuilder {
     }
 
     fn add_qualified(&self, schema: pg_sys::Oid, name: *const std::ffi::c_char) -> &Self {
-        // SAFETY: palloc'd strings; a NULL schema, of one that is just gone, is left out.
+        // SAFETY: palloc'd strings; a NULL schema, of one that was just dropped, is left out.
         unsafe {
             let schema = pg_sys::get_namespace_name(schema);
             self.add(CStr::from_ptr(pg_sys::quote_qualified_identifier(schema, name)))
@@ -82,7 +83,8 @@ impl SqlBuilder {
     }
 }
 
-/// Adds: the column equals `$1`, a value of type `given`, by the family's operator and the index's collation.
+/// Adds the condition that the column equals `$1`, a value of type `given`, by the family's operator and the index's
+/// collation.
 fn add_equality(text: &SqlBuilder, index: Rel, clause: &Clause<Values<'_>>, given: pg_sys::Oid) {
     let column = usize::from(clause.column);
     let class = index.column_class(column);
@@ -112,7 +114,7 @@ fn add_collation(text: &SqlBuilder, collation: pg_sys::Oid) {
     }
 }
 
-/// Adds the condition of a partial index: rows without it are not the index's.
+/// Adds the predicate of a partial index, which has only rows that satisfy it.
 fn add_predicate(text: &SqlBuilder, table: Rel, index: Rel) {
     // SAFETY: open relations; the lists and strings made here live in the current memory context.
     unsafe {
@@ -127,18 +129,18 @@ fn add_predicate(text: &SqlBuilder, table: Rel, index: Rel) {
     }
 }
 
-/// Runs the query through a cursor, so that its rows are never all there at once.
+/// Runs the query through a cursor, so that only one batch of its rows is in memory.
 ///
 /// # Safety
 /// The query returns a tid that is not NULL; its only parameter, if it has any, is of the value's type.
 unsafe fn each_block(text: &SqlBuilder, value: Option<AnyElement>, each: &mut impl FnMut(u32)) {
-    // SAFETY: SPI is connected, and what it fetches stays until it is freed here. An ERROR leaves all of it to the
-    // transaction's abort.
+    // SAFETY: SPI is connected, and fetched rows live until they are freed here. After an ERROR the transaction's abort
+    // frees everything.
     unsafe {
         let mut types = value.as_ref().map_or(pg_sys::InvalidOid, AnyElement::oid);
         let mut values = value.as_ref().map_or(pg_sys::Datum::null(), AnyElement::datum);
         let count = i32::from(value.is_some());
-        // Read-only: under the calling query's snapshot.
+        // Read-only, so it runs under the calling query's snapshot.
         let (name, query) = (std::ptr::null(), (*text.0).data);
         let portal = server::SPI_cursor_open_with_args(
             name,

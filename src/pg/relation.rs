@@ -5,7 +5,7 @@ use super::{compat, text};
 use pgrx::pg_sys;
 use std::marker::PhantomData;
 
-/// An open relation. Copies are cheap, and none outlives `'a`: the callback that the server handed the relation to, or
+/// An open relation. Copies are cheap, and none outlives `'a`: the callback to which the server passed the relation, or
 /// the [`OpenRel`] that closes it.
 #[derive(Clone, Copy)]
 pub struct Rel<'a> {
@@ -18,7 +18,7 @@ impl<'a> Rel<'a> {
     /// Wraps a relation that is open in the server.
     ///
     /// # Safety
-    /// `raw` is open, and stays open and locked as its use needs, for `'a`.
+    /// `raw` is open, and stays open and suitably locked, for `'a`.
     pub(in crate::pg) unsafe fn from_raw(raw: pg_sys::Relation) -> Self {
         Self { raw, salt: 0, open: PhantomData }
     }
@@ -28,20 +28,20 @@ impl<'a> Rel<'a> {
         self.raw
     }
 
-    /// The same relation, known as the index with this seed: its pages' checksums depend on it, so that a page of
-    /// another index is not taken for its own.
+    /// The same relation, with the seed of its index. The checksums of its pages depend on the seed, so that a page of
+    /// another index is not accepted.
     pub fn salted(self, salt: u64) -> Self {
         Self { salt, ..self }
     }
 
-    /// What the checksum of a block is seeded with besides its number; nothing for block 0, which holds the seed.
+    /// The seed of a block's checksum, besides its number; 0 for block 0, which holds the seed.
     pub fn salt_of(self, block: u32) -> u64 {
         if block == 0 { 0 } else { self.salt }
     }
 
-    /// The server's entry. It may change at any call of the server's: a reference to it is not kept over one.
+    /// The server's relcache entry. Any call of the server may change it: no reference to it is kept over a call.
     fn data(&self) -> &pg_sys::RelationData {
-        // SAFETY: open for 'a, so that its entry in the relation cache stays where it is.
+        // SAFETY: open for 'a, so its relcache entry does not move.
         unsafe { &*self.raw }
     }
 
@@ -71,7 +71,7 @@ impl<'a> Rel<'a> {
         }
     }
 
-    /// Number of the relation's files: another one after each rewrite.
+    /// Number of the relation's files, which changes with each rewrite.
     pub fn file_number(self) -> u32 {
         compat::file_number(self.data())
     }
@@ -81,7 +81,7 @@ impl<'a> Rel<'a> {
         self.class().relowner
     }
 
-    /// Size of the main fork in blocks, asked of the file system.
+    /// Size of the main fork in blocks, as the file system has it.
     pub fn blocks(self) -> u32 {
         // SAFETY: an open relation with storage.
         unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.raw, pg_sys::ForkNumber::MAIN_FORKNUM) }
@@ -90,7 +90,7 @@ impl<'a> Rel<'a> {
     /// Rows of a table, as the planner estimates them: from statistics, or from the widths of its columns.
     pub fn estimated_rows(self) -> f64 {
         let (mut pages, mut rows, mut all_visible) = (0, 0.0, 0.0);
-        // SAFETY: an open table; without column widths, the server takes those of the types.
+        // SAFETY: an open table; without column widths, the server uses those of the types.
         unsafe {
             pg_sys::estimate_rel_size(
                 self.raw,
@@ -103,8 +103,8 @@ impl<'a> Rel<'a> {
         rows
     }
 
-    /// Whether changes must be WAL-logged: the macro RelationNeedsWAL. Relations created or rewritten in this
-    /// transaction under wal_level = minimal are synced at commit instead.
+    /// Whether changes must be WAL-logged: the macro RelationNeedsWAL. Under wal_level = minimal, relations that were
+    /// created or rewritten in this transaction are synced at commit instead.
     pub fn needs_wal(self) -> bool {
         let permanent = self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
         // SAFETY: wal_level is a plain global of the server.
@@ -112,7 +112,7 @@ impl<'a> Rel<'a> {
         permanent && (archived || !compat::created_in_transaction(self.data()))
     }
 
-    /// Whether the relation is a temporary one.
+    /// Whether the relation is temporary.
     pub fn is_temporary(self) -> bool {
         self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
     }
@@ -157,26 +157,26 @@ impl<'a> Rel<'a> {
 
     /// Name of the relation's column `column` (0-based).
     pub fn column_name(self, column: usize) -> String {
-        // SAFETY: the tuple descriptor of an open relation; column is in range by the caller's count.
+        // SAFETY: the tuple descriptor of an open relation; the caller ensures that the column exists.
         unsafe {
             let attribute = compat::attribute(self.data().rd_att, column);
             text::of_server((*attribute).attname.data.as_ptr())
         }
     }
 
-    /// Whether values of the relation's column `column` (0-based) lie in memory as a representation says.
+    /// Whether the values of the relation's column `column` (0-based) have this representation.
     pub(in crate::pg) fn stores_as(self, column: usize, repr: Repr) -> bool {
         // SAFETY: as column_name.
         repr.is_of(unsafe { &*compat::attribute(self.data().rd_att, column) })
     }
 
-    /// The options bytea of an index, NULL when none were given.
+    /// The options bytea of an index; NULL if none were set.
     pub(in crate::pg) fn raw_options(self) -> *mut pg_sys::bytea {
         self.data().rd_options
     }
 }
 
-/// What an index column's operator class says of it.
+/// Properties of an index column's operator class.
 #[derive(Clone, Copy)]
 pub struct ColumnClass {
     /// Operator family.
@@ -197,7 +197,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// PostgreSQL's number for it.
+    /// PostgreSQL's number of the mode.
     pub fn raw(self) -> pg_sys::LOCKMODE {
         (match self {
             Mode::None => pg_sys::NoLock,
@@ -208,7 +208,7 @@ impl Mode {
     }
 }
 
-/// A relation opened here. Drop closes it and releases the lock that was taken when it was opened; after
+/// A relation that was opened here. Drop closes it and releases the lock that was taken when it was opened; after
 /// [`keep_lock`](Self::keep_lock) the lock is kept until the transaction ends.
 pub struct OpenRel {
     raw: pg_sys::Relation,
@@ -217,27 +217,27 @@ pub struct OpenRel {
 }
 
 impl OpenRel {
-    /// Opens a table; the lock is released when the guard goes.
+    /// Opens a table; the lock is released when the guard is dropped.
     pub fn table(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: table_open returns an open relation or raises an error.
         let raw = unsafe { pg_sys::table_open(oid, mode.raw()) };
         Self { raw, close: pg_sys::table_close, release: mode }
     }
 
-    /// Opens an index; the lock is released when the guard goes.
+    /// Opens an index; the lock is released when the guard is dropped.
     pub fn index(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: index_open returns an open relation or raises an error.
         let raw = unsafe { pg_sys::index_open(oid, mode.raw()) };
         Self { raw, close: pg_sys::index_close, release: mode }
     }
 
-    /// The relation, lent as long as the guard is there.
+    /// The relation, lent as long as the guard lives.
     pub fn rel(&self) -> Rel<'_> {
-        // SAFETY: opened in the constructor; closed only in drop(), which the loan keeps away.
+        // SAFETY: opened in the constructor; closed only in drop(), which cannot run during the loan.
         unsafe { Rel::from_raw(self.raw) }
     }
 
-    /// Closes without giving back the lock: it is kept until the transaction ends.
+    /// Closes the relation without releasing the lock, which is kept until the transaction ends.
     pub fn keep_lock(mut self) {
         self.release = Mode::None;
     }
@@ -253,16 +253,16 @@ impl Drop for OpenRel {
     }
 }
 
-/// Indexes that a node of a plan has open until its query ends. No guards: the node goes with the query's memory, and
-/// that of a query that failed goes when the abort of the transaction has closed all relations already.
+/// Indexes that a plan node has open until its query ends. They are no guards, because the node is freed with the
+/// query's memory. For a query that failed, that happens after the abort of the transaction has closed all relations.
 #[derive(Default)]
-pub struct NodeIndexes(Vec<Rel<'static>>); // only lent for shorter
+pub struct NodeIndexes(Vec<Rel<'static>>); // only lent for shorter lifetimes
 
 impl NodeIndexes {
-    /// Opens them.
+    /// Opens the indexes.
     pub(in crate::pg) fn open(oids: &[pg_sys::Oid], mode: pg_sys::LOCKMODE) -> Self {
         // SAFETY: index_open returns an open relation or raises an error. It stays open until close() consumes the
-        // list, or the query fails: then the executor calls nothing of the node any more.
+        // list, or the query fails: then the executor does not call the node any more.
         Self(oids.iter().map(|&oid| unsafe { Rel::from_raw(pg_sys::index_open(oid, mode)) }).collect())
     }
 
@@ -271,7 +271,7 @@ impl NodeIndexes {
         &self.0
     }
 
-    /// Closes them. Their locks are kept until the transaction ends, as the server's own index scans do.
+    /// Closes the indexes. Their locks are kept until the transaction ends, like those of the server's own index scans.
     pub fn close(self) {
         for index in self.0 {
             // SAFETY: opened in open(), closed once.

@@ -1,5 +1,5 @@
-//! Running maintenance as the table's owner, in a security-restricted operation, with search_path nailed down:
-//! index expressions are the owner's code, whoever calls. As core's brin_summarize_range and VACUUM do.
+//! Runs maintenance as the table's owner, in a security-restricted operation, with a safe search_path, because index
+//! expressions are the owner's code, whoever the caller is. Core's brin_summarize_range and VACUUM do the same.
 
 use super::{Rel, compat};
 use pgrx::pg_sys;

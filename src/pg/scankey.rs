@@ -11,7 +11,7 @@ use pgrx::{AnyElement, FromDatum, pg_sys};
 /// # Safety
 /// `keys` points to `count` scan keys of the index. Their arguments, and the current memory context, live for `'a`.
 pub(super) unsafe fn decode<'a>(keys: *const pg_sys::ScanKeyData, count: usize) -> Vec<Clause<Values<'a>>> {
-    // SAFETY: there are `count` of them.
+    // SAFETY: there are `count` keys.
     (0..count).map(|i| unsafe { decode_one(&*keys.add(i)) }).collect()
 }
 
@@ -26,24 +26,24 @@ unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Clause<Values<'a>> {
         () if has(pg_sys::SK_SEARCHARRAY) => Match::Array,
         () => Match::Value,
     };
-    // InvalidOid as subtype means the operator class's input type; the executor always fills it in, and core's own
-    // callers that do not (catalog scans) never come to this access method.
+    // InvalidOid as subtype means the operator class's input type. The executor always sets it, and core's own callers
+    // that do not (catalog scans) never use this access method.
     let (column, key_type) = ((key.sk_attno - 1).max(0) as u16, key.sk_subtype);
     let value = (!has(pg_sys::SK_ISNULL)).then_some(key.sk_argument);
-    // SAFETY: an argument of the operator's right-hand type, or an array of such.
+    // SAFETY: an argument of the operator's right-hand type, or an array of that type.
     unsafe { Clause { index: 0, column, key_type, how, key: () }.evaluated(value) }
 }
 
-/// The value that an SQL function was given, as one that the column can be asked about. A text stands for a value of
-/// the column's type, unless the column takes texts themselves. Domains are left out: a value that a domain forbids is
-/// in no row, and its checks may be code of the table's owner.
+/// The argument of an SQL function as a value that can be compared with the column. A text is read as a literal of the
+/// column's type, unless the column can be compared with texts. A domain is replaced by its base type: a value that a
+/// domain forbids is in no row, and the domain's checks may be code of the table's owner.
 pub fn argument(index: Rel, column: u16, value: AnyElement) -> AnyElement {
     let own = index.column_type(usize::from(column));
     if value.oid() != pg_sys::TEXTOID || key_type_of(index, column, value.oid()).is_some() {
         return value;
     }
-    // SAFETY: a non-null text, and the input function of the column's type, which raises an error for what it cannot
-    // read.
+    // SAFETY: a non-null text, and the input function of the column's type, which raises an error for an invalid
+    // literal.
     unsafe {
         let own = pg_sys::getBaseType(own);
         let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
@@ -54,16 +54,16 @@ pub fn argument(index: Rel, column: u16, value: AnyElement) -> AnyElement {
     }
 }
 
-/// As what the operator family compares a value of type `given` with the column; None if it does not.
+/// The type as which the operator family compares a value of type `given` with the column; None if it cannot.
 fn key_type_of(index: Rel, column: u16, given: Oid) -> Option<Oid> {
     let class = index.column_class(usize::from(column));
-    // Values of a type that is stored as the column's (varchar as text), and those that a polymorphic operator
-    // class takes (any enum, any array), are the column's own.
+    // A value of a type with the column's representation (varchar for text), or of a type that a polymorphic operator
+    // class accepts (any enum, any array), counts as a value of the column's type.
     let own = index.column_type(usize::from(column));
     if given == own || catalog::is_binary_coercible(given, class.input) {
         return Some(class.input);
     }
-    // The type itself, or one that it is stored as, if the family compares the column with it.
+    // The type itself, or one with the same representation, if the family compares the column with it.
     let members = catalog::operators(class.family);
     let right = |fits: &dyn Fn(Oid) -> bool| {
         members.iter().find(|m| m.left == class.input && fits(m.right)).map(|member| member.right)
@@ -71,7 +71,7 @@ fn key_type_of(index: Rel, column: u16, given: Oid) -> Option<Oid> {
     right(&|oid| oid == given).or_else(|| right(&|oid| catalog::is_binary_coercible(given, oid)))
 }
 
-/// The clause for a value that [`argument`] gave; None asks for IS NULL.
+/// The clause for a value that [`argument`] returned; None stands for IS NULL.
 pub fn clause_of_argument<'a>(index: Rel, column: u16, value: Option<&'a AnyElement>) -> Clause<Values<'a>> {
     let Some(value) = value else {
         let key_type = pg_sys::InvalidOid;
@@ -79,7 +79,7 @@ pub fn clause_of_argument<'a>(index: Rel, column: u16, value: Option<&'a AnyElem
     };
     let given = value.oid();
     let key_type = key_type_of(index, column, given).unwrap_or(given);
-    // SAFETY: pgrx made the element of a non-null argument of type `given`, and lends it for the function call.
+    // SAFETY: pgrx made the AnyElement from a non-null argument of type `given`, and lends it for the function call.
     let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
     Clause { index: 0, column, key_type, how: Match::Value, key: vec![value] }
 }

@@ -1,4 +1,4 @@
-//! What the planner knows where it asks how many rows an operator lets through.
+//! The planner's statistics for a restriction estimator: how many rows an operator matches.
 
 use super::datum::{Repr, Value};
 use super::function::Call;
@@ -9,28 +9,29 @@ use pgrx::pg_sys;
 const MOST_COMMON: i32 = 1;
 const HISTOGRAM: i32 = 2;
 
-/// A constant that is compared with a column.
+/// A column and the constant with which it is compared.
 pub struct Known<'a> {
     /// The constant.
     pub constant: Varlena<'a>,
     pub column_type: pg_sys::Oid,
     pub collation: pg_sys::Oid,
-    /// The column's most common values and their parts of the rows; empty where the user may not see them.
+    /// The column's most common values and their frequencies, as fractions of the rows; empty if the user may not see
+    /// them.
     pub common: Vec<(Value<'a>, f64)>,
-    /// Values from all over the others, if there is an order to take them from.
+    /// The bounds of the histogram of the other values; empty if the values have no order.
     pub sample: Vec<Value<'a>>,
     /// Number of distinct values.
     pub distinct: f64,
     pub null_fraction: f64,
 }
 
-/// The arguments of a restriction estimator, where they are a column and a constant of variable length.
+/// The arguments of a restriction estimator, if they are a column and a constant of variable length.
 pub fn restriction<'a>(call: &'a Call<'_>) -> Option<Known<'a>> {
     let (root, arguments) = (call.pointer(0)?, call.pointer(2)?);
     let relation = call.integer(3)? as i32;
     let mut column = pg_sys::VariableStatData::default();
     let (mut other, mut is_left) = (std::ptr::null_mut(), false);
-    // SAFETY: the planner's arguments of such a function: root, operator, arguments, relation.
+    // SAFETY: the planner's arguments of a restriction estimator: root, operator, arguments, relation.
     let found = unsafe {
         pg_sys::get_restriction_variable(
             root.cast(),
@@ -44,9 +45,9 @@ pub fn restriction<'a>(call: &'a Call<'_>) -> Option<Known<'a>> {
     if !found {
         return None;
     }
-    // SAFETY: filled above; released below.
+    // SAFETY: set above; released below.
     let known = unsafe { known(call, &mut column, other) };
-    // SAFETY: what ReleaseVariableStats does.
+    // SAFETY: the same as ReleaseVariableStats.
     unsafe {
         if let (false, Some(free)) = (column.statsTuple.is_null(), column.freefunc) {
             free(column.statsTuple);
@@ -56,14 +57,14 @@ pub fn restriction<'a>(call: &'a Call<'_>) -> Option<Known<'a>> {
 }
 
 /// # Safety
-/// A column's statistics as the planner found them, and the expression that it is compared with.
+/// `column` has the statistics that the planner found, and `other` is the expression with which the column is compared.
 unsafe fn known<'a>(
     call: &'a Call<'_>,
     column: &mut pg_sys::VariableStatData,
     other: *mut pg_sys::Node,
 ) -> Option<Known<'a>> {
-    // SAFETY: get_restriction_variable has filled `column`, and `other` is a node of the query. restriction() frees the
-    // statistics tuple, if there is one, when this is over.
+    // SAFETY: get_restriction_variable has set `column`, and `other` is a node of the query. restriction() frees the
+    // statistics tuple, if there is one, after this call.
     unsafe {
         if !pgrx::is_a(other, pg_sys::NodeTag::T_Const) {
             return None;
@@ -95,7 +96,7 @@ unsafe fn known<'a>(
     }
 }
 
-/// Values that the statistics hold, and their parts of the rows where these are known.
+/// The values in the statistics, and their frequencies if the statistics have them.
 ///
 /// # Safety
 /// The column has statistics.
@@ -103,8 +104,8 @@ unsafe fn values<'a>(column: &pg_sys::VariableStatData, kind: i32) -> Vec<(Value
     let mut slot = pg_sys::AttStatsSlot::default();
     let numbers = if kind == MOST_COMMON { pg_sys::ATTSTATSSLOT_NUMBERS } else { 0 };
     let flags = (pg_sys::ATTSTATSSLOT_VALUES | numbers) as i32;
-    // SAFETY: known() has seen that there is a statistics tuple. The values are copies in the planner's memory, where
-    // they stay: the slot is not freed.
+    // SAFETY: known() has checked that there is a statistics tuple. The values are copies in the planner's memory, and
+    // stay valid because the slot is not freed.
     unsafe {
         if !pg_sys::get_attstatsslot(&mut slot, column.statsTuple, kind, pg_sys::InvalidOid, flags) {
             return Vec::new();

@@ -1,8 +1,8 @@
 //! Functions of the server that run code of others: users' functions and expressions, other extensions' hooks, the
-//! planner and the executor below us. Errors in them pass as they are ([`boundary::call`]).
+//! planner and the executor below us. Errors in them pass unchanged ([`boundary::call`]).
 //!
-//! Elsewhere `pg_sys` has the same functions behind pgrx's guard, which drops most of what an error says: these here
-//! are to be used instead.
+//! `pg_sys` has the same functions behind pgrx's guard, which drops most of an error's fields. Use the functions of
+//! this file instead.
 
 use super::boundary::call;
 use pgrx::pg_sys;
@@ -25,11 +25,11 @@ macro_rules! passing_errors {
         $(
             $(#[$about])*
             ///
-            /// # Safety
+            /// As the server's function of the same name.
             /// As the server's function of that name.
             #[allow(non_snake_case, clippy::too_many_arguments, reason = "the server's signature")]
             pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
-                // SAFETY: the same arguments under the contract of the server's function. They are plain values: the
+                // SAFETY: the same arguments, under the contract of the server's function. They are plain values: the
                 // jump that `call` catches skips no destructor.
                 unsafe { call(|| raw::$name($($argument),*)) }
             }
@@ -40,27 +40,27 @@ macro_rules! passing_errors {
 passing_errors! {
     /// Plans a query.
     fn standard_planner(query: *mut Query, text: *const c_char, options: c_int, params: ParamListInfo) -> *mut PlannedStmt;
-    /// Evaluates what estimation may evaluate.
+    /// Evaluates the parts of an expression that may be evaluated for an estimate.
     fn estimate_expression_value(root: *mut PlannerInfo, node: *mut Node) -> *mut Node;
-    /// Part of the rows that satisfy a condition.
+    /// Fraction of the rows that satisfy a condition.
     fn clause_selectivity(
         root: *mut PlannerInfo, clause: *mut Node, relation: c_int, join: JoinType::Type, special: *mut SpecialJoinInfo,
     ) -> Selectivity;
-    /// Part of the rows that satisfy a list of conditions.
+    /// Fraction of the rows that satisfy a list of conditions.
     fn clauselist_selectivity(
         root: *mut PlannerInfo, clauses: *mut List, relation: c_int, join: JoinType::Type, special: *mut SpecialJoinInfo,
     ) -> Selectivity;
-    /// What is known of a table given the values of others.
+    /// The join conditions and the estimates of a table that gets the values of others.
     fn get_baserel_parampathinfo(
         root: *mut PlannerInfo, rel: *mut RelOptInfo, outer: *mut Bitmapset,
     ) -> *mut ParamPathInfo;
-    /// Makes a list of conditions ready.
+    /// Prepares a list of conditions.
     fn ExecInitQual(qual: *mut List, parent: *mut PlanState) -> *mut ExprState;
-    /// Makes an expression ready.
+    /// Prepares an expression.
     fn ExecInitExpr(expr: *mut Expr, parent: *mut PlanState) -> *mut ExprState;
-    /// Makes a list of conditions ready that belong to no plan.
+    /// Prepares a list of conditions that belong to no plan.
     fn ExecPrepareQual(qual: *mut List, estate: *mut EState) -> *mut ExprState;
-    /// What an index is made of; simplifies its expressions.
+    /// Describes an index; simplifies its expressions.
     fn BuildIndexInfo(index: Relation) -> *mut IndexInfo;
     /// An index's predicate, simplified.
     fn RelationGetIndexPredicate(index: Relation) -> *mut List;
@@ -72,24 +72,24 @@ passing_errors! {
     fn FunctionCall2Coll(function: *mut FmgrInfo, collation: Oid, first: Datum, second: Datum) -> Datum;
     /// Reads a literal.
     fn InputFunctionCall(function: *mut FmgrInfo, text: *mut c_char, parameter: Oid, modifier: i32) -> Datum;
-    /// Opens a query.
+    /// Opens a cursor for a query.
     fn SPI_cursor_open_with_args(
         name: *const c_char, query: *const c_char, count: c_int, types: *mut Oid, values: *mut Datum,
         nulls: *const c_char, read_only: bool, options: c_int,
     ) -> Portal;
-    /// Fetches rows of a query.
+    /// Fetches rows from a cursor.
     fn SPI_cursor_fetch(portal: Portal, forward: bool, count: c_long);
 }
 
-/// Evaluates an expression in the current memory context: None for NULL.
+/// Evaluates an expression in the current memory context; None for NULL.
 ///
 /// # Safety
-/// A state that was made ready, and the context of its node.
+/// `state` was prepared, and `context` is that of its node.
 pub unsafe fn evaluate(state: *mut ExprState, context: *mut ExprContext) -> Option<Datum> {
     let mut is_null = false;
     let result: *mut bool = &raw mut is_null;
-    // SAFETY: ExecInitExpr, ExecInitQual and ExecPrepareQual set the function of what they make, and it is called with
-    // the context of the same node or EState.
+    // SAFETY: ExecInitExpr, ExecInitQual and ExecPrepareQual set the function of the state that they make. It is called
+    // with the context of the same node or EState.
     let value = unsafe {
         let function = (*state).evalfunc;
         call(|| function.map(|evaluate| evaluate(state, context, result)))
@@ -97,7 +97,7 @@ pub unsafe fn evaluate(state: *mut ExprState, context: *mut ExprContext) -> Opti
     value.filter(|_| !is_null)
 }
 
-/// Whether a row satisfies a list of conditions that was made ready; so it does if there are none.
+/// Whether a row satisfies a prepared list of conditions; true for an empty list.
 ///
 /// # Safety
 /// As [`evaluate`]; NULL is an empty list.
@@ -105,7 +105,8 @@ pub unsafe fn satisfies(state: *mut ExprState, context: *mut ExprContext) -> boo
     if state.is_null() {
         return true;
     }
-    // SAFETY: the context is that of the EState that the state was made for. As ExecQual does, in the row's memory.
+    // SAFETY: the context is that of the EState for which the state was made. The same as ExecQual, in the row's
+    // memory.
     unsafe {
         let before = pg_sys::CurrentMemoryContext;
         pg_sys::CurrentMemoryContext = (*context).ecxt_per_tuple_memory;
@@ -115,8 +116,8 @@ pub unsafe fn satisfies(state: *mut ExprState, context: *mut ExprContext) -> boo
     }
 }
 
-/// Functions that are called once a row or for each row of a scan, without any guard: an error leaves by a jump that
-/// passes the caller's frames, which must have no values with destructors.
+/// Functions that are called once a row or for each row of a scan, without any guard. An error leaves by a jump that
+/// skips the caller's frames, which must have no values with destructors.
 pub mod unguarded {
     use super::{ExecScanAccessMtd, ExecScanRecheckMtd, ScanState, TupleTableSlot};
     use pgrx::pg_sys::{Buffer, HeapTuple};

@@ -1,4 +1,4 @@
-//! The session's settings `pg_skip.*`, and the indexes that two of them name.
+//! The session's settings `pg_skip.*`, and the lists of indexes in two of them.
 
 use super::error::report;
 use super::options::IndexLayout;
@@ -10,7 +10,8 @@ use skip_scan::names::IndexNames;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 
-/// Default of `pg_skip.plan_probe_pages`: some 100 keys in one wide segment, a millisecond or two.
+/// Default of `pg_skip.plan_probe_pages`: enough for some 100 keys in one wide segment, which take a millisecond or
+/// two.
 const PLAN_PROBE_PAGES: i32 = 2048;
 
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
@@ -20,7 +21,7 @@ static FORCE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>
 static IGNORE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static REGISTERED: Once = Once::new();
 
-/// Defines the settings; once per process, when the library is loaded.
+/// Defines the settings; called once per process, when the library is loaded.
 pub fn register() {
     REGISTERED.call_once(|| {
         let flags = GucFlags::EXPLAIN;
@@ -65,7 +66,7 @@ pub fn register() {
             ),
         ];
         for (name, short, long, setting) in lists {
-            // SAFETY: the hook is guarded and has the signature of a string's.
+            // SAFETY: the hook is guarded and has the signature of a string setting's check hook.
             unsafe {
                 let (user, check) = (GucContext::Userset, Some(check_names as _));
                 GucRegistry::define_string_guc_with_hooks(
@@ -78,7 +79,7 @@ pub fn register() {
     });
 }
 
-/// [`IndexLayout`], as the setting spells it.
+/// [`IndexLayout`] with the names of the setting's values.
 #[derive(Clone, Copy, PostgresGucEnum)]
 enum DefaultLayout {
     #[name = c"filters"]
@@ -87,7 +88,7 @@ enum DefaultLayout {
     Map,
 }
 
-/// The layout of a new index whose options do not say.
+/// The layout of a new index whose options do not set one.
 pub fn default_layout() -> IndexLayout {
     match DEFAULT_LAYOUT.get() {
         DefaultLayout::Filters => IndexLayout::Filters,
@@ -115,9 +116,9 @@ pub fn ignored_indexes() -> IndexNames {
     names_in(&IGNORE_INDEXES)
 }
 
-/// Whether an index is in a list, or the partitioned index that it is part of, or the one that it is a shard of. A name
-/// without a schema means any schema: what search_path is at the moment (functions and maintenance commands have their
-/// own) does not matter.
+/// Whether a list contains an index, or the partitioned index that it is part of, or the index that it is a shard of. A
+/// name without a schema matches any schema. It does not depend on the current search_path, because functions and
+/// maintenance commands have their own.
 pub fn is_listed(names: &IndexNames, index: pg_sys::Oid) -> bool {
     let is_named = |oid| {
         let Some((schema, name)) = catalog::qualified_name(oid) else { return false };
@@ -127,7 +128,7 @@ pub fn is_listed(names: &IndexNames, index: pg_sys::Oid) -> bool {
 }
 
 fn names_in(setting: &GucSetting<Option<CString>>) -> IndexNames {
-    // SAFETY: the setting's string is NUL-terminated or NULL. The look at its first byte spares every planning a copy.
+    // SAFETY: the setting's string is NUL-terminated or NULL. Checking its first byte saves each planning a copy.
     let is_empty = unsafe {
         let text = *setting.as_ptr();
         text.is_null() || *text == 0
@@ -136,17 +137,17 @@ fn names_in(setting: &GucSetting<Option<CString>>) -> IndexNames {
         return IndexNames::default();
     }
     let text = setting.get().map(|text| text::of_bytes(text.to_bytes())).unwrap_or_default();
-    IndexNames::parse(&text).unwrap_or_default() // the check hook takes nothing that is no list
+    IndexNames::parse(&text).unwrap_or_default() // the check hook accepts lists only
 }
 
-/// Refuses what is no list of names; warns of names that there are no indexes of, as far as one can look.
+/// Refuses a text that is not a list of names; warns of names without an index, if the catalog can be read.
 unsafe extern "C-unwind" fn check_names(
     new: *mut *mut c_char,
     _extra: *mut *mut c_void,
     _source: pg_sys::GucSource::Type,
 ) -> bool {
     boundary::callback(|| {
-        // SAFETY: the server hands over a NUL-terminated string, or NULL.
+        // SAFETY: the server passes a NUL-terminated string, or NULL.
         let text = unsafe {
             if (*new).is_null() {
                 return true;

@@ -1,10 +1,11 @@
-//! Words of memory that all backends share, known by a name.
+//! Memory words that all backends share, found by a name.
 //!
-//! From 17 on the server hands such memory out whenever it is asked for. Before, room for it must be reserved while the
-//! server starts, which only a library in shared_preload_libraries can do; without that there is none.
+//! From 17 on the server provides such memory at any time. Before, it must be reserved while the server starts, which
+//! only a library in shared_preload_libraries can do; without that there is none.
 //!
-//! Owns the reservation and the hooks that make it. Invariants: words are zero when they are made, are touched as
-//! atomics only, and live as long as the server. No locks: the server's own guard the making.
+//! This file owns the reservation and the hooks that make it. Invariants: words are zero when they are made, are
+//! accessed only as atomics, and live as long as the server. There are no locks here: the server's own lock protects
+//! the creation.
 
 use super::attempt::attempt;
 use super::{boundary, catalog, compat, error};
@@ -14,7 +15,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// What was reserved, and the hooks that were there before ours.
+/// The reservation, and the previous hooks.
 struct Reservation {
     name: &'static CStr,
     words: usize,
@@ -23,12 +24,12 @@ struct Reservation {
 }
 
 static RESERVATION: OnceLock<Reservation> = OnceLock::new();
-/// The reserved words, from the server's start (or restart after a crash) on.
+/// The reserved words; set when the server starts (or restarts after a crash).
 static RESERVED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Reserves `N` words where that is the only way to have them. Called once, when the library is loaded.
+/// Reserves `N` words, if that is the only way to get them. Called once, when the library is loaded.
 pub fn reserve<const N: usize>(name: &'static CStr) {
-    // SAFETY: plain globals of the server, which is starting: there is one process.
+    // SAFETY: plain globals of the server, which is starting: there is only one process.
     unsafe {
         if compat::HAS_NAMED_SEGMENTS || !pg_sys::process_shared_preload_libraries_in_progress {
             return;
@@ -46,7 +47,7 @@ pub fn reserve<const N: usize>(name: &'static CStr) {
 unsafe extern "C-unwind" fn request() {
     boundary::callback(|| {
         let Some(reservation) = RESERVATION.get() else { return };
-        // SAFETY: the hook is the place to ask for room, and to call the hook that was there before.
+        // SAFETY: shared memory is requested in this hook, and the previous hook is called.
         unsafe {
             if let Some(next) = reservation.next_request {
                 boundary::call(|| next());
@@ -56,12 +57,12 @@ unsafe extern "C-unwind" fn request() {
     })
 }
 
-/// shmem_startup_hook. Only the postmaster comes here where processes are forked, so AddinShmemInitLock, which keeps
-/// apart processes that are started anew, is not needed.
+/// shmem_startup_hook. On platforms with fork only the postmaster runs it. AddinShmemInitLock, which synchronizes
+/// processes that are started without fork, is therefore not needed.
 unsafe extern "C-unwind" fn start_up() {
     boundary::callback(|| {
         let Some(reservation) = RESERVATION.get() else { return };
-        // SAFETY: the hook is the place for ShmemInitStruct, which returns as many bytes as were asked for; nobody else
+        // SAFETY: ShmemInitStruct is called in this hook, and returns the requested number of bytes; no other process
         // knows them yet when they are zeroed.
         unsafe {
             if let Some(next) = reservation.next_startup {
@@ -78,8 +79,8 @@ unsafe extern "C-unwind" fn start_up() {
     })
 }
 
-/// The `N` words of a name; None when backends cannot share any. May allocate, and take a subtransaction, so whoever
-/// asks keeps the answer.
+/// The `N` words of a name; None if backends cannot share any. May allocate, and begin a subtransaction, so callers
+/// keep the result.
 pub fn words<const N: usize>(name: &'static CStr) -> Option<&'static [AtomicU64; N]> {
     let memory = if compat::HAS_NAMED_SEGMENTS {
         segment::<N>(name)
@@ -87,22 +88,23 @@ pub fn words<const N: usize>(name: &'static CStr) -> Option<&'static [AtomicU64;
         let fits = RESERVATION.get().is_some_and(|r| r.name == name && r.words == N);
         if fits { RESERVED.load(Ordering::Acquire).cast() } else { std::ptr::null_mut() }
     };
-    // SAFETY: null, or the start of N aligned words that live longer than this process and are atomics for everybody.
+    // SAFETY: null, or the start of N aligned words that outlive this process; all processes access them as atomics.
     unsafe { memory.cast::<[AtomicU64; N]>().as_ref() }
 }
 
-/// The named segment; null when the server has no memory left for it. That is no reason to fail a query: it goes to
-/// the server's log.
+/// The named segment; null if the server has no memory left for it. That does not fail the query; the error is written
+/// to the server's log.
 fn segment<const N: usize>(name: &'static CStr) -> *mut c_void {
     // SAFETY: a plain global. A server in single-user mode has no dynamic shared memory.
     if !unsafe { pg_sys::IsUnderPostmaster } {
         return std::ptr::null_mut();
     }
     let bytes = N * size_of::<AtomicU64>();
-    // SAFETY: the name stands for one size: callers change it with their layout.
+    // SAFETY: each name has one size: callers change the name with their layout.
     let ask = || unsafe { compat::named_segment(name, bytes, zero::<N>) };
     if catalog::in_parallel_mode() {
-        // There are no subtransactions. The leader has made the segment before it started workers, as a rule.
+        // No subtransaction is begun in parallel mode. Usually the leader has made the segment before it started
+        // workers.
         return ask();
     }
     match attempt(ask) {
@@ -120,14 +122,14 @@ fn segment<const N: usize>(name: &'static CStr) -> *mut c_void {
     }
 }
 
-/// Called with new memory before anybody else can see it.
+/// Initializes new memory before any other process can see it.
 unsafe extern "C-unwind" fn zero<const N: usize>(memory: *mut c_void) {
     // SAFETY: N words, by named_segment's contract.
     unsafe { memory.cast::<u64>().write_bytes(0, N) }
 }
 
-/// The time, as a timestamptz has it: microseconds.
+/// The current time as a timestamptz: microseconds.
 pub fn now() -> i64 {
-    // SAFETY: asks the system's clock.
+    // SAFETY: reads the system's clock.
     unsafe { pg_sys::GetCurrentTimestamp() }
 }

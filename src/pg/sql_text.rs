@@ -1,5 +1,4 @@
-//! A text of SQL, as argument or result of a function: a `String` on our side, in the database's encoding on the
-//! server's.
+//! An SQL text as an argument or result of a function: a `String` in Rust, in the database's encoding in the server.
 
 use super::text::{of_bytes, to_bytes};
 use super::varlena::Varlena;
@@ -9,7 +8,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use pgrx::{FromDatum, IntoDatum, pg_sys};
 
-/// A text of SQL's, as argument or result.
+/// An SQL text, as argument or result.
 pub struct Text(pub String);
 
 impl From<String> for Text {
@@ -24,7 +23,7 @@ impl FromDatum for Text {
         is_null: bool,
         _type: pg_sys::Oid,
     ) -> Option<Self> {
-        // SAFETY: pgrx comes here for an argument or result that SQL declares as text, and has its datum until this
+        // SAFETY: pgrx calls this for an argument or result that SQL declares as text, and keeps its datum until this
         // returns.
         (!is_null).then(|| Self(unsafe { Varlena::new(datum) }.with_bytes(of_bytes)))
     }
@@ -32,7 +31,7 @@ impl FromDatum for Text {
 
 impl IntoDatum for Text {
     fn into_datum(self) -> Option<pg_sys::Datum> {
-        to_bytes(&self.0).into_datum() // a text lies as a bytea does
+        to_bytes(&self.0).into_datum() // text and bytea have the same representation
     }
 
     fn type_oid() -> pg_sys::Oid {
@@ -40,7 +39,7 @@ impl IntoDatum for Text {
     }
 }
 
-// SAFETY: returns a text.
+// SAFETY: returns a text datum.
 unsafe impl BoxRet for Text {
     unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
         match self.into_datum() {
@@ -51,15 +50,15 @@ unsafe impl BoxRet for Text {
     }
 }
 
-// SAFETY: never null where it is not an Option; the argument is declared as text.
+// SAFETY: never null if it is not an Option; the argument is declared as text.
 unsafe impl<'fcx> ArgAbi<'fcx> for Text {
     unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
-        // SAFETY: SQL declares the argument as text, and the server keeps it as long as the call.
+        // SAFETY: SQL declares the argument as text, and the server keeps it for the call.
         unsafe { arg.unbox_arg_using_from_datum().unwrap_or(Self(String::new())) }
     }
 }
 
-// SAFETY: a text in SQL.
+// SAFETY: the SQL type is text.
 unsafe impl SqlTranslatable for Text {
     const TYPE_IDENT: &'static str = "pg_skip::pg::sql_text::Text";
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;

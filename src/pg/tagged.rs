@@ -1,8 +1,8 @@
-//! What the server keeps for us from call to call behind a pointer without a type: what a place in a query keeps, and
-//! states of aggregates.
+//! Values that the server keeps for us from call to call behind an untyped pointer: data of call sites, and states of
+//! aggregates.
 //!
-//! In front of the value stands a tag that tells its type. It is compared before each loan, and another one while the
-//! loan lasts. So what another function made, and a second loan of the same value, end in an error.
+//! A tag before the value identifies its type. The tag is compared before each loan, and replaced by another one during
+//! the loan. Therefore a value of another function, and a second loan of the same value, end in an error.
 
 use super::error::fail;
 use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
@@ -13,15 +13,15 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// What tells a type.
+/// The identifier of a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag(u64);
 
 impl Tag {
-    /// The tag of a value that is lent, or was taken. Drawn by lot: what others make hardly begins with it.
+    /// The tag of a value that is lent, or was taken. A random number, so that other memory hardly ever begins with it.
     const NOBODYS: Self = Self(0x8e4c_91d7_2b6a_f035);
 
-    /// The tag of a type, or of one that stands for it: what the compiler has made of all that the type is.
+    /// The tag of a type, or of a type that stands for it: the compiler's TypeId, hashed.
     pub(super) fn of<T: 'static>() -> Self {
         let mut word = Word(0);
         TypeId::of::<T>().hash(&mut word);
@@ -29,7 +29,7 @@ impl Tag {
     }
 }
 
-/// Takes the word that a [`TypeId`] hashes.
+/// Stores the word that a [`TypeId`] hashes.
 struct Word(u64);
 
 impl Hasher for Word {
@@ -46,7 +46,7 @@ impl Hasher for Word {
     }
 }
 
-/// A value behind its tag.
+/// A value with its tag.
 #[repr(C)]
 pub(super) struct Tagged<T> {
     tag: Tag,
@@ -58,10 +58,10 @@ impl<T> Tagged<T> {
         Self { tag, value }
     }
 
-    /// Puts the value into a memory context, where it is never dropped.
+    /// Moves the value into a memory context, where it is never dropped.
     ///
     /// # Safety
-    /// The context is there, and what the value refers to lives as long as it.
+    /// The context exists, and the data to which the value refers lives as long as the context.
     pub(super) unsafe fn put(self, context: pg_sys::MemoryContext) -> *mut c_void {
         const { assert!(align_of::<Self>() <= 8) };
         // SAFETY: freshly allocated, as large as needed and aligned to 8.
@@ -72,7 +72,7 @@ impl<T> Tagged<T> {
         }
     }
 
-    /// Puts the value into a memory context, with which it is dropped.
+    /// Moves the value into a memory context, with which it is dropped.
     ///
     /// # Safety
     /// As [`Tagged::put`].
@@ -80,15 +80,16 @@ impl<T> Tagged<T> {
         PgMemoryContexts::For(context).leak_and_drop_on_delete(self).cast()
     }
 
-    /// Lends the value that a pointer leads to; an error if it is of another type, or lent already.
+    /// Lends the value at an address; an error if it has another type, or is lent already.
     ///
     /// # Safety
-    /// `place` leads to aligned memory of at least a tag's size, which lives for `'a`. If it begins with this tag, it
-    /// is what [`Tagged::put`] or [`Tagged::put_and_drop`] made of a `T`, or of the same with a longer lifetime.
+    /// `place` is the address of aligned memory of at least a tag's size, which lives for `'a`. If it begins with this
+    /// tag, it was made by [`Tagged::put`] or [`Tagged::put_and_drop`] from a `T`, or from the same type with a longer
+    /// lifetime.
     #[inline]
     pub(super) unsafe fn lend<'a>(place: *mut c_void, tag: Tag) -> Lent<'a, T> {
-        // SAFETY: the tag is read alone. Only if it is right, the rest of the value is known to be there. Nobody else
-        // has a reference to it: who has one has put another tag there.
+        // SAFETY: only the tag is read. If it matches, the rest of the value exists. There is no other reference to it,
+        // because a loan would have replaced the tag.
         unsafe {
             let found = place.cast::<Tag>();
             if place.is_null() || *found != tag {
@@ -100,7 +101,7 @@ impl<T> Tagged<T> {
     }
 }
 
-/// A loan. It ends when this is dropped.
+/// A loan of a value, which ends when this is dropped.
 pub struct Lent<'a, T> {
     of: NonNull<Tagged<T>>,
     tag: Tag,
@@ -108,11 +109,11 @@ pub struct Lent<'a, T> {
 }
 
 impl<T> Lent<'_, T> {
-    /// The value itself. What is left in its place is nobody's.
+    /// Takes the value out. The memory that it was in cannot be lent again.
     pub(super) fn take(self) -> T {
         let of = self.of;
         std::mem::forget(self);
-        // SAFETY: as in deref(). Nobody reads it a second time: its tag is not put back.
+        // SAFETY: as in deref(). It is not read a second time, because its tag is not restored.
         unsafe { (&raw mut (*of.as_ptr()).value).read() }
     }
 }
@@ -122,7 +123,7 @@ impl<T> Deref for Lent<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: lend() has seen that it is a T, and keeps others away from it until the loan ends.
+        // SAFETY: lend() has checked that it is a T, and prevents other loans until this one ends.
         unsafe { &(*self.of.as_ptr()).value }
     }
 }
@@ -138,8 +139,8 @@ impl<T> DerefMut for Lent<'_, T> {
 impl<T> Drop for Lent<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the memory is there for 'a, whether a panic unwinds or not: the server resets none before the call
-        // that the loan was made in is over.
+        // SAFETY: the memory lives for 'a, even if a panic unwinds: the server resets no memory before the call in
+        // which the loan was made has ended.
         unsafe { (&raw mut (*self.of.as_ptr()).tag).write(self.tag) }
     }
 }

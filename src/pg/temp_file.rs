@@ -1,4 +1,4 @@
-//! A temporary file of the server's: counted against temp_file_limit, logged by log_temp_files, gone when the
+//! A temporary file of the server: counted against temp_file_limit, logged by log_temp_files, removed when the
 //! transaction ends.
 
 use super::{fail, memory};
@@ -14,7 +14,7 @@ impl TempFile {
     fn get(&mut self) -> *mut pg_sys::BufFile {
         let file = *self.file.get_or_insert_with(|| {
             // SAFETY: the file belongs to the current transaction, which outlives this value; the server raises an
-            // error rather than give NULL.
+            // error instead of returning NULL.
             let raw = unsafe { pg_sys::BufFileCreateTemp(false) };
             std::ptr::NonNull::new(raw).unwrap_or_else(|| cannot("created"))
         });
@@ -24,14 +24,14 @@ impl TempFile {
     fn seek(&mut self, at: u64) -> *mut pg_sys::BufFile {
         let file = self.get();
         let offset = pg_sys::off_t::try_from(at).unwrap_or(pg_sys::off_t::MAX);
-        // SAFETY: an open file. The server cuts it into pieces of 1 GB by itself, from piece 0 on.
+        // SAFETY: an open file. The server splits it into pieces of 1 GB itself, from piece 0 on.
         if unsafe { pg_sys::BufFileSeek(file, 0, offset, 0) } != 0 {
             cannot("positioned");
         }
         file
     }
 
-    /// Writes bytes at an offset that is not behind the end. An error of the file system is the server's error.
+    /// Writes bytes at an offset that is at most the file's length. A file system error is the server's error.
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         memory::check_for_interrupts();
         let file = self.seek(at);
@@ -39,11 +39,11 @@ impl TempFile {
         unsafe { pg_sys::BufFileWrite(file, bytes.as_ptr().cast_mut().cast(), bytes.len()) };
     }
 
-    /// Reads bytes that were written.
+    /// Reads bytes that were written before.
     pub fn read(&mut self, at: u64, bytes: &mut [u8]) {
         memory::check_for_interrupts();
         let file = self.seek(at);
-        // SAFETY: an open file, and room for so many bytes.
+        // SAFETY: an open file, and memory for `bytes.len()` bytes.
         let have = unsafe { pg_sys::BufFileRead(file, bytes.as_mut_ptr().cast(), bytes.len()) };
         if have != bytes.len() {
             cannot("read");

@@ -1,17 +1,17 @@
-//! Strings between the database's encoding and Rust's.
+//! Conversion of strings between the database's encoding and Rust's.
 //!
-//! A `String` in this extension is UTF-8, whatever the database's encoding. What has no character in UTF-8 (any byte
-//! beyond ASCII in a database of encoding SQL_ASCII; a few characters of others) becomes a character of Unicode's last
-//! private plane that stands for the byte, and the same byte again on the way back: names go through unharmed. What the
-//! database's encoding has no character for becomes a question mark.
+//! A `String` in this extension is UTF-8, whatever the database's encoding is. A byte without a character in UTF-8 (any
+//! byte beyond ASCII in a database of encoding SQL_ASCII; a few characters of other encodings) becomes a character of
+//! Unicode's last private plane that stands for the byte, and is converted back to the same byte. Names are therefore
+//! preserved. A character that the database's encoding does not have becomes a question mark.
 
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString, c_char};
 
-/// The character that stands for byte 0 of what has no character; others follow.
+/// The character that stands for byte 0 of a sequence without a character; those for the other bytes follow.
 const RAW_BYTES: u32 = 0x10_FF00;
 
-/// Bytes that one byte of a string may grow to in another encoding (MAX_CONVERSION_GROWTH of pg_wchar.h).
+/// The most bytes to which one byte of a string may grow in another encoding (MAX_CONVERSION_GROWTH of pg_wchar.h).
 const GROWTH: usize = 4;
 
 fn encoding() -> pg_sys::pg_enc::Type {
@@ -19,20 +19,20 @@ fn encoding() -> pg_sys::pg_enc::Type {
     unsafe { pg_sys::GetDatabaseEncoding() as pg_sys::pg_enc::Type }
 }
 
-/// A string of the server's; NULL is empty.
+/// Converts a string of the server; NULL is empty.
 ///
 /// # Safety
-/// NULL or NUL-terminated.
+/// `text` is NULL or NUL-terminated.
 pub unsafe fn of_server(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: not NULL; a name of the catalog's or a palloc'd string, each with a NUL at its end, which callers still
-    // have.
+    // SAFETY: not NULL; a name from the catalog or a palloc'd string, both NUL-terminated, which callers keep during
+    // this call.
     of_bytes(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
-/// Bytes in the database's encoding.
+/// Converts bytes in the database's encoding.
 pub fn of_bytes(bytes: &[u8]) -> String {
     if bytes.is_ascii() || encoding() == pg_sys::pg_enc::PG_UTF8 {
         return String::from_utf8_lossy(bytes).into_owned();
@@ -59,7 +59,7 @@ pub fn to_bytes(text: &str) -> Vec<u8> {
         return text.as_bytes().to_vec();
     }
     let mut bytes = Vec::with_capacity(text.len());
-    // Pieces with a character to convert, and single ones that stand for a byte.
+    // Pieces that end with a character that stands for a byte; the rest of each piece is converted.
     for piece in text.split_inclusive(|c| byte_of(c).is_some()) {
         let last = piece.chars().next_back();
         let raw = last.and_then(byte_of);
@@ -92,11 +92,11 @@ fn byte_of(c: char) -> Option<u8> {
 /// A piece of a conversion's result.
 enum Piece<'a> {
     Converted(&'a [u8]),
-    /// A character that the other encoding does not have.
+    /// A character that is not in the other encoding.
     Unknown(&'a [u8]),
 }
 
-/// Converts as much as can be converted, in order. One of the encodings is UTF-8.
+/// Converts the characters that both encodings have, in order. One of the encodings is UTF-8.
 fn convert(
     mut rest: &[u8],
     from: pg_sys::pg_enc::Type,
@@ -106,7 +106,8 @@ fn convert(
     let Some(function) = conversion(from, to) else { return plain(rest, from, take) };
     let mut converted = vec![0u8; rest.len() * GROWTH + 1];
     while !rest.is_empty() {
-        // SAFETY: `rest` and the room for the result with their lengths; does not fail for what it cannot convert.
+        // SAFETY: `rest` and the buffer for the result with their lengths; returns normally for characters that it
+        // cannot convert.
         let done = unsafe {
             let (length, room) = (rest.len() as i32, converted.len() as i32);
             let source = rest.as_ptr().cast_mut();
@@ -135,7 +136,7 @@ fn convert(
     }
 }
 
-/// Bytes of the first character; 0 of nothing.
+/// Length of the first character in bytes; 0 if there is none.
 fn length_of_first(text: &[u8], encoding: pg_sys::pg_enc::Type) -> usize {
     if text.is_empty() {
         return 0;
@@ -143,12 +144,12 @@ fn length_of_first(text: &[u8], encoding: pg_sys::pg_enc::Type) -> usize {
     let mut first = [0u8; 8];
     let length = text.len().min(first.len());
     first[..length].copy_from_slice(&text[..length]);
-    // SAFETY: looks at the first bytes of a character, which is no longer than 4.
+    // SAFETY: reads the first bytes of a character, which has at most 4.
     let length = unsafe { pg_sys::pg_encoding_mblen(encoding as i32, first.as_ptr().cast()) };
     usize::try_from(length).unwrap_or(1).clamp(1, text.len())
 }
 
-/// Without a conversion only ASCII is the same.
+/// Converts without a conversion function: only ASCII is the same in both encodings.
 fn plain(text: &[u8], encoding: pg_sys::pg_enc::Type, take: &mut dyn FnMut(Piece<'_>)) {
     let mut rest = text;
     while !rest.is_empty() {
@@ -161,7 +162,7 @@ fn plain(text: &[u8], encoding: pg_sys::pg_enc::Type, take: &mut dyn FnMut(Piece
     }
 }
 
-/// The function that converts; None where there is none, or nobody can look it up just now.
+/// The conversion function; None if there is none, or the catalog cannot be read now.
 fn conversion(from: pg_sys::pg_enc::Type, to: pg_sys::pg_enc::Type) -> Option<pg_sys::Oid> {
     // SAFETY: a catalog lookup, in a transaction that has not failed.
     let function = unsafe {

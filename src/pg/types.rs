@@ -1,4 +1,4 @@
-//! Types and collations: what they are made of, what they are called.
+//! Types and collations: their parts and their names.
 
 use super::datum::{Repr, Value};
 use super::server;
@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use pgrx::{direct_function_call, pg_sys};
 use std::ffi::CStr;
 
-/// The type below a domain; any other type itself.
+/// The base type of a domain; any other type itself.
 pub fn base_type(oid: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a catalog lookup.
     unsafe { pg_sys::getBaseType(oid) }
@@ -19,21 +19,21 @@ pub fn is_enum(oid: pg_sys::Oid) -> bool {
     unsafe { pg_sys::type_is_enum(oid) }
 }
 
-/// Whether there is such a type.
+/// Whether a type exists.
 pub fn exists(oid: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.
     unsafe { pg_sys::get_typtype(oid) != 0 }
 }
 
-/// Whether values of a type are rows.
+/// Whether a type is a row type.
 pub fn is_row(oid: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.
     unsafe { pg_sys::type_is_rowtype(oid) }
 }
 
-/// Whether reading a literal of a type runs no code that its owner may change, and gives the same value under all
-/// settings: so is what only a superuser can make, base types, if they say so; enums; and arrays and built-in ranges of
-/// such types. Not domains, which have CHECKs.
+/// Whether reading a literal of a type runs no code that its owner may change, and always gives the same value, under
+/// all settings. This holds for base types with an immutable input function, because only a superuser can make base
+/// types; for enums; and for arrays and built-in ranges of such types. It does not hold for domains, which have CHECKs.
 pub fn is_read_alike(oid: pg_sys::Oid) -> bool {
     // SAFETY: catalog lookups; raises an error for a type that is not there.
     unsafe {
@@ -63,11 +63,11 @@ pub struct InputFunction {
 }
 
 impl InputFunction {
-    /// Of a type. The lookup lives in the current memory context, which must outlive it.
+    /// The input function of a type. The lookup lives in the current memory context, which must outlive the result.
     pub fn of(oid: pg_sys::Oid) -> Self {
         let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
         let mut info = Box::<pg_sys::FmgrInfo>::default();
-        // SAFETY: fills its arguments; raises an error for a type that is not there.
+        // SAFETY: sets its arguments; raises an error for a missing type.
         unsafe {
             pg_sys::getTypeInputInfo(oid, &mut function, &mut parameter);
             pg_sys::fmgr_info(function, &mut *info);
@@ -75,10 +75,10 @@ impl InputFunction {
         Self { info, parameter, repr: Repr::of_type(oid) }
     }
 
-    /// Calls `take` with the value that a literal stands for; an error if it stands for none.
+    /// Calls `take` with the value of a literal; an error if the literal is invalid.
     pub fn read<R>(&mut self, literal: &CStr, take: impl FnOnce(Value<'_>) -> R) -> R {
-        // SAFETY: input functions only read the literal. The value is of the type, and lies in the current memory
-        // context, which stays the same until the call of `take` is over.
+        // SAFETY: input functions only read the literal. The value is of the type, and is in the current memory
+        // context, which does not change until the call of `take` has ended.
         unsafe {
             let text = literal.as_ptr().cast_mut();
             let read = server::InputFunctionCall(&mut *self.info, text, self.parameter, -1);
@@ -94,7 +94,7 @@ pub fn element(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
     (element != pg_sys::InvalidOid).then_some(element)
 }
 
-/// Types and collations of a row type's fields; of other types, none.
+/// Types and collations of a row type's fields; empty for other types.
 fn fields(oid: pg_sys::Oid) -> Vec<(pg_sys::Oid, pg_sys::Oid)> {
     // SAFETY: catalog lookups; the descriptor is released after its fields were read.
     unsafe {
@@ -114,25 +114,25 @@ fn fields(oid: pg_sys::Oid) -> Vec<(pg_sys::Oid, pg_sys::Oid)> {
     }
 }
 
-/// What the values of a type consist of: elements, bounds or fields.
+/// The types of the parts of a type's values: elements, bounds or fields.
 fn parts(oid: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     // SAFETY: catalog lookups.
     let inner = unsafe {
         [pg_sys::get_element_type(oid), pg_sys::get_range_subtype(oid), pg_sys::get_multirange_range(oid)]
     };
     let fields = fields(oid).into_iter().map(|(field, _)| field);
-    // Fields of columns that were dropped have no type.
+    // Dropped columns have no type.
     inner.into_iter().chain(fields).filter(|&part| part != pg_sys::InvalidOid).collect()
 }
 
-/// The collations that a type brings for strings below others: in fields of row types and bounds of ranges.
+/// The collations that a type itself sets for strings in its values: in fields of row types and bounds of ranges.
 fn own_collations(oid: pg_sys::Oid) -> impl Iterator<Item = pg_sys::Oid> {
     // SAFETY: a catalog lookup.
     let of_range = unsafe { pg_sys::get_range_collation(oid) };
     fields(oid).into_iter().map(|(_, collation)| collation).chain([of_range])
 }
 
-/// Whether values of a type contain strings, below others, under a nondeterministic collation of their own.
+/// Whether values of a type contain strings, at any depth, under a nondeterministic collation set by a type.
 pub fn has_nondeterministic_part(oid: pg_sys::Oid) -> bool {
     own_collations(oid).any(|collation| !super::datum::is_deterministic(collation))
 }
@@ -147,8 +147,8 @@ pub fn hash_class(oid: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid)> {
     }
 }
 
-/// The `=` of a type, if it has one of its own, in an operator class for hashing or sorting, and does not use another
-/// type's.
+/// The `=` of a type in an operator class for hashing or sorting, if the type has one of its own and does not use
+/// another type's.
 pub fn own_equality(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
     let methods = [
         (pg_sys::HASH_AM_OID, pg_sys::HTEqualStrategyNumber),
@@ -168,16 +168,15 @@ pub fn own_equality(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
     })
 }
 
-/// Whether a type is polymorphic (anyarray, anyenum…), or stands for any row.
+/// Whether a type is polymorphic (anyarray, anyenum…), or is the type of any row.
 pub fn is_pseudo(oid: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.
     unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
 }
 
-/// Whether a condition holds of a type or of anything that its values consist of, however deep; domains are what they
-/// stand for.
+/// Whether a condition holds for a type or for any part of its values, at any depth; a domain counts as its base type.
 pub fn any_part(oid: pg_sys::Oid, holds: &dyn Fn(pg_sys::Oid) -> bool) -> bool {
-    /// A type cannot contain itself but through an array; nobody has more levels.
+    /// Limit of the depth. A type cannot contain itself except through an array, and no real type has more levels.
     const LEVELS: usize = 32;
     fn search(oid: pg_sys::Oid, holds: &dyn Fn(pg_sys::Oid) -> bool, levels: usize) -> bool {
         let oid = base_type(oid);
@@ -186,8 +185,8 @@ pub fn any_part(oid: pg_sys::Oid, holds: &dyn Fn(pg_sys::Oid) -> bool) -> bool {
     search(oid, holds, LEVELS)
 }
 
-/// Whether core's hash function of a type gives equal values different hashes under a collation: that of `name` takes
-/// no notice of collations, though its `=` does.
+/// Whether core's hash function of a type gives equal values different hashes under a collation: that of `name` ignores
+/// collations, although its `=` does not.
 pub fn hashes_against_collation(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
     let is_name = |part| part == pg_sys::NAMEOID;
     any_part(oid, &is_name)
@@ -195,14 +194,15 @@ pub fn hashes_against_collation(oid: pg_sys::Oid, collation: pg_sys::Oid) -> boo
 }
 
 /// Whether values of a type are strings of char(n), or contain some, and are compared under a nondeterministic
-/// collation: trailing blanks count for nothing then, and some versions of PostgreSQL hash them all the same.
+/// collation. Then equality ignores trailing blanks, but the hash functions of some versions of PostgreSQL include
+/// them.
 pub fn has_uncounted_blanks(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
     any_part(oid, &|part| part == pg_sys::BPCHAROID)
         && (!super::datum::is_deterministic(collation) || any_part(oid, &has_nondeterministic_part))
 }
 
-/// Whether this server's hash function gives equal values of a type different hashes because of trailing blanks:
-/// strings of char(n) within others, where nobody can leave the blanks out before.
+/// Whether this server's hash function gives equal values of a type different hashes because of trailing blanks. This
+/// concerns strings of char(n) within other values, where the blanks cannot be removed before.
 pub fn is_hashed_with_blanks(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
     use super::datum::hashes_trailing_blanks;
     base_type(oid) != pg_sys::BPCHAROID
@@ -211,7 +211,7 @@ pub fn is_hashed_with_blanks(oid: pg_sys::Oid, collation: pg_sys::Oid) -> bool {
             || any_part(oid, &|part| own_collations(part).any(hashes_trailing_blanks)))
 }
 
-/// The label of an enum's value.
+/// The label of an enum value.
 pub fn enum_label(value: pg_sys::Oid) -> Option<Vec<u8>> {
     // SAFETY: a syscache tuple, released after the label was copied.
     unsafe {
@@ -226,9 +226,9 @@ pub fn enum_label(value: pg_sys::Oid) -> Option<Vec<u8>> {
     }
 }
 
-/// A type's name as SQL has it, for messages.
+/// A type's name in SQL, for messages.
 pub fn display_name(oid: pg_sys::Oid) -> String {
-    // SAFETY: a palloc'd string; "???" for a type that is not there.
+    // SAFETY: a palloc'd string; "???" for a missing type.
     unsafe { text(pg_sys::format_type_extended(oid, -1, pg_sys::FORMAT_TYPE_ALLOW_INVALID as u16 as _)) }
 }
 
@@ -268,7 +268,7 @@ pub fn by_qualified_name(schema: &str, name: &str) -> Option<pg_sys::Oid> {
     }
 }
 
-/// A collation's qualified name, and the version of it that this server has; in UTF-8.
+/// A collation's qualified name, and its actual version on this server; in UTF-8.
 pub fn collation_name(oid: pg_sys::Oid) -> Option<(String, String)> {
     // SAFETY: a syscache tuple, released after its contents were copied; palloc'd strings.
     let name = unsafe {
@@ -282,7 +282,7 @@ pub fn collation_name(oid: pg_sys::Oid) -> Option<(String, String)> {
         pg_sys::ReleaseSysCache(tuple);
         name
     };
-    // SAFETY: the function of that name takes a collation's OID and returns text or NULL.
+    // SAFETY: the function with this name takes a collation's OID and returns text or NULL.
     let version =
         unsafe { direct_function_call::<String>(pg_sys::pg_collation_actual_version, &[oid.into_datum()]) };
     Some((name, version.unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! Values of variable length: as they come, plain or stored out of line, and as they are made.
+//! Values of variable length: arguments, plain or stored out of line, and results.
 
 use super::datum::{Repr, Value};
 use super::fail;
@@ -14,17 +14,18 @@ use std::mem::MaybeUninit;
 /// VARTAG_ONDISK of postgres.h.
 const ON_DISK: u8 = 18;
 
-/// VARLENA_EXTSIZE_MASK of varatt.h: how long a value is where it is stored. What is above says how it is compressed.
+/// VARLENA_EXTSIZE_MASK of varatt.h: the bits of an out-of-line value's stored length. The upper bits are the
+/// compression method.
 const SIZE_MASK: u32 = (1 << 30) - 1;
 
-/// Bytes of a 1-byte header with its tag, before a pointer to a value that is stored out of line.
+/// Bytes of a 1-byte header and its tag, before the pointer to an out-of-line value.
 const EXTERNAL_HEADER: usize = 2;
 
 /// An argument of variable length, not NULL.
 pub struct Varlena<'a>(Value<'a>);
 
-/// Which value is stored out of line. Two pointers with the same number lead to the same bytes, for as long as a query
-/// runs: the number of a deleted value is given to another one only after four billion others.
+/// The identifier of an out-of-line value. Two pointers with the same identifier lead to the same bytes, while a query
+/// runs: the number of a deleted value is used again only after four billion others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredId {
     relation: pg_sys::Oid,
@@ -36,15 +37,15 @@ impl<'a> Varlena<'a> {
     /// Wraps a datum.
     ///
     /// # Safety
-    /// A non-null value of a type of variable length, which lives for `'a`.
+    /// `datum` is a non-null value of a type of variable length, which lives for `'a`.
     pub(super) unsafe fn new(datum: pg_sys::Datum) -> Self {
         // SAFETY: such values are varlenas.
         Self(unsafe { Value::new(datum, Repr::Varlena) })
     }
 
-    /// What says where an out-of-line value is; None if it is not stored in a table's TOAST relation.
+    /// The TOAST pointer; None if the value is not stored in a table's TOAST relation.
     fn pointer(&self) -> Option<pg_sys::varatt_external> {
-        // SAFETY: a varlena; a 1-byte header with tag says that it is a pointer, which may lie unaligned.
+        // SAFETY: a varlena; a 1-byte header with a tag says that it is a pointer, which may be unaligned.
         unsafe {
             let bytes = self.0.pointer();
             if !pgrx::varatt_is_1b_e(bytes.cast()) || *bytes.add(1) != ON_DISK {
@@ -54,7 +55,7 @@ impl<'a> Varlena<'a> {
         }
     }
 
-    /// Which out-of-line value it is; None if it is not stored in a table's TOAST relation.
+    /// The identifier of the out-of-line value; None if it is not stored in a table's TOAST relation.
     pub fn stored_id(&self) -> Option<StoredId> {
         self.pointer().map(|pointer| StoredId {
             relation: pointer.va_toastrelid,
@@ -63,7 +64,7 @@ impl<'a> Varlena<'a> {
         })
     }
 
-    /// The length of an out-of-line value that [`fetch`](Self::fetch) can fetch parts of: one that is not compressed.
+    /// The length of an out-of-line value of which [`fetch`](Self::fetch) can fetch parts: an uncompressed one.
     pub fn length_in_parts(&self) -> Option<usize> {
         let pointer = self.pointer()?;
         let length = usize::try_from(pointer.va_rawsize).ok()?.checked_sub(pg_sys::VARHDRSZ)?;
@@ -73,7 +74,7 @@ impl<'a> Varlena<'a> {
 
     /// Copies a part of such a value.
     pub fn fetch(&self, offset: usize, into: &mut [u8]) {
-        // SAFETY: a varlena; what comes back is a copy in the current memory context, as long as its header says.
+        // SAFETY: a varlena; the result is a copy in the current memory context, of the length in its header.
         let fetched = unsafe {
             let part =
                 pg_sys::pg_detoast_datum_slice(self.0.pointer().cast(), offset as i32, into.len() as i32);
@@ -98,14 +99,14 @@ impl<'a> Varlena<'a> {
     }
 }
 
-/// A value of variable length in the making, in the current memory context.
+/// A new value of variable length, in the current memory context.
 pub struct Made(*mut pg_sys::varlena);
 
 impl Made {
-    /// So many zero bytes.
+    /// A value of `length` zero bytes.
     pub fn zeros(length: usize) -> Self {
         let whole = length + pg_sys::VARHDRSZ;
-        // SAFETY: raises an error above 1 GB; zeroed and as long as its header then says.
+        // SAFETY: raises an error above 1 GB; the memory is zeroed, and of the length that its header then has.
         unsafe {
             let memory = pg_sys::palloc0(whole).cast::<pg_sys::varlena>();
             pgrx::set_varsize_4b(memory, whole as i32);
@@ -116,7 +117,7 @@ impl Made {
     /// A copy of these bytes.
     pub fn copy(bytes: &[u8]) -> Self {
         let whole = bytes.len() + pg_sys::VARHDRSZ;
-        // SAFETY: as zeros(), but for the zeros: all of it is written here.
+        // SAFETY: as zeros(), but not zeroed: all of it is written here.
         unsafe {
             let memory = pg_sys::palloc(whole).cast::<u8>();
             pgrx::set_varsize_4b(memory.cast(), whole as i32);
@@ -136,28 +137,28 @@ impl Made {
     }
 }
 
-/// Memory that is written piece by piece.
+/// Memory that is being written piece by piece.
 pub(super) struct Room<'a> {
     memory: &'a mut [MaybeUninit<u8>],
     length: usize,
 }
 
 impl Room<'_> {
-    /// Of so many bytes, nothing written yet.
+    /// Memory of `capacity` bytes, none of them written yet.
     ///
     /// # Safety
-    /// They are there, and nobody else's, for `'a`.
+    /// The memory exists, and nothing else uses it, for `'a`.
     pub(super) unsafe fn new(memory: *mut u8, capacity: usize) -> Self {
-        // SAFETY: bytes need not have a value here.
+        // SAFETY: the bytes may be uninitialized.
         Self { memory: unsafe { std::slice::from_raw_parts_mut(memory.cast(), capacity) }, length: 0 }
     }
 
-    /// Number of bytes that are written.
+    /// Number of bytes that were written.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// Where the next bytes go; None if there is no room for them.
+    /// The memory for the next `length` bytes; None if there is not enough.
     fn next(&mut self, length: usize) -> Option<&mut [MaybeUninit<u8>]> {
         self.memory.get_mut(self.length..)?.get_mut(..length)
     }
@@ -174,22 +175,22 @@ impl Sink for Room<'_> {
         let start = self.length;
         self.next(length)?.fill(MaybeUninit::new(0));
         self.length += length;
-        // SAFETY: the line before the last gave them a value.
+        // SAFETY: fill() above initialized them.
         Some(unsafe { self.memory[start..self.length].assume_init_mut() })
     }
 }
 
-/// A value of variable length that is written piece by piece.
+/// A value of variable length that is being written piece by piece.
 pub struct Growing {
     made: Made,
-    /// For its contents, as long as the value itself is there.
+    /// The memory of its contents, which lives as long as the value itself.
     room: Room<'static>,
 }
 
 impl Growing {
-    /// With room for so many bytes.
+    /// An empty value with memory for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        // SAFETY: raises an error above 1 GB; the contents, behind the header, are written before they are read.
+        // SAFETY: raises an error above 1 GB; the contents, after the header, are written before they are read.
         unsafe {
             let memory = pg_sys::palloc(capacity + pg_sys::VARHDRSZ).cast::<u8>();
             let room = Room::new(memory.add(pg_sys::VARHDRSZ), capacity);
@@ -197,9 +198,9 @@ impl Growing {
         }
     }
 
-    /// What was written.
+    /// The value with the contents that were written.
     pub fn finish(self) -> Made {
-        // SAFETY: so many bytes were written behind the header.
+        // SAFETY: this number of bytes was written after the header.
         unsafe { pgrx::set_varsize_4b(self.made.0, (self.room.length() + pg_sys::VARHDRSZ) as i32) };
         self.made
     }
@@ -215,7 +216,7 @@ impl Sink for Growing {
     }
 }
 
-// SAFETY: a varlena in the memory that the function was called in.
+// SAFETY: a varlena in the memory context in which the function was called.
 unsafe impl BoxRet for Made {
     unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
         // SAFETY: the function is declared to return such a type.
@@ -223,7 +224,7 @@ unsafe impl BoxRet for Made {
     }
 }
 
-// SAFETY: SQL is written by hand.
+// SAFETY: the extension's SQL is written by hand, not generated from this.
 unsafe impl SqlTranslatable for Made {
     const TYPE_IDENT: &'static str = "pg_skip::pg::varlena::Made";
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;

@@ -1,13 +1,12 @@
-//! Changes to pages, in WAL.
+//! WAL-logged changes to pages.
 //!
-//! Every change touches one page and is one WAL record: a whole new page as a full image, a change in place as
-//! a record of the generic resource manager. PostgreSQL's own GenericXLog pallocs some 70 kB and compares whole
-//! pages for each record; here the changed bytes are known, so the record is put together by hand. Its format
-//! is that of `generic_xlog.c` (fragments of u16 offset, u16 length, bytes), which every server of version 9.6
-//! or later replays without this library; replay also zeroes the hole above pd_lower, so nothing lies there.
+//! Every change touches one page and is one WAL record: a whole new page as a full image, a change in place as a record
+//! of the generic resource manager. PostgreSQL's own GenericXLog pallocs some 70 kB and compares whole pages for each
+//! record; here the changed bytes are known, so this file composes the record itself. Its format is that of
+//! `generic_xlog.c` (fragments of u16 offset, u16 length, bytes), which every server of version 9.6 or later replays
+//! without this library. Replay also zeroes the hole above pd_lower, so no data is stored there.
 //!
-//! Inside the critical sections nothing is allocated by us and nothing can raise an error: everything is
-//! prepared before.
+//! Inside the critical sections this code allocates nothing and cannot raise an error: everything is prepared before.
 
 use super::page::ExclusivePage;
 use super::{Rel, error::Read};
@@ -24,7 +23,7 @@ pub enum Logging {
     AtEnd,
 }
 
-/// A page being changed in place. Nothing happens to the page before [`PageEdit::commit`].
+/// A page being changed in place. The page does not change before [`PageEdit::commit`].
 pub struct PageEdit<'a> {
     rel: Rel<'a>,
     page: ExclusivePage,
@@ -102,8 +101,8 @@ pub fn write_page(rel: Rel, block: u32, image: PageImage, logging: Logging) {
     let page = ExclusivePage::overwrite(rel, block);
     let (bytes, _) = image.seal(block, rel.salt_of(block));
     let log = logging == Logging::EachPage && rel.needs_wal();
-    // SAFETY: the buffer is exclusively locked; as in PageEdit::commit nothing fails inside. log_newpage_buffer
-    // sets the LSN itself.
+    // SAFETY: the buffer is exclusively locked; as in PageEdit::commit nothing raises an error in the critical section.
+    // log_newpage_buffer sets the LSN itself.
     unsafe {
         let buffer = page.buffer();
         pg_sys::CritSectionCount += 1;
@@ -119,7 +118,7 @@ pub fn write_page(rel: Rel, block: u32, image: PageImage, logging: Logging) {
 /// Logs all pages of the main fork at once, after a build that wrote them with [`Logging::AtEnd`].
 pub fn log_whole(rel: Rel) {
     if rel.needs_wal() {
-        // SAFETY: rel is open and nobody else writes to it: it is being built.
+        // SAFETY: rel is open and no other process writes to it: it is being built.
         unsafe {
             let main = pg_sys::ForkNumber::MAIN_FORKNUM;
             pg_sys::log_newpage_range(rel.raw(), main, 0, rel.blocks(), true);
@@ -127,12 +126,12 @@ pub fn log_whole(rel: Rel) {
     }
 }
 
-/// Adds a page to the init fork of an unlogged index. It is WAL-logged always: the init fork must survive a
-/// crash although the relation itself is not logged (GenericXLog would not log it).
+/// Adds a page to the init fork of an unlogged index. It is always WAL-logged: the init fork must survive a crash
+/// although the relation itself is not logged (GenericXLog would not log it).
 pub fn append_init_page(rel: Rel, block: u32, image: PageImage) {
     let (bytes, _) = image.seal(block, rel.salt_of(block));
-    // SAFETY: the init fork is only written here, while the index is created; the new block is locked by
-    // RBM_ZERO_AND_LOCK, and the critical section holds nothing that fails.
+    // SAFETY: only this function writes the init fork, while the index is created. RBM_ZERO_AND_LOCK locks the new
+    // block, and nothing in the critical section raises an error.
     unsafe {
         let buffer = {
             let _lock = super::lock::ExtensionLock::take(rel);
@@ -154,10 +153,10 @@ pub fn append_init_page(rel: Rel, block: u32, image: PageImage) {
     }
 }
 
-/// Stores the words that a span touches, each whole: aminsert reads the watermark under a pin only.
+/// Stores the words that a span touches, each in one piece, because aminsert reads the watermark under a pin only.
 ///
 /// # Safety
-/// `target` is a page of an exclusively locked buffer whose other bytes are those of `bytes`.
+/// `target` is a page of an exclusively locked buffer; outside of the span it has the same bytes as `bytes`.
 unsafe fn store_words(bytes: &PageBytes, at: usize, len: usize, target: *mut u8) {
     let (words, _) = bytes.as_chunks::<4>();
     for (i, word) in words.iter().enumerate().take((at + len).div_ceil(4)).skip(at / 4) {
@@ -167,7 +166,7 @@ unsafe fn store_words(bytes: &PageBytes, at: usize, len: usize, target: *mut u8)
     }
 }
 
-/// Copies all of a page but the LSN in its first 8 bytes.
+/// Copies a page, except for the LSN in its first 8 bytes.
 ///
 /// # Safety
 /// `target` is a page of an exclusively locked buffer.

@@ -1,8 +1,9 @@
 //! One index, as one lookup reads it.
 //!
-//! Opening reads the delta, for all clauses that will be asked about, and then the directory; the segments are read
-//! as clauses come. That is the read order of [`crate::pages`], however late a clause is asked about: what moved on
-//! meanwhile has left its old pages behind, or they carry another owner, and the lookup starts over.
+//! Opening reads the delta, for all clauses that will be looked up, and then the directory. The segments are read
+//! clause by clause. That is the read order of [`crate::pages`], however late a clause is looked up. If maintenance
+//! moves data meanwhile, the pages that held it are either unchanged, or they have another owner and the lookup starts
+//! over.
 
 use super::{HashedClause, Test, lookup};
 use crate::pages::delta;
@@ -15,19 +16,19 @@ use crate::pg::{Rel, memory};
 use skip_scan::{EntryTests, RangeSet};
 use skip_segment::page::PAGE;
 
-/// An index being asked.
+/// An index while it is being looked up in.
 pub struct Consult<'a> {
     index: Rel<'a>,
     pages_per_range: u32,
     /// Number of ranges of the table.
     count: u64,
     clauses: &'a [HashedClause],
-    /// Whether each clause can be asked about.
+    /// Whether each clause can be looked up in the index.
     is_usable: Vec<bool>,
-    /// For each clause the ranges that the delta has a match in; None for none.
+    /// For each clause the ranges with a matching entry in the delta; None for no ranges.
     in_delta: Vec<Option<RangeSet>>,
     live: Live,
-    /// Ranges that have no filter for one of the columns asked about.
+    /// Ranges that have no filter for one of the columns that were looked up.
     unfiltered: RangeSet,
     slices: u64,
 }
@@ -42,7 +43,7 @@ impl<'a> Consult<'a> {
         let count = u64::from(meta.ranges_in(blocks));
         let is_usable = |c: &HashedClause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
         let tests = EntryTests::new(clauses.iter().map(|c| (c.column, c.test.of_entry())));
-        // Most tests have nothing in the delta: no set is made for those.
+        // Most tests have no matching entry in the delta: no set is made for those.
         let mut in_delta: Vec<Option<RangeSet>> = clauses.iter().map(|_| None).collect();
         delta::scan(index, meta, |entry| {
             for number in tests.satisfied(entry.column, entry.hash) {
@@ -71,13 +72,13 @@ impl<'a> Consult<'a> {
         self.slices
     }
 
-    /// Ranges that were found to have no filter for a column that was asked about.
+    /// Ranges that were found to have no filter for a column that was looked up.
     pub fn unfiltered(&self) -> &RangeSet {
         &self.unfiltered
     }
 
-    /// What all clauses will take at most, in pages: those to read, each once for all keys of a clause, and those that
-    /// ANDing slices is worth, which takes about as long per byte.
+    /// An upper bound of the work for all clauses, in pages: the pages to read, each counted once for all keys of a
+    /// clause, and the bytes of the slices to AND, in pages, because ANDing takes about as long per byte as reading.
     pub fn pages_needed(&self) -> u64 {
         let of = |clause: &HashedClause, segment: &Segment| match (segment.kind, &clause.test) {
             (SegmentKind::Filters(size), Test::Keys(keys)) => {

@@ -1,9 +1,9 @@
-//! What planning knows of an index without asking it: its meta page, and what its segments are like.
+//! What planning knows of an index without a lookup: its meta page, and the numbers and sizes of its segments.
 //!
-//! Planning goes over the same indexes again and again, over thousands of them where tables have many partitions. So
-//! what was read is kept, for each index, as long as its meta page carries the checksum that it had: whoever changes
-//! that page changes its checksum. Segments come and go with a change of the meta page, before it or after; planning
-//! does not mind being late. All this is for costs: the executor reads everything anew.
+//! Planning reads the same indexes again and again, thousands of them where tables have many partitions. So the result
+//! is kept for each index as long as the checksum of its meta page stays the same: every change of that page changes
+//! the checksum. The meta page changes shortly before or after segments are added or retired. A result that is slightly
+//! out of date does no harm: it is used for costs only, and the executor reads everything anew.
 
 use crate::pages::directory;
 use crate::pages::entry::{FilterSize, MapSize, SegmentKind};
@@ -20,22 +20,22 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// What an index is like.
+/// The meta page of an index, and the numbers and sizes of its segments.
 pub struct Facts {
     pub meta: Meta,
     /// For each column, its segments.
     columns: Vec<Segments>,
 }
 
-/// What the segments of a column are like.
+/// The numbers and sizes of the segments of a column.
 #[derive(Default)]
 struct Segments {
     filters: Vec<Filters>,
-    /// Ranges that maps summarize.
+    /// Number of the ranges that maps summarize.
     in_maps: f64,
-    /// Ranges of those that an absent key is expected to match.
+    /// Number of the ranges in maps that an absent key is expected to match.
     false_ranges: f64,
-    /// Pages of maps that looking up a key takes.
+    /// Pages of maps that the lookup of one key reads.
     map_pages: f64,
 }
 
@@ -43,22 +43,22 @@ struct Segments {
 struct Filters {
     bits: u32,
     num_probes: u8,
-    /// Ranges, and segments, that have them.
+    /// Number of ranges, and of segments, that have filters of this size.
     ranges: f64,
     segments: usize,
 }
 
-/// Kinds of filters that are told apart; the rest is taken to be like the last.
+/// Filter sizes that are distinguished in a column; a further size is counted as the last one.
 const MOST_KINDS: usize = 16;
-/// Indexes that are remembered, at most.
+/// The most indexes that are remembered.
 const MOST_INDEXES: usize = 16_384;
 
-/// What is remembered of an index: the checksum that its meta page had, and where it lay.
+/// What is remembered of an index: the checksum of its meta page, the buffer that the page was in, and the facts.
 type Remembered = (u64, Recent, Rc<Facts>);
 
-/// Columns of an index, at most (INDEX_MAX_KEYS).
+/// The most columns of an index (INDEX_MAX_KEYS).
 const MOST_COLUMNS: u8 = 32;
-/// Ranges of a segment so wide that no probe is spared.
+/// Ranges of a segment so wide that a lookup reads all of its probes' slices.
 const WIDE: f64 = 65_024.0;
 
 /// By the index's OID and the number of its file.
@@ -69,10 +69,10 @@ thread_local! {
 }
 
 impl Facts {
-    /// What an index is like.
+    /// The facts of an index, remembered or read.
     ///
     /// # Errors
-    /// Damage to the meta page, or none there. A damaged directory is one without segments here.
+    /// Damage to the meta page, or an index without pages. A damaged directory counts as one without segments here.
     pub fn of(index: Rel) -> Read<Rc<Self>> {
         let key = (index.oid(), index.file_number());
         let known = KNOWN.with_borrow(|known| known.get(&key).cloned());
@@ -93,8 +93,8 @@ impl Facts {
         Ok(facts)
     }
 
-    /// What is assumed of an index that cannot be read, or is only imagined: that it was built by default, of all of
-    /// the table. Its columns are all alike.
+    /// The facts assumed for an index that cannot be read, or is hypothetical: that it was built with the default
+    /// options and summarizes the whole table. All columns are equal.
     pub fn assumed() -> Self {
         let (rate, pages_per_range) = (FALSE_POSITIVE_RATE.2, PAGES_PER_RANGE.2 as u32);
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 20, num_probes: 14 });
@@ -102,7 +102,7 @@ impl Facts {
         let columns = usize::from(MOST_COLUMNS);
         let mut meta = Meta::new(0, pages_per_range, vec![column; columns]);
         meta.watermark = u32::MAX;
-        // One wide segment, of filters that keep the rate exactly.
+        // One wide segment, with filters that have exactly the target false-positive rate.
         let filters = || vec![Filters { bits: 0, num_probes: sizing.num_probes, ranges: WIDE, segments: 1 }];
         let segments = || Segments { filters: filters(), ..Segments::default() };
         Self { meta, columns: (0..columns).map(|_| segments()).collect() }
@@ -126,7 +126,7 @@ impl Facts {
         Ok(Self { meta, columns })
     }
 
-    /// Slices, or pages of maps, that one key of a column takes.
+    /// Slices, or pages of maps, that the lookup of one key in a column reads.
     pub fn slices(&self, column: u16) -> f64 {
         let of = |kind: &Filters| {
             let segments = kind.segments as f64;
@@ -136,8 +136,8 @@ impl Facts {
         column.map_or(0.0, |column| column.filters.iter().map(of).sum::<f64>() + column.map_pages)
     }
 
-    /// The part of the ranges that a key which is not in them is expected to find, where each has at most so many
-    /// distinct values: what the segments are sized for, or better, since many filters are larger than they need to be.
+    /// The expected false-positive rate of a column for ranges with at most `distinct` distinct values: the target
+    /// false-positive rate, or a lower one, because many filters are larger than they need to be.
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
         let asked = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
         let Some(column) = self.columns.get(usize::from(column)) else { return asked };

@@ -1,4 +1,4 @@
-//! What a query compares columns with becomes what an index can be asked: the keys of clauses become key hashes.
+//! The keys of a query's clauses become key hashes, which can be looked up in an index.
 
 use super::{HashedClause, Test};
 use crate::hash::KeyHasher;
@@ -6,17 +6,17 @@ use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Match, Values};
 
-/// Clauses with hashed keys. One whose key cannot be looked up (its type hashes otherwise than the column) rules
-/// nothing out and is left out.
+/// Clauses with hashed keys. A clause whose key cannot be looked up (its type is hashed differently than the column)
+/// rules nothing out and is left out.
 pub fn clauses(index: Rel, meta: &Meta, clauses: &[Clause<Values<'_>>]) -> Vec<HashedClause> {
     clauses.iter().filter_map(|one| clause(index, meta, one)).collect()
 }
 
-/// A clause with hashed keys; None if its key cannot be looked up, so that any range may have it.
+/// A clause with hashed keys; None if its key cannot be looked up, so that it rules no range out.
 pub fn clause(index: Rel, meta: &Meta, clause: &Clause<Values<'_>>) -> Option<HashedClause> {
     let column = usize::from(clause.column);
     let frozen = meta.columns.get(column)?;
-    // A column that this build hashes otherwise is not kept up by inserts either, not even its NULLs.
+    // A column that this build hashes differently gets no entries from inserts either, not even its NULLs.
     if !meta.hashes_match() || KeyHasher::of_column(index, column, meta.seed).canon() != frozen.canon {
         return None;
     }

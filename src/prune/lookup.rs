@@ -1,9 +1,8 @@
-//! One segment's answer: of filters, slices read and ANDed; of a map, what it has for the keys.
+//! A lookup in one segment: filters are looked up by reading and ANDing slices, a map by its keys.
 //!
-//! A single key reads its slices in the order of its probes, asked of the system ahead where they lie far apart, and
-//! stops when no range is left. Many keys are
-//! answered in one pass: the slices they need are sorted by page, each page is read once, and every key has its
-//! own accumulator.
+//! For a single key the slices are read in the order of its probes, until no range is left. Slices that are far apart
+//! in the index are prefetched. Many keys are looked up in one pass: the slices that they need are sorted by page, each
+//! page is read once, and every key has its own accumulator.
 
 use super::Test;
 use crate::pages::entry::{Segment, SegmentKind};
@@ -17,16 +16,16 @@ use skip_segment::{
     FIRST_PROBE_SLICE, NULLS_SLICE, OPEN_SLICE, SegmentShape, VALUES_SLICE, and_slice, or_slice,
 };
 
-/// Accumulators of keys answered in one pass, in bytes: more keys than fit take several passes.
+/// Memory for the accumulators of one pass over many keys, in bytes; more keys take several passes.
 const PASS_BYTES: usize = 4 << 20;
-/// From so many blocks on a single key's slices are asked of the system ahead: fewer lie close together, and a narrow
-/// segment is mostly ruled out after a few slices.
+/// From this number of blocks on, the slices of a single key are prefetched. In smaller segments they are close
+/// together, and a narrow segment is mostly ruled out after a few slices.
 const WIDE_BLOCKS: u32 = 512;
-/// Pages asked of the system ahead of the one being read.
+/// Pages prefetched ahead of the one being read.
 const READ_AHEAD: usize = 32;
 
-/// Adds the ranges of a segment that satisfy a test to `matching`, those of them whose filter is open to `unfiltered`
-/// too; returns the number of slices, or of a map's pages, read.
+/// Adds the ranges of a segment that satisfy a test to `matching`, and its open ranges to `unfiltered` too. Returns the
+/// number of slices, or of a map's pages, read.
 ///
 /// # Errors
 /// Damage, or pages recycled meanwhile.
@@ -45,7 +44,7 @@ pub fn matching_ranges(
     }
 }
 
-/// The keys that a map is asked for.
+/// The keys that a test looks up in a map.
 pub fn keys_of(test: &Test) -> &[u64] {
     match test {
         Test::Keys(keys) => keys,
@@ -64,7 +63,7 @@ fn in_filters(
     let shape = segment.shape()?;
     let mut result = vec![0u64; shape.words()];
     let or_into = |slice: &[u8], result: &mut Vec<u64>| or_slice(result, slice);
-    // First, always: see crate::pages::segment.
+    // The open slice must be read first: see crate::pages::segment.
     segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| or_into(slice, &mut result))?;
     unfiltered.or_bits(segment.first_range.into(), &result, segment.width.into());
     let slices = match test {
@@ -92,7 +91,7 @@ fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result
     if segment.blocks >= WIDE_BLOCKS {
         for position in probes(key, shape.filter_bits(), segment.filters()?.num_probes) {
             let (page, _) = shape.locate(FIRST_PROBE_SLICE + position);
-            // Where one is cached, the others are likely to be: asking costs as much as reading then.
+            // If one page is cached, the others are likely to be cached too; a prefetch then costs as much as a read.
             if page::prefetch(index, segment.first_block + page) {
                 break;
             }
@@ -103,7 +102,7 @@ fn one_key(index: Rel, segment: &Segment, shape: &SegmentShape, key: u64, result
     let mut ranges = segment.width;
     loop {
         let mut batch = [0; segment::MOST_PINS];
-        // A slice leaves half of the ranges, or fewer: those that are likely to be needed.
+        // A slice leaves half of the ranges or fewer, so about log2 of them are likely to be needed.
         let likely = ranges.ilog2() as usize + 1;
         let mut count = 0;
         for (place, slice) in batch[..likely.min(segment::MOST_PINS)].iter_mut().zip(&mut ahead) {

@@ -5,12 +5,13 @@
 //! the bitmap scan, by the Skip Index Scan, by the planner's estimates ([`probe`], [`facts`]) and by
 //! skip_matching_ranges.
 //!
-//! A range is ruled out only if a filter for that range was read and said no, and the delta has nothing for it.
-//! Read order is correctness: delta, directory, segments (see [`crate::pages`]); within a segment the open slice
-//! before all others. The caller took its snapshot before, and asks for the table's size after it.
+//! A range is ruled out only if a filter for that range was read and ruled it out, and the delta has no matching entry
+//! for it. Correctness depends on the order of reads: delta, directory, segments (see [`crate::pages`]); within a
+//! segment the open slice before all others. The caller takes its snapshot before the lookup, and reads the table's
+//! size after the snapshot.
 //!
-//! Indexes of one table may cut it into ranges of different sizes. What is asked of several is cut into *units*: as
-//! many blocks as divide all of them.
+//! Indexes of one table may divide it into ranges of different sizes. A lookup in several indexes counts in *units*:
+//! the greatest common divisor of their `pages_per_range`.
 
 mod consult;
 pub mod facts;
@@ -41,7 +42,7 @@ impl Test {
         Test::Keys(hashes)
     }
 
-    /// As the delta's entries are asked.
+    /// The test in the form that is applied to entries of the delta.
     fn of_entry(&self) -> EntryTest<'_> {
         match self {
             Test::Keys(keys) => EntryTest::Keys(keys),
@@ -51,19 +52,19 @@ impl Test {
     }
 }
 
-/// A clause whose key is hashed, as the pages are asked: a test of one index column (0-based).
+/// A clause with a hashed key, as it is looked up in the index's pages: a test of one index column (0-based).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashedClause {
     pub column: u16,
     pub test: Test,
 }
 
-/// A clause of one of several indexes, by their numbers.
+/// A clause of one of several indexes: the numbers of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Which of the indexes.
+    /// The number of the index.
     pub index: usize,
-    /// Which of its clauses.
+    /// The number of the clause among those of the index.
     pub clause: usize,
 }
 
@@ -73,10 +74,10 @@ impl Grouped for Ask {
     }
 }
 
-/// A bound on how much a caller is willing to read.
+/// A bound on the work of a lookup.
 #[derive(Clone, Copy)]
 pub struct Budget {
-    /// Pages allowed, or work that takes as long as reading them; None for no bound.
+    /// The most pages to read, or work that takes as long as reading them; None for no bound.
     pub pages: Option<u64>,
 }
 
@@ -85,7 +86,8 @@ pub struct Budget {
 pub struct Pruned {
     /// The ranges that may hold matching rows.
     pub ranges: RangeSet,
-    /// Ranges that have no filter for a column that was asked about, as far as they were looked at.
+    /// Ranges that were found to have no filter for a column that was looked up. Ranges that the lookup did not come to
+    /// are not included.
     pub unfiltered: RangeSet,
     /// Heap blocks per range.
     pub pages_per_range: u32,
@@ -94,22 +96,22 @@ pub struct Pruned {
 }
 
 impl Pruned {
-    /// Nothing ruled out.
+    /// The answer that rules nothing out.
     pub fn nothing(blocks: u32, pages_per_range: u32) -> Self {
         let ranges = RangeSet::full(blocks.div_ceil(pages_per_range).into());
         Self { unfiltered: ranges.clone(), ranges, pages_per_range, slices: 0 }
     }
 }
 
-/// An index, its meta page as it was read first, and the clauses to ask it.
+/// An index, its meta page as it was read first, and the clauses to look up in it.
 pub struct IndexClauses<'a> {
     pub index: Rel<'a>,
     pub meta: Meta,
     pub clauses: Vec<HashedClause>,
 }
 
-/// How often a lookup starts over because maintenance recycled pages under it before it gives up and takes
-/// every range. Each time means that a merge ended meanwhile.
+/// How often a lookup starts over because maintenance recycled pages during it. After that it returns every range. Each
+/// restart means that a merge ended meanwhile.
 const MOST_RESTARTS: usize = 20;
 
 /// The ranges of a table of `blocks` blocks that may hold rows satisfying all clauses. None when the budget
@@ -132,8 +134,8 @@ pub fn prune(
         .map_err(|(_, damage)| damage)
 }
 
-/// The ranges, cut into units, of a table of `blocks` blocks that may hold rows satisfying a condition over several
-/// indexes. None when the budget does not suffice.
+/// The ranges, in units, of a table of `blocks` blocks that may hold rows satisfying a condition over several indexes.
+/// None when the budget does not suffice.
 ///
 /// # Errors
 /// Damage to an index, with its number.
@@ -164,7 +166,7 @@ pub fn prune_all(
     Ok(Some(Pruned::nothing(blocks, unit(asked.iter().map(|asked| asked.meta.pages_per_range)))))
 }
 
-/// The greatest number of blocks that divides all of these numbers.
+/// The greatest common divisor of these numbers.
 pub fn unit(pages_per_range: impl Iterator<Item = u32>) -> u32 {
     let divisor = |mut a: u32, mut b: u32| {
         while b != 0 {
@@ -205,7 +207,7 @@ fn try_prune(
     Ok(Some(Pruned { ranges, unfiltered, pages_per_range: unit, slices }))
 }
 
-/// Those of `candidates`, in units, that all of one index's clauses let through.
+/// The `candidates`, in units, that no clause of `leaves` rules out; all leaves are of one index.
 fn narrow(consult: &mut Consult<'_>, leaves: &[&Ask], candidates: &RangeSet, unit: u32) -> Fetch<RangeSet> {
     let mut ranges = if consult.pages_per_range() == unit {
         candidates.clone()

@@ -1,10 +1,10 @@
-//! Asking an index while a query is planned: for costs only, within a bound, and never twice the same.
+//! Lookups during planning: for costs only, within a bound on pages, and each lookup only once.
 //!
-//! The access method's cost estimate and the Skip Index Scan's ask about the same clauses of the same index, one right
-//! after the other. What the first was told is kept until the table's paths are all there ([`forget`]).
+//! The access method's cost estimate and that of the Skip Index Scan look up the same clauses in the same index, one
+//! right after the other. The first answer is kept until all paths of the table have been made ([`forget`]).
 //!
-//! The bound is on the pages that planning one query may read: a table of a thousand partitions must not be asked a
-//! thousand times. A damaged index is no answer here; the executor will say what is wrong.
+//! The bound is on the pages that planning one query may read, because a table of a thousand partitions must not cause
+//! a thousand lookups. A lookup in a damaged index gives no answer here; the executor will report the damage.
 
 use super::{Budget, HashedClause, Pruned, prune};
 use crate::pages::meta::Meta;
@@ -13,7 +13,7 @@ use pgrx::pg_sys::Oid;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// An answer, None if there was none within the bound.
+/// The answer to a lookup; None if it needed more pages than allowed, or the index is damaged.
 struct Answer {
     index: Oid,
     clauses: Vec<HashedClause>,
@@ -23,25 +23,26 @@ struct Answer {
 
 #[derive(Default)]
 struct PlanningState {
-    /// Pages read in this planner run.
+    /// Index pages read in this planner run.
     pages: u64,
     answers: Vec<Answer>,
-    /// Bytes of the answers.
+    /// Total size of the answers in bytes.
     bytes: usize,
 }
 
-/// Bytes of answers that are kept, at most: those to a query with hundreds of conditions on a huge table are not.
+/// The most bytes of answers that are kept. The answers for a query with hundreds of conditions on a huge table exceed
+/// it; those beyond it are not kept.
 const MOST_BYTES: usize = 16 << 20;
 
 thread_local! {
     static STATE: RefCell<PlanningState> = RefCell::default();
 }
 
-/// One run of the planner. What was read in the run around it, if it runs within one, counts for that again afterwards.
+/// One planner run. A nested run has counters and answers of its own; those of the outer run are restored when it ends.
 pub struct Planning(PlanningState);
 
 impl Planning {
-    /// A run begins.
+    /// Begins a planner run.
     pub fn begin() -> Self {
         Self(STATE.take())
     }
@@ -53,8 +54,8 @@ impl Drop for Planning {
     }
 }
 
-/// The ranges of a table of `blocks` blocks that an index does not rule out; None when it is damaged, or planning has
-/// read enough of indexes.
+/// The ranges of a table of `blocks` blocks that an index does not rule out; None when the index is damaged, or when
+/// this planner run has no pages left for the lookup.
 pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<HashedClause>, blocks: u32) -> Option<Rc<Pruned>> {
     clauses.sort_by_key(|clause| clause.column);
     let oid = index.oid();
@@ -78,7 +79,7 @@ pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<HashedClause>, blocks: u3
     pruned
 }
 
-/// What was answered before, if this was asked. Clauses are sorted by column.
+/// The answer to the same lookup, if it was made before. `clauses` are sorted by column.
 fn known(index: Oid, clauses: &[HashedClause], blocks: u32) -> Option<Option<Rc<Pruned>>> {
     STATE.with_borrow(|state| {
         let is_same = |a: &&Answer| a.index == index && a.blocks == blocks && a.clauses == clauses;
@@ -86,7 +87,7 @@ fn known(index: Oid, clauses: &[HashedClause], blocks: u32) -> Option<Option<Rc<
     })
 }
 
-/// Whether [`probe`] has an answer to this clause that costs nothing any more.
+/// Whether [`probe`] already has the answer for this clause, so that it reads no pages.
 pub fn is_answered(index: Rel, clause: &HashedClause, blocks: u32) -> bool {
     known(index.oid(), std::slice::from_ref(clause), blocks).flatten().is_some()
 }
@@ -96,7 +97,7 @@ pub fn pages_left() -> u64 {
     settings::plan_probe_pages().saturating_sub(STATE.with_borrow(|state| state.pages))
 }
 
-/// Drops the answers: the next table, or the next query, asks anew. What was read still counts.
+/// Drops the answers: the next table, or the next query, makes lookups of its own. The pages read still count.
 pub fn forget() {
     STATE.with_borrow_mut(|state| {
         state.answers.clear();

@@ -1,6 +1,6 @@
-//! What a lookup finds on average: from statistics and from what the index's filters are like, without asking it.
+//! The average result of a lookup: from statistics and from the sizes of the index's filters, without a lookup.
 //!
-//! The formulas are in [`skip_scan::expected`]. Unknown tests count as independent.
+//! The formulas are in [`skip_scan::expected`]. Tests with unknown keys count as independent.
 
 use super::matching::Leaf;
 use crate::pg::Rel;
@@ -15,29 +15,29 @@ use skip_scan::Condition;
 use skip_scan::expected::{OTHER_PAGES, Over, ranges_with_rows, surviving_ranges};
 use std::rc::Rc;
 
-/// A test as the estimate sees it.
+/// A test and what is known for its estimate.
 pub struct LeafEstimate<'l, 'a> {
     pub leaf: &'l Leaf<'a>,
-    /// Set when the key is known.
+    /// Set when the key is known and will be looked up.
     pub ask: Option<Ask>,
-    /// LeafEstimate of the ranges that survive, where something better than the average is known. The average takes
-    /// lookups in the planner's statistics, which most estimates do without.
+    /// The fraction of the ranges that survive, where something better than the average is known. The average takes
+    /// lookups in the planner's statistics, which most estimates do not need.
     pub fraction: Option<f64>,
-    /// Slices that looking it up takes, if it is not asked about.
+    /// Slices that a lookup of the test would read, if it is not looked up.
     pub slices: f64,
 }
 
-/// One of the indexes in question.
+/// One of the indexes of a condition.
 pub struct IndexInSight<'t> {
-    /// Which of the table's.
+    /// The number of the index among the table's indexes.
     pub number: usize,
     pub index: Rel<'t>,
-    /// None: its meta page is damaged.
+    /// None if its meta page is damaged.
     pub facts: Option<Rc<Facts>>,
     pub clauses: Vec<HashedClause>,
 }
 
-/// The indexes of a condition, and the table.
+/// The table, and the indexes of a condition.
 pub struct Sight<'t, 'a> {
     pub table: &'t Table<'a>,
     pub asked: Vec<IndexInSight<'t>>,
@@ -58,14 +58,14 @@ impl<'t, 'a> Sight<'t, 'a> {
         Self { table, asked, blocks: table.blocks() }
     }
 
-    /// Blocks of the units that ranges are counted in.
+    /// Number of blocks in a unit.
     pub fn unit(&self) -> u32 {
         let size =
             |a: &IndexInSight| a.facts.as_ref().map_or(PAGES_PER_RANGE.2 as u32, |f| f.meta.pages_per_range);
         unit(self.asked.iter().map(size))
     }
 
-    /// Units of the table.
+    /// Number of units in the table.
     pub fn count(&self) -> u32 {
         self.blocks.div_ceil(self.unit())
     }
@@ -74,7 +74,7 @@ impl<'t, 'a> Sight<'t, 'a> {
         self.asked.iter().find(|a| a.number == leaf.index).and_then(|a| a.facts.as_deref())
     }
 
-    /// A condition whose leaves are not to be asked about.
+    /// A condition without lookups: all of its leaves are estimated.
     pub fn unasked<'l>(
         &self,
         condition: &'l Condition<Leaf<'a>>,
@@ -91,7 +91,7 @@ impl<'t, 'a> Sight<'t, 'a> {
         }
     }
 
-    /// Keys of a test, for what is not asked about.
+    /// Number of keys of a test that is not looked up.
     fn keys(&self, leaf: &Leaf<'_>, over: Over) -> f64 {
         match (leaf.how, leaf.key.key) {
             (Match::Array, Some(array)) if over == Over::AnyKeys && array.is_constant() => ASSUMED_ELEMENTS,
@@ -100,12 +100,12 @@ impl<'t, 'a> Sight<'t, 'a> {
         }
     }
 
-    /// Slices that looking a test up takes on average.
+    /// Slices that the lookup of a test reads on average.
     pub fn slices(&self, leaf: &Leaf<'_>, over: Over) -> f64 {
         self.keys(leaf, over) * self.facts(leaf).map_or(1.0, |facts| facts.slices(leaf.column)) + OTHER_PAGES
     }
 
-    /// LeafEstimate of the ranges that survive a test, on average over keys.
+    /// The fraction of the ranges that survive a test, on average over keys.
     pub fn average(&self, part: &LeafEstimate<'_, '_>, over: Over) -> f64 {
         let leaf = part.leaf;
         let (Some(facts), None) = (self.facts(leaf), part.fraction) else {
@@ -120,7 +120,7 @@ impl<'t, 'a> Sight<'t, 'a> {
             Some(key) if over == Over::AnyKeys => table.selectivity_of_unknown(leaf.key.condition, key),
             _ => table.selectivity(leaf.key.condition),
         };
-        // Statistics have gone through the elements that stand in the query.
+        // The planner's selectivity already takes the elements into account that the query contains.
         let is_assumed =
             |array: Expr<'_>| over == Over::AnyKeys && array.is_constant() || !array.has_elements();
         if leaf.how == Match::Array && leaf.key.key.is_some_and(is_assumed) {
@@ -135,8 +135,8 @@ impl<'t, 'a> Sight<'t, 'a> {
         (surviving_ranges(ranges, summarized, false_positives, with_rows) / ranges).clamp(0.0, 1.0)
     }
 
-    /// LeafEstimate of the ranges that a condition lets through by averages; of known tests only where `with_known`
-    /// says so, since the others have been counted.
+    /// The fraction of the ranges that survive a condition, by averages. Tests that are looked up are included only if
+    /// `with_known` is set, because otherwise the lookup has counted them already.
     pub fn fraction(&self, condition: &Condition<LeafEstimate<'_, '_>>, with_known: bool, over: Over) -> f64 {
         match condition {
             Condition::And(parts) => parts.iter().map(|part| self.fraction(part, with_known, over)).product(),

@@ -1,18 +1,18 @@
 //! What a Skip Index Scan will read, and what that costs.
 //!
-//! Where keys are known, the indexes are asked ([`probe`]), and the ranges that survive are counted: the estimate is
-//! exact. What is unknown is taken as an average ([`super::average`]).
+//! Where keys are known, they are looked up in the indexes ([`probe`]), and the ranges that survive are counted: the
+//! estimate is exact. For unknown keys the average is taken ([`super::average`]).
 //!
-//! Of a list of more keys than the bound on pages allows for, some are asked about, and the others taken to be like
-//! them.
+//! If a list has more keys than the bound on pages allows, some of them are looked up, and the others are taken to be
+//! like them.
 //!
 //! A query with parameters is planned anew for their values until the server finds that a plan for any values costs no
-//! more. So where little is read on average, for these values and for any, that is what both plans are estimated at,
-//! and the index is not asked.
+//! more. So where little is read on average, for these values and for any, both plans get that average as their
+//! estimate, without a lookup.
 //!
-//! Costs: index pages at the price of two sequential ones, since they lie together and are often cached, as in the
-//! access method's own estimate; the first block of each run of ranges at random, the others in sequence; each row on
-//! them.
+//! Costs: an index page costs as much as two sequential ones, because index pages are close together and are often
+//! cached; the access method's own estimate has the same price. The first block of each run of ranges is read at
+//! random, the others in sequence. Each row on these blocks has a CPU cost.
 
 use super::average::{IndexInSight, LeafEstimate, Sight};
 use super::matching::Leaf;
@@ -25,11 +25,11 @@ use crate::prune::{Ask, HashedClause, Test, hashed, probe};
 use skip_scan::expected::{OTHER_PAGES, Over, is_little, part_of_all_keys, scattered_runs};
 use skip_scan::{Condition, RangeSet};
 
-/// LeafEstimate of the ranges from which on a condition is not worth asking about.
+/// The fraction of surviving ranges from which on a condition is not worth a lookup.
 const NEARLY_ALL: f64 = 0.9;
-/// Keys of one list that are asked about while planning, at most: a millisecond's work.
+/// The most keys of one list that are looked up while planning: a millisecond's work.
 const MOST_KEYS: usize = 256;
-/// Ranges of the widest segment: one page of bits.
+/// The most ranges of a segment: the number of bits on one page.
 const RANGES_A_PAGE: f64 = (skip_segment::page::SLICE_BYTES * 8) as f64;
 
 /// CPU cost per lookup of a row in a list of keys, in units of cpu_operator_cost.
@@ -38,32 +38,34 @@ const OPERATORS_A_LIST: f64 = 2.0;
 /// What a scan will read.
 pub struct Estimate {
     pub expected: Expected,
-    /// Blocks of the table to read, and in how many runs.
+    /// Blocks of the table to read; `runs` is the number of runs of consecutive ranges that they are in.
     pub heap_blocks: f64,
     runs: f64,
     /// Blocks of the table.
     table_blocks: f64,
-    /// Index pages.
+    /// Index pages to read.
     slices: f64,
-    /// Words of 64 ranges ANDed.
+    /// Words of 64 ranges to AND.
     words: f64,
-    /// Blocks of the indexes.
+    /// Blocks of all indexes in the condition.
     index_blocks: f64,
-    /// Of what the planner takes checking a row to cost, what evaluating keys and going through lists of them is: the
-    /// scan does it once, and looks rows up in lists; how many of these there are.
+    /// The part of the planner's cost of checking a row that the scan does not have: evaluating keys, which the scan
+    /// does once, and searching lists of them, which the scan replaces by a lookup by hash. `lists` is the number of
+    /// these lists.
     unpaid: f64,
     lists: f64,
 }
 
-/// Costs of a scan.
+/// Startup and total cost of a scan.
 pub struct Cost {
     pub startup: f64,
     pub total: f64,
-    /// Of the total, what parallel processes share.
+    /// The part of the total that parallel processes share.
     pub shared: f64,
 }
 
-/// What was found out: ranges to read, in units, and in how many runs; slices to read; whether the index said so.
+/// The ranges to read, in units, and the number of their runs; the slices to read; whether the ranges come from a
+/// lookup.
 struct ExpectedReads {
     ranges: f64,
     runs: f64,
@@ -96,7 +98,7 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
     }
 }
 
-/// The average, where that is good enough: planning may read no more, or what is known of parameters makes no
+/// The average, where it is good enough: when planning may read no more pages, or when the values of parameters make no
 /// difference.
 fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<ExpectedReads> {
     let average = |over| averaged(sight, &sight.unasked(condition, over), over);
@@ -112,7 +114,7 @@ fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<E
     is_little(blocks, most.slices, sight.blocks.into()).then_some(most)
 }
 
-/// What the indexes say of known keys, and the average of the others.
+/// The result of looking up known keys, combined with the average of the others.
 fn asked<'a>(sight: &mut Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> ExpectedReads {
     let parts = parts_of(sight, condition);
     let known = parts.try_map(&mut |part| part.ask);
@@ -136,8 +138,8 @@ fn averaged(sight: &Sight<'_, '_>, parts: &Condition<LeafEstimate<'_, '_>>, over
     ExpectedReads { ranges: ranges * part, runs: scattered_runs(ranges, part), slices, is_exact: false }
 }
 
-/// Whether asking about a condition is worth it, when another will be asked about besides: not if it is known to let
-/// nearly everything through. An unknown key gets the benefit of the doubt.
+/// Whether a condition is worth a lookup beside those of other conditions: not if it is known that nearly all ranges
+/// survive it. A condition with an unknown key counts as worth it.
 pub fn rules_out<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> bool {
     let mut sight = Sight::new(table, condition);
     let unasked = sight.unasked(condition, Over::TheseKeys);
@@ -182,8 +184,9 @@ fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> LeafEstimate<'
     LeafEstimate { leaf, ask, fraction: None, slices: 0.0 }
 }
 
-/// What survives a list of too many keys, as a part of all ranges, and the slices that it takes, from some of them;
-/// None when the list is short enough to be asked about, or was asked about already for the index's own path.
+/// The fraction of the ranges that survive a list of too many keys, and the slices that its lookup reads, extrapolated
+/// from some of the keys. None when the list is short enough to be looked up, or was looked up already for the index's
+/// own path.
 fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Option<(f64, f64)> {
     let Test::Keys(keys) = &clause.test else { return None };
     let num_probes =
@@ -196,7 +199,7 @@ fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Optio
     if keys.len() <= most || probe::is_answered(index, clause, blocks) {
         return None;
     }
-    // Hashes are sorted, so that every so-many-th is a random choice.
+    // Hashes are sorted, so keys at equal distances are a random sample.
     let sample = (0..most).map(|i| keys[i * keys.len() / most]).collect();
     let clause = HashedClause { column: clause.column, test: Test::Keys(sample) };
     let pruned = probe::probe(index, meta, vec![clause], blocks)?;
@@ -205,7 +208,7 @@ fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Optio
     Some((part_of_all_keys(survived, times), (pruned.slices as f64 * times).min(f64::from(index.blocks()))))
 }
 
-/// The ranges, in units, that known tests leave, and the index pages read for that.
+/// The ranges, in units, that survive the tests with known keys, and the index pages read for them.
 fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet, u64)> {
     let (unit, count) = (sight.unit(), u64::from(sight.count()));
     let mut slices = 0;
@@ -222,7 +225,7 @@ fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet,
     found.ok().map(|found| (found, slices))
 }
 
-/// What it costs to read that, when the path is run once for each row of `outer`.
+/// The costs of an estimate, when the path is run once for each row of `outer`.
 pub fn cost(table: &Table<'_>, estimate: &Estimate, outer: Option<Outer<'_>>) -> Cost {
     let prices = table.prices();
     let loops = outer.map_or(1.0, |outer| table.loop_count(outer));

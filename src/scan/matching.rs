@@ -1,4 +1,4 @@
-//! Conditions of a query become a condition that indexes can be asked about.
+//! Conditions of a query become a condition that can be looked up in indexes.
 
 use crate::pg::clause::{Clause, Match};
 use crate::pg::custom::expr::{Comparison, Expr, ExprKind};
@@ -6,30 +6,31 @@ use crate::pg::custom::table::{Index, Table};
 use pgrx::pg_sys::Oid;
 use skip_scan::{Condition, MOST_LEVELS};
 
-/// A clause being planned, on one of the table's indexes.
+/// A clause while planning, on one of the table's indexes.
 pub type Leaf<'a> = Clause<Source<'a>>;
 
-/// Where a clause comes from, and its key.
+/// The origin of a clause: its key and the query's condition.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// What gives the key.
+    /// The expression of the key; None for tests that have no key.
     pub key: Option<Expr<'a>>,
-    /// The condition of the query.
+    /// The condition of the query that the clause was made from.
     pub condition: Expr<'a>,
 }
 
-/// Whether anything can be asked about an expression.
+/// Whether any index can look up an expression.
 pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
     one(table, order, expr).is_some()
 }
 
-/// What can be asked about an expression; None if nothing can. `order` has the numbers of the table's indexes, those to
-/// be preferred first.
+/// The condition that indexes can look up for an expression; None if there is none. `order` has the numbers of the
+/// table's indexes, preferred ones first.
 pub fn one<'a>(table: &Table<'a>, order: &[usize], expr: Expr<'a>) -> Option<Condition<Leaf<'a>>> {
     at_level(table, order, expr, 0)
 }
 
-/// As [`one`], inside so many ANDs and ORs. What is nested too deep cannot be asked about.
+/// As [`one`], for an expression at `level` of nested ANDs and ORs. An expression that is nested more than
+/// [`MOST_LEVELS`] deep cannot be looked up.
 fn at_level<'a>(
     table: &Table<'a>,
     order: &[usize],
@@ -54,10 +55,10 @@ fn at_level<'a>(
                 if info.has_collation(column, c.collation) { info.key_type(column, operator) } else { None }
             }
         };
-        // Whether the other side is a key is dearer to find out, and mostly not asked for.
+        // It costs more to find out whether the other side is a key, and most comparisons fail before that is needed.
         let straight = find(c.left, &key_type(c.operator), how, Some(c.right));
         straight.filter(|_| table.is_key(c.right)).or_else(|| {
-            // An array stands on the right only.
+            // An array can only be on the right.
             if how == Match::Array || !table.may_be_column(c.right) {
                 return None;
             }

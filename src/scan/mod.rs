@@ -1,14 +1,14 @@
 //! The Skip Index Scan: a clause's journey through the planner and the executor.
 //!
-//! | file | station |
+//! | file | what it does |
 //! |---|---|
 //! | [`matching`] | conditions of the query become tests of index columns |
-//! | [`estimate`], [`average`] | which cost what |
-//! | [`paths`] | and become paths, and the chosen one a plan |
-//! | [`refusal`] | or a forced index cannot be used, and why |
-//! | [`survivors`] | in the executor, tests get their keys and the indexes are asked |
+//! | [`estimate`], [`average`] | what each condition would read and cost |
+//! | [`paths`] | conditions become paths, and the chosen path becomes a plan |
+//! | [`refusal`] | why a forced index cannot be used |
+//! | [`survivors`] | in the executor, clauses get their keys, which are looked up in the indexes |
 //!
-//! How PostgreSQL wants all this, and the reading of rows, is in [`crate::pg::custom`].
+//! The interface to PostgreSQL, and the reading of rows, are in [`crate::pg::custom`].
 
 mod average;
 mod estimate;
@@ -61,7 +61,7 @@ impl custom::Implementation for SkipIndexScan {
     fn finished(&self, indexes: &[Oid], counters: &ScanCounters) {
         let counts = Counts {
             scans: counters.scans,
-            // Ranges without a filter always survive.
+            // Ranges without a filter always survive, so they are not counted as checked.
             checked: counters.total.saturating_sub(counters.unsummarized),
             skipped: counters.skipped,
             full_positives: counters.full_positives,

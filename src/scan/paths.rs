@@ -1,9 +1,10 @@
-//! Paths for a table, and the plan of the one that was chosen.
+//! Paths for a table, and the plan for the chosen path.
 //!
-//! The base path uses every condition of the query on the table that some skip index serves. Parameterised ones use the
-//! conditions that join it to other tables besides: one path for each set of tables that such a condition needs, and
-//! one for all of them. A condition that rules next to nothing out, while another does, is not asked about: it would
-//! only be read for. An index that the session forces is in the condition, or the query fails.
+//! The base path serves every condition of the query on the table that some skip index can look up. Parameterised paths
+//! also serve the conditions that join the table to other tables: there is one path for each set of tables that such a
+//! condition needs, and one for all of them. A condition that rules out next to nothing is not looked up if another one
+//! rules out more, because its lookup would only cost reads. An index that the session forces is in the condition, or
+//! the query fails.
 
 use super::estimate::{self, Estimate};
 use super::matching::{self, Leaf};
@@ -19,11 +20,11 @@ use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
 use skip_scan::Condition;
 
-/// Sets of other tables that parameterised paths are made for, at most: a query that joins dozens of tables to one
+/// The most sets of other tables for which parameterised paths are made: a query that joins dozens of tables to one
 /// column is not planned for each of them.
 const MOST_OUTER: usize = 8;
 
-/// What is asked of the indexes, and which of the conditions that came from.
+/// The condition that is looked up in the indexes, and which of the query's conditions it serves.
 struct Choice<'a> {
     condition: Option<Condition<Leaf<'a>>>,
     served: Vec<bool>,
@@ -46,7 +47,7 @@ pub fn add(table: &Table<'_>) {
     probe::forget();
 }
 
-/// The table's indexes that the session forces. The server's own queries for foreign keys are let alone.
+/// The table's indexes that the session forces. None for the server's own queries that check foreign keys.
 fn forced(table: &Table<'_>) -> Vec<Oid> {
     let names = settings::forced_indexes();
     if names.is_empty() || catalog::in_foreign_key_check() {
@@ -55,8 +56,8 @@ fn forced(table: &Table<'_>) -> Vec<Oid> {
     table.all_indexes().into_iter().filter(|&index| settings::is_listed(&names, index)).collect()
 }
 
-/// The numbers of the table's indexes, those to be preferred first: forced ones, then those with most columns, so that
-/// few indexes serve many conditions.
+/// The numbers of the table's indexes, preferred ones first: forced ones, then those with the most columns, so that few
+/// indexes serve many conditions.
 fn order(table: &Table<'_>, forced: &[Oid]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..table.indexes().len()).collect();
     let rank = |&number: &usize| {
@@ -67,7 +68,7 @@ fn order(table: &Table<'_>, forced: &[Oid]) -> Vec<usize> {
     order
 }
 
-/// What to ask about conditions. `is_worth_it` says whether one that could be asked about is.
+/// Chooses what to look up for conditions. `is_worth_it` tells whether a condition that can be looked up is worth it.
 fn choose<'a>(
     table: &Table<'a>,
     exprs: &[Expr<'a>],
@@ -79,7 +80,7 @@ fn choose<'a>(
     if forced.is_empty() && parts.iter().flatten().count() > 1 {
         let worth: Vec<bool> =
             parts.iter().enumerate().map(|(i, p)| p.as_ref().is_some_and(|p| is_worth_it(i, p))).collect();
-        // If none is, what is asked does not matter.
+        // If none is worth it, all are kept: the choice does not matter.
         if worth.contains(&true) {
             parts.iter_mut().zip(worth).filter(|(_, worth)| !worth).for_each(|(part, _)| *part = None);
         }
@@ -124,7 +125,7 @@ fn check_forced(
 fn add_parameterised(table: &Table<'_>) {
     let order = order(table, &[]);
     let is_wanted = |table: &Table<'_>, expr: Expr<'_>| {
-        // Only whether it matches: the expression is as good as any of this table's planner run.
+        // Only checks whether the expression matches. It belongs to the same planner run as the table's own conditions.
         matching::can_serve(table, &order, expr)
     };
     let mut outers = table.join_conditions(&is_wanted);
@@ -139,8 +140,8 @@ fn add_parameterised(table: &Table<'_>) {
     }
 }
 
-/// Adds the paths that enforce these conditions: with all indexes that rule something out, and with each of them alone,
-/// which may be cheaper. False if no index can be asked about any.
+/// Adds the paths that enforce these conditions: one with all indexes that rule something out, and one with each of
+/// them alone, which may be cheaper. False if no condition can be looked up in an index.
 fn add_path(table: &Table<'_>, quals: &[Qual<'_>], forced: &[Oid], outer: Option<Outer<'_>>) -> bool {
     let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
     let choice = choose(table, &exprs, forced, |_, part| estimate::rules_out(table, part));
@@ -195,7 +196,8 @@ fn add_choice(
     }
 }
 
-/// What a plan with these conditions keeps for the executor. `left_out` says which of them the path does not ask about.
+/// The part of a plan with these conditions that the executor needs. `left_out` says which of them the path does not
+/// serve.
 pub fn plan<'a>(table: &Table<'a>, exprs: &[Expr<'a>], left_out: &[bool]) -> Planned<'a> {
     let is_worth_it = |i: usize, _: &_| !left_out.get(i).copied().unwrap_or(false);
     let Choice { condition, served } = choose(table, exprs, &forced(table), is_worth_it);
@@ -212,7 +214,7 @@ pub fn plan<'a>(table: &Table<'a>, exprs: &[Expr<'a>], left_out: &[bool]) -> Pla
             planned.keys.push(key);
             u16::try_from(planned.keys.len() - 1).unwrap_or(u16::MAX)
         });
-        // More keys than can be numbered: their clauses are left out.
+        // A key beyond those that a u16 can number: its clause is left out.
         if expr == Some(u16::MAX) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Why a query cannot use an index that it is forced to: which of its conditions cannot be looked up, and what about
+//! Why a query cannot use an index that the session forces: the conditions that cannot be looked up, and the reason for
 //! each.
 
 use super::matching;
@@ -7,14 +7,14 @@ use crate::pg::custom::expr::{Comparison, Expr, ExprKind};
 use crate::pg::custom::table::{Index, Table};
 use pgrx::pg_sys::Oid;
 
-/// Conditions named at most.
+/// The most conditions that the message names.
 const MOST: usize = 5;
 
-/// What is wrong with a condition, and what would help.
+/// Why a condition cannot be looked up, and what would help.
 struct Refusal {
     why: String,
     hint: Option<String>,
-    /// The condition is on a column of the index.
+    /// Whether the condition is on a column of the index.
     is_on_index: bool,
 }
 
@@ -45,7 +45,7 @@ pub fn explain(table: &Table<'_>, index: Oid, exprs: &[Expr<'_>]) -> (String, St
             hint.into(),
         );
     }
-    // What nearly fits says most.
+    // Conditions on the index's columns come first: they are the most informative.
     refusals.sort_by_key(|(_, refusal)| !refusal.is_on_index);
     let hint = refusals.iter().find_map(|(_, refusal)| refusal.hint.clone()).unwrap_or_else(|| hint.into());
     let mut sentences: Vec<String> = refusals
@@ -98,7 +98,8 @@ fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
     }
 }
 
-/// Of an OR, the first branch that no index serves; if there is none, other indexes serve all of them.
+/// For an OR, the reason of the first branch that no index serves. If every branch is served, other indexes serve them
+/// all.
 fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
     let all: Vec<usize> = (0..table.indexes().len()).collect();
     let unserved = parts.iter().find(|&&part| !matching::can_serve(table, &all, part));
@@ -106,7 +107,7 @@ fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
         return Refusal::elsewhere("no branch of the OR tests a column of the index");
     };
     let inner = match part.kind() {
-        // Not into the depth: a sentence is enough.
+        // Nested conditions are not explained: one sentence is enough.
         ExprKind::Or(_) | ExprKind::And(_) => Refusal::elsewhere("it combines other conditions"),
         _ => refusal(table, number, part),
     };
@@ -152,8 +153,8 @@ fn compared(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>, how: Match
     Refusal::on_index("it is nested too deeply".into(), None)
 }
 
-/// Neither side of a comparison is a column of the index; one may have it inside, perhaps because types that do not fit
-/// made the parser cast it.
+/// The reason for a comparison of which neither side is a column of the index. One side may contain a column, perhaps
+/// because the parser cast it to make the types fit.
 fn inside(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>) -> Refusal {
     let column = table.column_inside(index, c.left).or_else(|| table.column_inside(index, c.right));
     let Some(column) = column.filter(|_| c.is_called_equal()) else {
@@ -169,7 +170,7 @@ fn inside(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>) -> Refusal {
     Refusal::on_index(why, Some(hint))
 }
 
-/// What is compared or tested is no column of the index.
+/// The reason for a comparison or test of something that is not a column of the index.
 fn not_a_column(table: &Table<'_>, index: &Index<'_>, arg: Expr<'_>) -> Refusal {
     match table.column_inside(index, arg) {
         Some(column) => {

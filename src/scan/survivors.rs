@@ -1,4 +1,4 @@
-//! In the executor: a plan's clauses get their keys, and the indexes are asked.
+//! In the executor: a plan's clauses get their keys, which are looked up in the indexes.
 
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
@@ -9,7 +9,7 @@ use crate::prune::{self, Ask, Budget, HashedClause, IndexClauses, Pruned, hashed
 use skip_scan::Condition;
 use skip_scan::blocks::Survivors;
 
-/// Puts a condition into a plan: clauses with the numbers of their key expressions.
+/// Encodes a condition for a plan: clauses with the numbers of their key expressions.
 pub fn encode(condition: &Condition<Clause<Option<u16>>>, code: &mut Vec<i32>) {
     condition.encode(code, &|clause, out| out.extend(clause.encode()));
 }
@@ -35,7 +35,7 @@ pub fn survivors<'k>(
             // An index that the plan does not have rules nothing out.
             let index = clause.index;
             let of = asked.get_mut(index)?;
-            // What a key's evaluation reads, of this index or another, is its own.
+            // Pages that the evaluation of a key reads, in this index or another, are not counted for this lookup.
             let before = page::pages_read();
             let clause = key(clause);
             pages += page::pages_read() - before;
@@ -58,8 +58,8 @@ pub fn survivors<'k>(
     Survivors { ranges, unfiltered, pages_per_range, index_pages: page::pages_read() - pages }
 }
 
-/// The same condition, where an OR of many single keys of one column is one test of all of them: each page of a slice
-/// is read once then.
+/// The same condition, with ORs of single keys of one column replaced by one test of all of them: then each page of
+/// slices is read only once.
 fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Condition<Ask> {
     match condition {
         Condition::And(parts) => Condition::And(parts.into_iter().map(|part| merged(part, asked)).collect()),
@@ -81,7 +81,8 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
     }
 }
 
-/// Adds the keys of one clause to another of the same index and column; false if they have none.
+/// Adds the keys of one clause to another one of the same index and column. False if the two differ in these, or one
+/// has no keys.
 fn join(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
     if into.index != from.index {
         return false;

@@ -1,17 +1,18 @@
-//! Statistics of Skip Index Scans: what the view pg_skip_stats shows.
+//! Statistics of Skip Index Scans, which the view pg_skip_stats shows.
 //!
-//! Counters per (database, index), shared by all backends where the server can give them memory ([`shared`]), else of
-//! the session. The table itself is [`skip_scan::counters`]; this module
-//! owns which memory it is in, and what SQL sees of it. No locks.
+//! There are counters for each database and index. All backends share them where the server can allocate shared memory
+//! ([`shared`]); otherwise each session has its own. The table of counters is [`skip_scan::counters`]; this module
+//! decides in which memory it is, and what SQL shows of it. It takes no locks.
 //!
-//! An entry is known by OIDs only:
+//! An entry is identified by OIDs only:
 //!
-//! - The view shows entries of indexes that are there, so those of dropped ones do not show. Their places are given
-//!   back when places run out, and at a reset.
-//! - An index or a database that gets the OID of a dropped one, after billions of others, goes on with its counters.
-//! - REINDEX CONCURRENTLY makes an index with another OID, which begins at zero.
+//! - The view shows entries of existing indexes, not those of dropped ones. The places of dropped indexes are given
+//!   back when the table is full, and at a reset.
+//! - An index or a database that gets the OID of a dropped one, which takes billions of others in between, continues
+//!   its counters.
+//! - REINDEX CONCURRENTLY makes an index with a different OID, whose counters begin at zero.
 //!
-//! What is counted is not undone by a rollback, and is gone when the server restarts.
+//! A rollback does not undo counts, and a restart of the server removes them.
 
 use crate::pg::{boundary, catalog, error, relation, shared};
 use pgrx::datum::TimestampWithTimeZone;
@@ -23,29 +24,29 @@ use std::sync::atomic::AtomicU64;
 
 pub use skip_scan::counters::Counts;
 
-/// The shared memory's name; another one for each layout, so that two builds of the library do not meet.
+/// The shared memory's name. Each layout has a different name, so that two builds of the library do not share memory.
 const NAME: &std::ffi::CStr = c"pg_skip statistics 1";
-/// Places are given back at most so often, in microseconds: it takes some catalog lookups.
+/// The least time between two attempts to give back places, in microseconds: an attempt takes some catalog lookups.
 const TIDYING_PAUSE: i64 = 60_000_000;
 
-/// Where a backend counts.
+/// The counters that a backend uses.
 struct Counters {
     table: CounterTable,
-    /// What the view calls it: "server" or "session".
+    /// The scope, as the view shows it: "server" or "session".
     scope: &'static str,
 }
 
-/// The counters of a backend without shared ones. Untouched, it takes no memory.
+/// The counters of a backend without shared memory. They take no memory until they are used.
 static SESSION: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 static COUNTERS: OnceLock<Option<Counters>> = OnceLock::new();
 
-/// Reserves what must be reserved while the server starts; once per process, when the library is loaded.
+/// Reserves shared memory while the server starts; called once per process, when the library is loaded.
 pub fn register() {
     shared::reserve::<WORDS>(NAME);
 }
 
-/// Makes ready for [`add`]; called where a scan starts. May allocate, take a subtransaction and look into catalogs the
-/// first time; cheap then.
+/// Prepares for [`add`]; called when a scan starts. The first call may allocate, start a subtransaction and read
+/// catalogs; later ones are cheap.
 pub fn attach() {
     let counters = COUNTERS.get_or_init(|| {
         let server = shared::words::<WORDS>(NAME).and_then(CounterTable::attach);
@@ -59,16 +60,16 @@ pub fn attach() {
     }
 }
 
-/// Adds to an index's counters. Never raises an error; without [`attach`] before, and when all places are taken,
-/// nothing is counted. Of a scan that parallel processes share, the leader counts; of one that a worker runs by itself,
-/// the worker, which is lost where counters are of the session.
+/// Adds to an index's counters. Never raises an error. Nothing is counted without [`attach`] before, or when the table
+/// is full. For a scan that parallel processes share, the leader counts; for a scan that a worker runs by itself, the
+/// worker does, and its counts are lost if counters are per session.
 pub fn add(index: pg_sys::Oid, counts: &Counts) {
     if let Some(Some(Counters { table, .. })) = COUNTERS.get() {
         table.add(Key { database: catalog::current_database().to_u32(), index: index.to_u32() }, counts);
     }
 }
 
-/// The counters, ready for use.
+/// The counters, after [`attach`]; an error if there are none.
 fn attached() -> &'static Counters {
     attach();
     match COUNTERS.get() {
@@ -82,7 +83,7 @@ fn attached() -> &'static Counters {
     }
 }
 
-/// Whether an entry's index may still be there: of other databases only themselves can be seen.
+/// Whether an entry's index may still exist. For other databases, only the existence of the database can be checked.
 fn is_there(key: Key) -> bool {
     if key.database == catalog::current_database().to_u32() {
         catalog::relation_exists(key.index.into())
@@ -111,7 +112,7 @@ fn pg_skip_stats_counters() -> TableIterator<
 > {
     boundary::callback(|| {
         let found = attached().table.of_database(catalog::current_database().to_u32());
-        // How often conditions were true tells of rows.
+        // The numbers tell how often conditions were true, which depends on the rows.
         let may_see = |index: u32| relation::table_of(index.into()).is_some_and(catalog::may_read);
         let is_shown = |&(index, _): &(u32, Counts)| catalog::is_monitor() || may_see(index);
         let row = |(index, counts): (u32, Counts)| {
@@ -122,7 +123,7 @@ fn pg_skip_stats_counters() -> TableIterator<
     })
 }
 
-/// Whose counters these are, whether there is room for more indexes, and the time of the last reset.
+/// The scope of the counters, whether the table of counters is full, and the time of the last reset.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
 fn pg_skip_stats_state() -> TableIterator<

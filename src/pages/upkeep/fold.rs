@@ -1,10 +1,10 @@
 //! Folding the delta into segments.
 //!
-//! The last delta page is sealed, then stretches from the head are read, their bits set in the segments' filters (or,
-//! of maps, their pairs published as an addition), and only then is the head moved past them: at every moment, and
-//! after every crash, each value is in the delta or in its segment. Entries of ranges without a segment are dropped:
-//! such a range matches anyway, and whoever summarizes it later scans the table after this, where the tuple is if
-//! anybody can still want it.
+//! The last delta page is sealed, then sealed stretches are read from the head on. Their entries are written as bits of
+//! the segments' filters, or published as pairs of an addition for maps. Only then is the head moved past the stretch:
+//! at every moment, and after every crash, each value is in the delta or in its segment. Entries of ranges without a
+//! segment are dropped: such a range matches anyway, and whoever summarizes it later scans the table after this, where
+//! the tuple still is if any snapshot can see it.
 
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::Directory;
@@ -16,10 +16,10 @@ use crate::pg::{Damage, Rel, error::Read, memory};
 use skip_scan::RangeSet;
 use skip_segment::{NULLS_SLICE, VALUES_SLICE};
 
-/// Delta pages folded at once: at 508 entries a page and 20 probes each some 10 MB of bits to sort.
+/// Delta pages folded at once: with 508 entries per page and 20 probes per entry, some 10 MB of bits to sort.
 const PAGES_AT_ONCE: usize = 64;
 
-/// Folds all of the delta. Returns the number of entries.
+/// Folds the whole delta. Returns the number of entries.
 ///
 /// # Errors
 /// Damage to the index.
@@ -73,7 +73,7 @@ fn fold_entries(
     Ok(())
 }
 
-/// Publishes an addition of a column's entries, which are sorted by range and lie in ranges that maps summarize.
+/// Publishes an addition of a column's entries, which are sorted by range; maps summarize all of their ranges.
 fn add_to_maps(directory: &mut Directory<'_>, fingerprint_bits: u8, entries: &[DeltaEntry]) -> Read<()> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
     let (column, first_range) = (first.column, first.range);
@@ -91,7 +91,7 @@ fn add_to_maps(directory: &mut Directory<'_>, fingerprint_bits: u8, entries: &[D
     map::add(directory, column, first_range, coding, &numbers)
 }
 
-/// The ranges below `end` for which the maps of a column know that they hold a value.
+/// The ranges below `end` that have a value according to the maps of a column.
 fn ranges_with_values(directory: &Directory<'_>, column: u16, end: u32) -> Read<RangeSet> {
     let mut found = RangeSet::empty(end.into());
     for segment in directory.segments(column).iter().chain(&directory.additions(column)) {

@@ -1,10 +1,10 @@
 //! Merging neighbouring segments of equal filter size into wider ones, by moving bits.
 //!
-//! Which ones, [`skip_segment::spans`] says. Whole-table merges (VACUUM, skip_summarize) and the small ones of
-//! autosummarize differ only in how many bytes they may write.
+//! [`skip_segment::spans`] chooses the segments. Whole-table merges (VACUUM, skip_summarize) and the small ones of
+//! autosummarize differ only in the number of blocks that they may write.
 //!
-//! The wide segment is written and published first, then the narrow ones are retired; a crash in between leaves
-//! both, each right, and the next maintenance retires the covered ones.
+//! The wide segment is written and published first, then the narrow ones are retired. A crash in between leaves both,
+//! which are all correct, and the next maintenance retires the covered ones.
 
 use super::super::directory::Directory;
 use super::super::entry::Segment;
@@ -16,7 +16,7 @@ use skip_segment::page::SLICE_BYTES;
 use skip_segment::spans::{Span, runs_to_merge};
 use skip_segment::{SegmentShape, copy_bits};
 
-/// Merges what is worth merging in a column, writing at most `most_blocks` blocks a merge.
+/// Merges the segments of a column that are worth merging, and writes at most `most_blocks` blocks per merge.
 ///
 /// # Errors
 /// Damage to the index.
@@ -53,8 +53,8 @@ fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
     directory.retire(&ids)
 }
 
-/// The slices of one page of the wide segment, from those of the narrow ones. Slices of one page lie side by
-/// side in each source too, so each source page is visited once or twice.
+/// The slices of one page of the wide segment, gathered from the narrow ones. Slices of one page are consecutive in
+/// each source too, so each source page is read once or twice.
 fn gather_page(
     index: Rel,
     sources: &[(Segment, SegmentShape)],

@@ -1,9 +1,9 @@
-//! Merging maps of a column into one by passing over their sorted numbers, without reading the table.
+//! Merging maps of a column into one by one pass over their sorted numbers, without reading the table.
 //!
-//! Neighbouring maps are merged as segments of filters are ([`super::merge`]): from the newest one back, as long as the
-//! next one is less than twice as large as what was gathered. Additions are merged with each other by the same rule,
-//! from the smallest one on, and into the maps below them when they have grown to a quarter of those. So each pair is
-//! moved O(log n) times, and O(log n) maps remain for a lookup to go through.
+//! Neighbouring maps are merged as segments of filters are ([`super::merge`]): from the newest one back, while the next
+//! one is less than twice as large as those gathered before. Additions are merged with each other by the same rule,
+//! starting with the smallest, and into the maps below them when they have grown to a quarter of those maps' size. So
+//! each pair is moved O(log n) times, and a lookup reads O(log n) maps.
 //!
 //! The new map is published first, then the old ones are retired ([`crate::pages::map`] says what readers see).
 
@@ -14,10 +14,11 @@ use crate::pages::miss::Miss;
 use crate::pg::{error::Read, wal::Logging};
 use skip_map::MergeSource;
 
-/// Additions are merged into the maps below them when those are at most so many times as large.
+/// An addition is merged into the maps below it when those have at most this number of times its blocks.
 const LEAST_SHARE: u64 = 4;
 
-/// Merges what is worth merging in a column that has maps, writing at most about `most_blocks` blocks a merge.
+/// Merges the maps and additions of a column that are worth merging, and writes at most about `most_blocks` blocks per
+/// merge.
 ///
 /// # Errors
 /// Damage to the index.
@@ -86,7 +87,7 @@ fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) 
     Ok(())
 }
 
-/// Merges neighbouring maps, and additions that lie in their ranges; or additions alone into one.
+/// Merges neighbouring maps, and additions within their ranges, into one map; or additions alone into one addition.
 fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[Segment]) -> Read<()> {
     let all = || maps.iter().chain(additions);
     let covering = if maps.is_empty() { additions } else { maps };
@@ -95,7 +96,7 @@ fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[Segme
     let Some((column, size)) = all().find_map(|s| Some((s.column, s.map()?))) else { return Ok(()) };
     let fingerprint_bits = size.fingerprint_bits;
     if all().any(|s| s.map().is_none_or(|size| size.fingerprint_bits != fingerprint_bits)) {
-        return Ok(()); // each by itself is right
+        return Ok(()); // each of them is correct by itself
     }
     let width = end - first_range;
     let coding = map::coding(fingerprint_bits, width)?;

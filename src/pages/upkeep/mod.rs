@@ -1,5 +1,5 @@
-//! Moving data that is already in the index: delta entries into segments ([`fold`]), narrow segments into wide
-//! ones ([`merge`]), maps into larger ones ([`merge_maps`]). None looks at the table. The caller holds the maintenance
+//! Moving data that is already in the index: delta entries into segments ([`fold`]), narrow segments into wide ones
+//! ([`merge`]), maps into larger ones ([`merge_maps`]). None of these reads the table. The caller holds the maintenance
 //! lock.
 
 pub mod fold;
@@ -11,9 +11,9 @@ use super::entry::Segment;
 use super::meta::Meta;
 use crate::pg::{Rel, error::Read};
 
-/// Retires segments that another one covers: the leftovers of a merge that a crash cut off between publishing
-/// the wide segment and retiring the narrow ones. Must run before anything else changes segments, so that
-/// new bits need to go to one segment only.
+/// Retires segments that another one covers. A crash leaves them when it interrupts a merge between publishing the wide
+/// segment and retiring the narrow ones. This must run before any other change of segments, so that new bits need to be
+/// set in one segment only.
 ///
 /// # Errors
 /// Damage to the index.
@@ -37,7 +37,7 @@ pub fn retire_covered(directory: &mut Directory, columns: usize) -> Read<()> {
     directory.retire(&covered)
 }
 
-/// Opens the directory for maintenance and clears leftovers of crashed maintenance.
+/// Loads the meta page and the directory for maintenance, and removes what interrupted maintenance left behind.
 ///
 /// # Errors
 /// Damage to the index.
@@ -49,7 +49,7 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
     Ok((Meta::read(index)?, directory))
 }
 
-/// Merges what is worth merging in a column, writing at most about `most_blocks` blocks a merge.
+/// Merges the segments of a column that are worth merging, and writes at most about `most_blocks` blocks per merge.
 ///
 /// # Errors
 /// Damage to the index.

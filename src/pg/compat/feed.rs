@@ -1,16 +1,16 @@
-//! How pages come to a Skip Index Scan: from a read stream (17 and later), or one by one, asked of the system ahead
-//! (15, 16).
+//! The source of pages of a Skip Index Scan: a read stream (17 and later), or single reads with prefetching by
+//! PrefetchBuffer (15 and 16).
 
 use crate::pg::memory;
 use pgrx::pg_sys;
 use skip_scan::blocks::Blocks;
 
-/// Lets go of the page that the scan is on.
+/// Releases the page that the scan is on.
 ///
 /// # Safety
-/// A scan that has not ended.
+/// The scan has not ended.
 pub unsafe fn release_page(scan: *mut pg_sys::HeapScanDescData) {
-    // SAFETY: the scan's buffer is pinned by it, or none.
+    // SAFETY: `rs_cbuf` is a buffer that the scan has pinned, or invalid.
     unsafe {
         if (*scan).rs_cbuf != pg_sys::InvalidBuffer as pg_sys::Buffer {
             pg_sys::ReleaseBuffer((*scan).rs_cbuf);
@@ -20,23 +20,24 @@ pub unsafe fn release_page(scan: *mut pg_sys::HeapScanDescData) {
     }
 }
 
-/// Blocks that are not asked for at most, after others were found in the cache.
+/// The most consecutive blocks that are not prefetched after cached blocks were found. The pause doubles from 4 to this
+/// number.
 #[cfg(any(feature = "pg15", feature = "pg16"))]
 const MOST_UNASKED: u32 = 32;
 
-/// The pages of the blocks that a [`Blocks`] gives.
+/// The pages of the blocks that a [`Blocks`] returns.
 #[cfg(any(feature = "pg15", feature = "pg16"))]
 pub struct PageFeed {
     heap: pg_sys::Relation,
     blocks: *mut Blocks,
-    /// Blocks that the system was asked for.
+    /// Blocks from `blocks` that were not read yet.
     ahead: std::collections::VecDeque<u32>,
-    /// How many of them there may be: effective_io_concurrency.
+    /// The most blocks in `ahead`: effective_io_concurrency of the tablespace.
     distance: usize,
-    /// Blocks not to ask for before the next one: where one is cached, the others are likely to be, and asking costs
-    /// half of reading then.
+    /// Blocks to skip before the next prefetch. Where one block is cached, the following ones probably are, and
+    /// PrefetchBuffer costs half as much as reading a cached block.
     unasked: u32,
-    /// How many that were after the last one that was cached.
+    /// The value of `unasked` after the last prefetch: above 0 if that block was cached.
     pause: u32,
     is_over: bool,
 }
@@ -44,41 +45,41 @@ pub struct PageFeed {
 #[cfg(any(feature = "pg15", feature = "pg16"))]
 impl PageFeed {
     /// # Safety
-    /// All three outlive the feed; only the feed uses `blocks.next_block`.
+    /// All three arguments outlive the feed; only the feed uses `blocks.next_block`.
     pub unsafe fn begin(
         heap: pg_sys::Relation,
         _scan: *mut pg_sys::HeapScanDescData,
         blocks: *mut Blocks,
     ) -> Self {
-        // SAFETY: an open relation.
+        // SAFETY: the relation is open.
         let distance = unsafe { pg_sys::get_tablespace_io_concurrency((*(*heap).rd_rel).reltablespace) };
         let distance = usize::try_from(distance).unwrap_or(0);
         Self { heap, blocks, ahead: Default::default(), distance, unasked: 0, pause: 0, is_over: false }
     }
 
-    /// Asks the system for a block, unless blocks have lately been found in the cache.
+    /// Prefetches a block, unless recent blocks were cached.
     fn ask(&mut self, block: u32) {
         if self.unasked > 0 {
             self.unasked -= 1;
             return;
         }
-        // SAFETY: an open relation.
+        // SAFETY: the relation is open.
         let found = unsafe { pg_sys::PrefetchBuffer(self.heap, pg_sys::ForkNumber::MAIN_FORKNUM, block) };
         let is_cached = found.recent_buffer != pg_sys::InvalidBuffer as pg_sys::Buffer;
         self.pause = if is_cached { (self.pause * 2).clamp(4, MOST_UNASKED) } else { 0 };
         self.unasked = self.pause;
     }
 
-    /// Loads the next page into the scan: the visible rows of it are listed then. Returns its block, None at the end.
+    /// Loads the next page into the scan, which lists the visible rows of the page. Returns its block, None at the end.
     ///
     /// # Safety
-    /// The scan that the feed was begun for.
+    /// `scan` is the scan that the feed was begun for.
     pub unsafe fn next(&mut self, scan: *mut pg_sys::HeapScanDescData) -> Option<u32> {
         memory::check_for_interrupts();
         while !self.is_over && self.ahead.len() <= self.distance {
-            // SAFETY: the node drops `blocks` after the feed, and nobody uses it while a page is asked for.
+            // SAFETY: the node drops `blocks` after the feed, and nothing else uses it during this call.
             match unsafe { (*self.blocks).next_block() } {
-                // The block to be read right now is not worth asking for.
+                // This block is read right now, so it need not be prefetched.
                 Some(block) if self.ahead.is_empty() => self.ahead.push_back(block),
                 Some(block) => {
                     self.ask(block);
@@ -88,22 +89,22 @@ impl PageFeed {
             }
         }
         let block = self.ahead.pop_front()?;
-        // SAFETY: a block below the size that the scan found when it began; the call lets go of the page before.
+        // SAFETY: the block is below the size that the scan found when it began; the call releases the previous page.
         unsafe { pg_sys::heapgetpage(scan.cast(), block) };
         Some(block)
     }
 
-    /// Forgets what was asked for, after `blocks` was restarted.
+    /// Forgets the blocks that were prefetched, after `blocks` was restarted.
     pub fn restart(&mut self) {
         self.ahead.clear();
         self.is_over = false;
     }
 
-    /// There is nothing to let go of.
+    /// There is nothing to release.
     pub fn end(self) {}
 }
 
-/// The pages of the blocks that a [`Blocks`] gives.
+/// The pages of the blocks that a [`Blocks`] returns.
 #[cfg(any(feature = "pg17", feature = "pg18"))]
 pub struct PageFeed {
     stream: *mut pg_sys::ReadStream,
@@ -112,7 +113,7 @@ pub struct PageFeed {
 #[cfg(any(feature = "pg17", feature = "pg18"))]
 impl PageFeed {
     /// # Safety
-    /// All three outlive the feed; only the feed uses `blocks.next_block`.
+    /// All three arguments outlive the feed; only the feed uses `blocks.next_block`.
     pub unsafe fn begin(
         heap: pg_sys::Relation,
         scan: *mut pg_sys::HeapScanDescData,
@@ -123,8 +124,8 @@ impl PageFeed {
         // The callback takes no lock and reads no page.
         #[cfg(feature = "pg18")]
         let flags = pg_sys::READ_STREAM_DEFAULT | pg_sys::READ_STREAM_USE_BATCHING;
-        // SAFETY: the scan has the relation open, and the node drops `blocks` after it has ended the stream; nobody
-        // else uses it while the stream asks for a block.
+        // SAFETY: the scan has the relation open. The node drops `blocks` after it has ended the stream; nothing else
+        // uses it while the stream requests a block.
         let stream = unsafe {
             pg_sys::read_stream_begin_relation(
                 flags as i32,
@@ -139,10 +140,10 @@ impl PageFeed {
         Self { stream }
     }
 
-    /// Loads the next page into the scan: the visible rows of it are listed then. Returns its block, None at the end.
+    /// Loads the next page into the scan, which lists the visible rows of the page. Returns its block, None at the end.
     ///
     /// # Safety
-    /// The scan that the feed was begun for.
+    /// `scan` is the scan that the feed was begun for.
     pub unsafe fn next(&mut self, scan: *mut pg_sys::HeapScanDescData) -> Option<u32> {
         memory::check_for_interrupts();
         // SAFETY: the scan takes over the pin on the buffer.
@@ -159,15 +160,15 @@ impl PageFeed {
         }
     }
 
-    /// Forgets what was asked for, after `blocks` was restarted.
+    /// Forgets the blocks that were read ahead, after `blocks` was restarted.
     pub fn restart(&mut self) {
-        // SAFETY: a stream that has not ended.
+        // SAFETY: the stream has not ended.
         unsafe { pg_sys::read_stream_reset(self.stream) };
     }
 
-    /// Lets go of the pages that were read ahead.
+    /// Releases the pages that were read ahead.
     pub fn end(self) {
-        // SAFETY: begun in begin(), ended once, because this consumes it.
+        // SAFETY: begun in begin(), and ended only once, because this consumes the feed.
         unsafe { pg_sys::read_stream_end(self.stream) };
     }
 }
@@ -180,7 +181,7 @@ unsafe extern "C-unwind" fn next_block(
     _per_buffer: *mut std::ffi::c_void,
 ) -> pg_sys::BlockNumber {
     crate::pg::boundary::callback(|| {
-        // SAFETY: what PageFeed::begin was given; nobody else uses it during the call.
+        // SAFETY: the pointer that PageFeed::begin got; nothing else uses the blocks during the call.
         unsafe { (*blocks.cast::<Blocks>()).next_block().unwrap_or(pg_sys::InvalidBlockNumber) }
     })
 }

@@ -1,13 +1,13 @@
-//! Errors that an input function's caller gets instead of having them raised (16 and later): pg_input_is_valid, COPY …
-//! ON_ERROR.
+//! Errors that the caller of an input function gets instead of having them raised (16 and later): pg_input_is_valid,
+//! COPY … ON_ERROR.
 
 use crate::pg::Report;
 use pgrx::pg_sys;
 
-/// Gives an error to the caller of an input function, if that wants it so; false if not.
+/// Gives an error to the caller of an input function, if the caller accepts it; otherwise returns false.
 ///
 /// # Safety
-/// `context` is that of a function call.
+/// `context` is the context of a function call.
 #[cfg(feature = "pg15")]
 pub unsafe fn save_error(context: *mut pg_sys::Node, report: &Report) -> bool {
     let _ = (context, report);
@@ -23,8 +23,8 @@ mod since_16 {
     use crate::pg::text::to_server;
     use std::ffi::{c_char, c_int};
 
-    // SAFETY: the signatures of elog.h. They raise an error only if there is no memory for a string; that jump leaks
-    // the strings here, no more.
+    // SAFETY: the signatures of elog.h. They raise an error only if there is no memory for a string. That jump leaks
+    // the strings here and nothing else.
     unsafe extern "C-unwind" {
         fn errcode(code: c_int) -> c_int;
         fn errmsg_internal(format: *const c_char, ...) -> c_int;
@@ -32,18 +32,18 @@ mod since_16 {
         fn errhint(format: *const c_char, ...) -> c_int;
     }
 
-    /// Gives an error to the caller of an input function, if that wants it so; false if not.
+    /// Gives an error to the caller of an input function, if the caller accepts it; otherwise returns false.
     ///
     /// # Safety
-    /// `context` is that of a function call.
+    /// `context` is the context of a function call.
     pub unsafe fn save_error(context: *mut pg_sys::Node, report: &Report) -> bool {
-        // SAFETY: NULL, or the node that the server calls the input function with: its tag says what it is. The server
+        // SAFETY: NULL, or the node that the server passed to the input function; its tag tells its type. The server
         // copies the strings.
         unsafe {
             if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_ErrorSaveContext {
                 return false;
             }
-            // Returns false if it is enough that there was an error.
+            // errsave_start returns false if the caller only wants to know that there was an error.
             if pg_sys::errsave_start(context, std::ptr::null()) {
                 errcode(report.code as c_int);
                 errmsg_internal(c"%s".as_ptr(), to_server(&report.message).as_ptr());

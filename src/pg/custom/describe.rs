@@ -1,4 +1,4 @@
-//! Conditions in words, for messages: what they are on, and how they compare.
+//! Descriptions of conditions for messages: their columns and their operators.
 
 use super::expr::{Comparison, Expr};
 use super::table::{Index, Table};
@@ -7,11 +7,11 @@ use crate::pg::{OpenRel, catalog, lock, server};
 use pgrx::pg_sys;
 
 impl Table<'_> {
-    /// Names of the table's columns that an expression is about, in order.
+    /// Names of the table's columns in an expression, in order.
     pub fn columns_of(&self, expr: Expr<'_>) -> Vec<String> {
         let table = self.oid();
         let name = |number: i16| {
-            // SAFETY: a catalog lookup that gives NULL for what is not there.
+            // SAFETY: a catalog lookup that returns NULL for a missing column.
             unsafe { of_server(pg_sys::get_attname(table, number, true)) }
         };
         self.attributes_of(expr).into_iter().map(name).collect()
@@ -19,7 +19,8 @@ impl Table<'_> {
 
     fn attributes_of(&self, expr: Expr<'_>) -> Vec<i16> {
         let mut found = Vec::new();
-        // SAFETY: a valid expression; the set's members are attribute numbers, moved up so that none is negative.
+        // SAFETY: a valid expression. The members of the set are attribute numbers plus an offset, so that none is
+        // negative.
         unsafe {
             let mut set = std::ptr::null_mut();
             pg_sys::pull_varattnos(expr.raw(), self.rel().relid, &mut set);
@@ -34,7 +35,7 @@ impl Table<'_> {
         }
     }
 
-    /// The index column that an expression has somewhere inside.
+    /// The index column that an expression contains.
     pub fn column_inside(&self, index: &Index<'_>, expr: Expr<'_>) -> Option<u16> {
         let inside = self.attributes_of(expr);
         (0..index.columns()).find(|&c| index.attribute(c).is_some_and(|number| inside.contains(&number)))
@@ -45,12 +46,12 @@ impl Table<'_> {
         OpenRel::index(index.oid(), lock::Mode::None).rel().column_name(usize::from(column))
     }
 
-    /// Why an index of the table is not among those that the planner may use; None if it is.
+    /// The reason why the planner may not use an index of the table; None if it may.
     pub fn why_unusable(&self, index: pg_sys::Oid) -> Option<&'static str> {
         if self.indexes().iter().any(|usable| usable.oid() == index) {
             return None;
         }
-        // SAFETY: an index of the table, which is locked; it is closed again.
+        // SAFETY: an index of the table, which is locked; it is closed again below.
         unsafe {
             let guard = OpenRel::index(index, lock::Mode::AccessShare);
             let open = guard.rel();
@@ -73,13 +74,13 @@ impl Table<'_> {
 }
 
 impl Comparison<'_> {
-    /// The operator with its types, as regoperator has it.
+    /// The operator with its types, in the format of regoperator.
     pub fn operator_text(&self) -> String {
         // SAFETY: a catalog lookup; a palloc'd string.
         unsafe { of_server(pg_sys::format_operator(self.operator)) }
     }
 
-    /// Whether the operator is called `=`.
+    /// Whether the operator's name is `=`.
     pub fn is_called_equal(&self) -> bool {
         // SAFETY: a catalog lookup; NULL or a palloc'd string.
         unsafe { of_server(pg_sys::get_opname(self.operator)) == "=" }

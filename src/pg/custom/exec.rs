@@ -1,14 +1,14 @@
 //! The executor node.
 //!
-//! It looks into the indexes at the first row it is asked for, not before: a key may be the result of another part of
-//! the plan. The order is what makes the answer right: the snapshot is there; the predicate lock on the whole table is
-//! taken (a serializable transaction that finds everything ruled out has read nothing else); the table's size is read;
-//! then the indexes. What they said is used for this execution only, or for the next one with the same keys: both have
-//! the same snapshot.
+//! It looks keys up in the indexes when its first row is requested, because a key may be the result of another part of
+//! the plan. A correct answer needs this order: the snapshot was taken; the predicate lock on the whole table is taken
+//! (a serializable transaction that finds that every range is ruled out has read nothing else); the table's size is
+//! read; then the indexes are read. Their answer is used for this execution only, or for the next one if it has the
+//! same keys: both executions have the same snapshot.
 //!
-//! The served conditions are checked here ([`served`]), row by row, which tells whether a range was read in vain; all
-//! others by ExecScan. For EvalPlanQual ExecScan brings the row itself and asks to check the served conditions on it;
-//! ranges play no part in that.
+//! The node checks the served conditions on each row ([`served`]), and so learns whether a range was read in vain.
+//! ExecScan checks all other conditions. For EvalPlanQual, ExecScan provides the row itself and lets the node check the
+//! served conditions on it, without regard to ranges.
 
 mod binding;
 mod lists;
@@ -26,14 +26,15 @@ use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
 use served::Served;
 use skip_scan::blocks::{Blocks, ScanCounters, SharedScan, Survivors};
 
-/// The node: the server's part, and where ours is.
+/// The node: the server's part, and a pointer to our part.
 #[repr(C)]
 pub(super) struct Node {
     server: pg_sys::CustomScanState,
     run: *mut Run,
 }
 
-/// Blocks that the feed of pages has a pointer to as well: nobody keeps a reference over a call that may read pages.
+/// Blocks to which the feed of pages also has a pointer. Therefore no reference to them is kept during a call that may
+/// read pages.
 struct SharedBlocks(*mut Blocks);
 
 impl SharedBlocks {
@@ -41,10 +42,10 @@ impl SharedBlocks {
         Self(Box::into_raw(Box::new(blocks)))
     }
 
-    /// For one call.
+    /// A reference for the duration of one call.
     #[inline]
     fn get(&mut self) -> &mut Blocks {
-        // SAFETY: made in new(), freed in drop(); the feed uses it only while a page is asked for.
+        // SAFETY: made in new(), freed in drop(); the feed uses it only while a page is requested from it.
         unsafe { &mut *self.0 }
     }
 
@@ -56,7 +57,8 @@ impl SharedBlocks {
 
 impl Drop for SharedBlocks {
     fn drop(&mut self) {
-        // SAFETY: made in new(), freed once. The feed has ended before, or is not used any more: the query failed.
+        // SAFETY: made in new(), freed once. The feed has ended before, or is not used any more because the query
+        // failed.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
@@ -67,21 +69,22 @@ pub(super) struct Run {
     pub(super) indexes: NodeIndexes,
     /// The served conditions, and the keys.
     served: Served,
-    /// What is being read, from the first row on.
+    /// The blocks that are being read, from the first row on.
     blocks: Option<SharedBlocks>,
     pages: Option<Pages>,
-    /// Keys have changed: the indexes must be asked again.
+    /// Keys have changed: they must be looked up in the indexes again.
     is_stale: bool,
-    /// The shared state is gone: there are no more rows until the next execution. To go on alone would repeat rows.
+    /// The shared state is gone: there are no more rows until the next execution. Continuing without it would repeat
+    /// rows.
     is_over: bool,
     shared: Option<&'static SharedScan>,
     is_worker: bool,
-    /// What executions before this one have counted.
+    /// Counts of previous executions.
     before: ScanCounters,
 }
 
 impl Run {
-    /// What was counted up to now, in this process and, as far as they have said so, in its workers.
+    /// The counts up to now, of this process and of its workers if they have reported theirs.
     pub(super) fn counters(&self) -> ScanCounters {
         let mut counters = self.before;
         if let Some(blocks) = &self.blocks {
@@ -95,15 +98,15 @@ impl Run {
 /// A node made by [`create_state`].
 pub(super) unsafe fn run_of<'a>(node: *mut pg_sys::CustomScanState) -> Option<&'a mut Run> {
     // SAFETY: the server calls with the node that create_state() has made. begin() has put the Run into the query's
-    // memory, which goes after the node; NULL before. A callback asks once, and none runs within another of the same
-    // node.
+    // memory, which is freed after the node; before begin() the pointer is NULL. A callback calls this once, and no
+    // callback runs within another one of the same node.
     unsafe { (*node.cast::<Node>()).run.as_mut() }
 }
 
 /// CreateCustomScanState.
 pub(super) unsafe extern "C-unwind" fn create_state(_scan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
     boundary::callback(|| {
-        // SAFETY: a palloc'd node, zeroed but for its tag and methods.
+        // SAFETY: a palloc'd node, zeroed except for its tag and methods.
         unsafe {
             let node = pg_sys::palloc0(size_of::<Node>()).cast::<Node>();
             (*node).server.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
@@ -121,7 +124,7 @@ pub(super) unsafe extern "C-unwind" fn begin(
     eflags: std::ffi::c_int,
 ) {
     boundary::callback(|| {
-        // SAFETY: a node of ours whose table the server has opened; what is made here lives as long as the query's
+        // SAFETY: a node of ours whose table the server has opened; everything made here lives as long as the query's
         // memory.
         unsafe {
             compat::init_scan_slot(node, estate);
@@ -135,7 +138,7 @@ pub(super) unsafe extern "C-unwind" fn begin(
             let mut indexes = NodeIndexes::default();
             if !is_explained {
                 let mode = (*pg_sys::exec_rt_fetch((*scan).scan.scanrelid, estate)).rellockmode;
-                // The planner's locks on them are gone when the plan comes from a cache.
+                // The planner's locks on the indexes do not exist any more if the plan comes from a cache.
                 indexes = NodeIndexes::open(&private.indexes, mode);
                 implementation().started();
             }
@@ -157,13 +160,13 @@ pub(super) unsafe extern "C-unwind" fn begin(
     })
 }
 
-/// Asks the indexes.
+/// Looks the keys up in the indexes.
 ///
 /// # Safety
-/// A node after [`begin`] with its Run, in an execution.
+/// `node` is in an execution after [`begin`], and `run` is its Run.
 unsafe fn survivors(run: &mut Run, node: *mut pg_sys::CustomScanState, blocks: u32) -> Survivors {
-    // SAFETY: the executor is running the node, whose context is there as long as itself. What is made of keys lives in
-    // the scratch memory until they are hashed.
+    // SAFETY: the executor is running the node, and the node's context lives as long as the node. Values made from keys
+    // live in the scratch memory until they are hashed.
     unsafe {
         run.served.evaluate_keys((*node).ss.ps.ps_ExprContext);
         let served = &run.served;
@@ -176,17 +179,17 @@ unsafe fn survivors(run: &mut Run, node: *mut pg_sys::CustomScanState, blocks: u
     }
 }
 
-/// Gets everything ready for reading rows, if it is not.
+/// Prepares reading rows, unless that was done already.
 ///
 /// # Safety
-/// A node after [`begin`], in an execution.
+/// `node` is in an execution after [`begin`].
 unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
     if run.blocks.is_some() && !run.is_stale {
         return;
     }
     stop(run);
-    // SAFETY: the executor is running the node: its EState, with the snapshot, and its open table are there until the
-    // query ends. Scan and stream live in the query's memory.
+    // SAFETY: the executor is running the node: its EState with the snapshot, and its open table, exist until the query
+    // ends. Scan and stream live in the query's memory.
     unsafe {
         let estate = (*node).ss.ps.state;
         let heap = Rel::from_raw((*node).ss.ss_currentRelation);
@@ -206,7 +209,7 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
             run.indexes.rels().iter().for_each(|&index| compat::count_index_scan(index));
         }
         let mut blocks = SharedBlocks::new(blocks);
-        // Nothing to read is the common case, and not worth setting up a scan for.
+        // Often there is nothing to read. Then no scan is set up.
         if !blocks.get().is_nothing() {
             run.pages = Some(Pages::begin(heap, (*estate).es_snapshot, blocks.0));
         }
@@ -222,7 +225,7 @@ fn count_shared(run: &mut Run) {
     run.indexes.rels().iter().for_each(|&index| compat::count_index_scan(index));
 }
 
-/// Ends reading, keeping the counts.
+/// Ends reading and keeps the counts.
 fn stop(run: &mut Run) {
     if let Some(pages) = run.pages.take() {
         pages.end();
@@ -237,7 +240,7 @@ fn stop(run: &mut Run) {
 pub(super) unsafe extern "C-unwind" fn exec(
     node: *mut pg_sys::CustomScanState,
 ) -> *mut pg_sys::TupleTableSlot {
-    // SAFETY: a node after begin(); ExecScan calls the two functions below with it. There is nothing here to drop.
+    // SAFETY: a node after begin(); ExecScan calls the two functions below with it. No value here has a destructor.
     unsafe { server::unguarded::ExecScan(&raw mut (*node).ss, Some(next_row), Some(recheck)) }
 }
 
@@ -258,7 +261,7 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
                 return pg_sys::ExecClearTuple(slot);
             };
             let Some(pages) = pages else {
-                while blocks.get().next_block().is_some() {} // nothing survived: counts what was skipped
+                while blocks.get().next_block().is_some() {} // no survivors: counts the skipped ranges
                 return pg_sys::ExecClearTuple(slot);
             };
             loop {
@@ -272,7 +275,7 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
                     removed += 1;
                 }
                 blocks.get().counters.removed_rows += removed;
-                // The slot's pin goes before the page's.
+                // The slot's pin is released before the page's.
                 pg_sys::ExecClearTuple(slot);
                 match pages.next_page() {
                     Some(block) => blocks.get().entered(block),
@@ -286,7 +289,7 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
     })
 }
 
-/// Whether a row that EvalPlanQual brings satisfies the served conditions.
+/// Whether a row from EvalPlanQual satisfies the served conditions.
 unsafe extern "C-unwind" fn recheck(scan: *mut pg_sys::ScanState, slot: *mut pg_sys::TupleTableSlot) -> bool {
     boundary::callback(|| {
         // SAFETY: the node that exec() passed to ExecScan.

@@ -1,4 +1,4 @@
-//! What EXPLAIN shows of a Skip Index Scan, beside what the server shows of every node.
+//! EXPLAIN output of a Skip Index Scan, in addition to what the server shows of every node.
 
 use super::super::list::list;
 use super::Private;
@@ -14,7 +14,7 @@ struct Output(*mut pg_sys::ExplainState);
 
 impl Output {
     fn state(&self) -> &pg_sys::ExplainState {
-        // SAFETY: what PostgreSQL handed over, for the time of the call.
+        // SAFETY: the struct that PostgreSQL passed, for the duration of the call.
         unsafe { &*self.0 }
     }
 
@@ -56,7 +56,7 @@ pub(super) unsafe extern "C-unwind" fn explain(
     state: *mut pg_sys::ExplainState,
 ) {
     boundary::callback(|| {
-        // SAFETY: what PostgreSQL hands over: a node after begin().
+        // SAFETY: PostgreSQL passes a node after begin().
         unsafe {
             let Some(run) = run_of(node) else { return };
             let out = Output(state);
@@ -113,15 +113,15 @@ fn counters(out: &Output, c: &ScanCounters) {
 /// The served conditions as SQL.
 ///
 /// # Safety
-/// What PostgreSQL hands to ExplainCustomScan.
+/// The arguments are those that PostgreSQL passes to ExplainCustomScan.
 unsafe fn condition(
     node: *mut pg_sys::CustomScanState,
     ancestors: *mut pg_sys::List,
     out: &Output,
     served: usize,
 ) -> Option<CString> {
-    // SAFETY: explain() has the node and its ancestors from the server. The expressions are the plan's, made ready for
-    // printing by the server's rules.
+    // SAFETY: explain() has the node and its ancestors from the server. The expressions are the plan's, prepared for
+    // printing as the server does it.
     unsafe {
         let plan = (*node).ss.ps.plan;
         let exprs = list::<pg_sys::Node>((*plan.cast::<pg_sys::CustomScan>()).custom_exprs).take(served);

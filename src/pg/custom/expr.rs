@@ -1,4 +1,4 @@
-//! Expressions of a query, as far as an index may be asked about them.
+//! Expressions of a query, in the detail that index lookups need.
 
 use super::super::list::list;
 use pgrx::{is_a, pg_sys};
@@ -11,7 +11,7 @@ pub struct Expr<'a> {
     planner: PhantomData<&'a ()>,
 }
 
-/// What an expression is.
+/// The kinds of expressions.
 pub enum ExprKind<'a> {
     And(Vec<Expr<'a>>),
     Or(Vec<Expr<'a>>),
@@ -24,23 +24,23 @@ pub enum ExprKind<'a> {
     Distinct(Comparison<'a>),
     IsNull(Expr<'a>),
     IsNotNull(Expr<'a>),
-    /// `argument IS TRUE` and its kin: whether true, false and unknown make it true.
+    /// `argument IS TRUE` and the similar tests, with the result for true, false and unknown.
     Truth(Expr<'a>, [bool; 3]),
     Other,
 }
 
-/// Two arguments and what compares them.
+/// Two arguments and the operator that compares them.
 #[derive(Clone, Copy)]
 pub struct Comparison<'a> {
     pub operator: pg_sys::Oid,
-    /// Collation that the operator is to use.
+    /// Collation that the operator uses.
     pub collation: pg_sys::Oid,
     pub left: Expr<'a>,
     pub right: Expr<'a>,
 }
 
 impl Comparison<'_> {
-    /// The operator for the arguments changed about.
+    /// The operator for swapped arguments.
     pub fn commutator(&self) -> Option<pg_sys::Oid> {
         // SAFETY: a catalog lookup.
         let operator = unsafe { pg_sys::get_commutator(self.operator) };
@@ -60,12 +60,12 @@ impl<'a> Expr<'a> {
         self.node
     }
 
-    /// A comparison with another expression in the place of one of its arguments; the same if it has no such argument.
+    /// A comparison with one argument replaced by another expression; unchanged if it has no such argument.
     ///
     /// # Safety
     /// Both are valid expressions that live as long as `'a`.
     pub(super) unsafe fn with_argument(self, argument: Self, by: Self) -> Self {
-        // SAFETY: these three have their list of arguments where the tag says; a shallow copy gets a new one.
+        // SAFETY: these three node types have a list of arguments; a shallow copy gets a new one.
         unsafe {
             let replaced = |args| {
                 let replace = |arg: *mut pg_sys::Node| if arg == argument.node { by.node } else { arg };
@@ -93,19 +93,19 @@ impl<'a> Expr<'a> {
 
     /// Whether it is a constant.
     pub fn is_constant(self) -> bool {
-        // SAFETY: the node is there for 'a.
+        // SAFETY: the node lives for 'a.
         unsafe { is_a(self.node, pg_sys::NodeTag::T_Const) }
     }
 
-    /// Whether it is an array whose elements stand in the query: a constant, or `ARRAY[…]`.
+    /// Whether it is an array whose elements are written in the query: a constant, or `ARRAY[…]`.
     pub fn has_elements(self) -> bool {
-        // SAFETY: the node is there for 'a.
+        // SAFETY: the node lives for 'a.
         unsafe { self.is_constant() || is_a(self.node, pg_sys::NodeTag::T_ArrayExpr) }
     }
 
-    /// What the expression is.
+    /// The kind of the expression.
     pub fn kind(self) -> ExprKind<'a> {
-        // SAFETY: the node's tag says what it is, and its lists hold expressions.
+        // SAFETY: the node's tag tells its type, and its lists hold expressions.
         unsafe {
             if is_a(self.node, pg_sys::NodeTag::T_BoolExpr) {
                 let node = self.node.cast::<pg_sys::BoolExpr>();
@@ -137,15 +137,15 @@ impl<'a> Expr<'a> {
     }
 
     /// # Safety
-    /// As the node's own: valid.
+    /// The node is valid, as the expression's node always is.
     unsafe fn test_kind(self) -> ExprKind<'a> {
-        // SAFETY: the node's tag says what it is.
+        // SAFETY: the node's tag tells its type.
         unsafe {
             if is_a(self.node, pg_sys::NodeTag::T_NullTest) {
                 let node = self.node.cast::<pg_sys::NullTest>();
                 let arg = Self::new((*node).arg.cast());
                 if (*node).argisrow {
-                    return ExprKind::Other; // of a row's columns, not of the row
+                    return ExprKind::Other; // tests the row's columns, not the row
                 }
                 let is_null = (*node).nulltesttype == pg_sys::NullTestType::IS_NULL;
                 return if is_null { ExprKind::IsNull(arg) } else { ExprKind::IsNotNull(arg) };

@@ -1,17 +1,17 @@
-//! The Skip Index Scan as PostgreSQL sees it: a custom path, a custom plan, an executor node, and the hooks before
+//! The Skip Index Scan in PostgreSQL's terms: a custom path, a custom plan, an executor node, and the hooks that add
 //! them.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | [`table`], [`expr`] | what the planner knows of a table and of a query's conditions |
-//! | [`describe`] | both in words, for messages |
+//! | [`table`], [`expr`] | what the planner knows about a table and about the conditions of a query |
+//! | [`describe`] | descriptions of both for messages |
 //! | [`plan`] | hooks, paths, plans |
 //! | [`exec`] | the executor node |
-//! | [`pages`] | reading the surviving pages, as [`skip_scan::blocks`] gives them out |
-//! | [`raw`] | a test of rows as they lie on a page |
+//! | [`pages`] | reading the surviving pages, in the order of [`skip_scan::blocks`] |
+//! | [`raw`] | a test of rows in the form in which they are on a page |
 //! | [`explain`] | EXPLAIN |
 //!
-//! What to plan and what to read is the business of a [`Implementation`]; here is how PostgreSQL wants to be told.
+//! An [`Implementation`] decides what to plan and what to read. This folder translates between it and PostgreSQL.
 
 mod describe;
 mod exec;
@@ -33,17 +33,17 @@ use std::any::Any;
 use std::sync::OnceLock;
 use table::Table;
 
-/// What a Skip Index Scan does, in safe terms.
+/// What a Skip Index Scan does, as safe functions.
 pub trait Implementation: Sync {
-    /// A run of the planner begins. The result is dropped at its end, however it ends.
+    /// Called when a run of the planner begins. The result is dropped when the run ends, also by an error.
     fn planning(&self) -> Box<dyn Any>;
     /// Adds paths to a table that is being planned.
     fn add_paths(&self, table: &Table<'_>);
-    /// Says which of a plan's conditions the indexes serve, and what has to be kept for the executor. `left_out` says
-    /// of each condition whether the path was made not to ask about it.
+    /// Decides which of a plan's conditions the indexes serve, and what the plan keeps for the executor. `left_out`
+    /// tells for each condition whether the path was made not to look it up.
     fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
-    /// Finds the ranges of a table of `blocks` blocks to read. `code` and `indexes` are what [`Implementation::plan`]
-    /// said; `key` evaluates a clause's key.
+    /// The survivors of a table of `blocks` blocks. `code` and `indexes` come from [`Implementation::plan`]; `key`
+    /// evaluates a clause's key.
     fn survivors<'k>(
         &self,
         code: &[i32],
@@ -51,16 +51,17 @@ pub trait Implementation: Sync {
         indexes: &[Rel<'_>],
         key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values<'k>>,
     ) -> Survivors;
-    /// The executor has started with a scan of these indexes.
+    /// Called when the executor has started a scan of these indexes.
     fn started(&self);
-    /// The scan is over.
+    /// Called when the scan has ended.
     fn finished(&self, indexes: &[pg_sys::Oid], counters: &ScanCounters);
 }
 
-/// What a plan keeps for the executor.
+/// The data that a plan keeps for the executor.
 ///
-/// In custom_private: a list of integers (ranges expected, of, whether exactly, number of served conditions), a list of
-/// the indexes' OIDs, a list of integers that only the [`Implementation`] understands.
+/// custom_private contains a list of integers (expected ranges, ranges of the table, whether the number is exact,
+/// number of served conditions), a list of the indexes' OIDs, and a list of integers that only the [`Implementation`]
+/// understands.
 #[derive(Default)]
 pub struct Planned<'a> {
     /// For each condition whether the indexes serve it.
@@ -68,13 +69,13 @@ pub struct Planned<'a> {
     /// Key expressions.
     pub keys: Vec<Expr<'a>>,
     pub indexes: Vec<pg_sys::Oid>,
-    /// How it all fits together.
+    /// The implementation's encoding of the clauses and how they are combined.
     pub code: Vec<i32>,
 }
 
 static REGISTERED: OnceLock<&'static dyn Implementation> = OnceLock::new();
 
-/// Puts hooks and node types in place; once per process, when the library is loaded.
+/// Registers hooks and node types; called once per process, when the library is loaded.
 pub fn register(implementation: &'static dyn Implementation) {
     REGISTERED.get_or_init(|| {
         // SAFETY: a table that lives as long as the process.
@@ -84,7 +85,7 @@ pub fn register(implementation: &'static dyn Implementation) {
     });
 }
 
-/// What was registered, and called the server's hooks into being.
+/// The registered implementation. Only hooks and nodes call this, which exist after the registration.
 fn implementation() -> &'static dyn Implementation {
     let Some(&implementation) = REGISTERED.get() else {
         let code = PgSqlErrorCode::ERRCODE_INTERNAL_ERROR;
@@ -139,7 +140,7 @@ fn exec_methods() -> *const pg_sys::CustomExecMethods {
 }
 
 /// # Safety
-/// Only in the planner: the list lives in the current memory context.
+/// Only in the planner: the list is allocated in the current memory context.
 unsafe fn int_list(numbers: impl IntoIterator<Item = i32>) -> *mut pg_sys::List {
     // SAFETY: builds a list.
     numbers.into_iter().fold(std::ptr::null_mut(), |list, n| unsafe { pg_sys::lappend_int(list, n) })
@@ -148,12 +149,12 @@ unsafe fn int_list(numbers: impl IntoIterator<Item = i32>) -> *mut pg_sys::List 
 /// # Safety
 /// As [`int_list`].
 unsafe fn encode_expected(expected: &Expected) -> *mut pg_sys::List {
-    // SAFETY: as above. Numbers of ranges go through as the bits of integers.
+    // SAFETY: as above. Numbers of ranges are stored as the bits of integers.
     unsafe { int_list([expected.ranges as i32, expected.of as i32, expected.is_exact.into()]) }
 }
 
 /// # Safety
-/// `expected` is what encode_expected made.
+/// `expected` was made by encode_expected.
 unsafe fn encode_private(
     expected: *mut pg_sys::List,
     served: usize,
@@ -170,10 +171,10 @@ unsafe fn encode_private(
     }
 }
 
-/// What [`encode_private`] put into a plan.
+/// The decoded result of [`encode_private`].
 struct Private {
     expected: Expected,
-    /// How many of custom_exprs are served conditions; keys come behind them.
+    /// Number of served conditions at the front of custom_exprs; the keys follow them.
     served: usize,
     indexes: Vec<pg_sys::Oid>,
     code: Vec<i32>,

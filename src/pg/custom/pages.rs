@@ -1,12 +1,12 @@
 //! Reading the visible rows of chosen blocks of a table.
 //!
-//! The server's own page-at-a-time machinery does the work: it prunes, checks visibility once for a whole page under
-//! its share lock, checks for serialization conflicts, and leaves a list of visible rows behind. Here pages are chosen
-//! and rows handed out. From PostgreSQL 17 on pages come from a read stream, before that they are asked of the system
-//! ahead; [`crate::pg::compat::PageFeed`] is either.
+//! The server's own page-at-a-time code does the work. It prunes the page, checks visibility once for the whole page
+//! under its share lock, checks for serialization conflicts, and makes a list of visible rows. This file chooses the
+//! pages and returns the rows. From PostgreSQL 17 on, pages come from a read stream; in 15 and 16 they are prefetched
+//! one by one. [`crate::pg::compat::PageFeed`] hides the difference.
 //!
-//! A scan that reads more than a quarter of shared buffers takes a ring of buffers, as sequential scans do: it does not
-//! wash out what others use. A scan of fewer blocks leaves them in shared buffers for the next one.
+//! A scan that reads more than a quarter of shared buffers uses a ring of buffers, as sequential scans do, so that it
+//! does not evict pages that others use. A smaller scan leaves its pages in shared buffers for the next one.
 
 use super::raw::RawTest;
 use crate::pg::Rel;
@@ -22,28 +22,28 @@ pub struct Pages {
     feed: PageFeed,
     /// The page that the scan is on.
     page: *const u8,
-    /// The row to hand out next, by its place among the visible ones of the page.
+    /// The next row to return: its position among the visible rows of the page.
     next: usize,
     count: usize,
-    /// Rows before this place were asked of memory.
+    /// Rows before this position were prefetched into the processor's cache.
     asked: usize,
 }
 
-/// Rows that are asked of memory ahead of the one being tested. The rows of a page lie on cache lines of their own, and
-/// waiting for each was a sixth of a lookup's time; some ten loads can be under way in a processor at once.
+/// Rows that are prefetched into the processor's cache ahead of the row that is tested. Each row of a page is on its
+/// own cache lines, and waiting for them was a sixth of a lookup's time; a processor can have some ten loads in flight.
 const ROWS_AHEAD: usize = 12;
 
 impl Pages {
-    /// Starts a scan; `blocks` says which blocks.
+    /// Starts a scan of the blocks that `blocks` returns.
     ///
     /// # Safety
     /// `heap` is an open heap table, locked for reading, and `snapshot` an active snapshot; both, and `blocks`, outlive
     /// the scan. Only the scan uses `blocks.next_block`.
     pub unsafe fn begin(heap: Rel, snapshot: pg_sys::Snapshot, blocks: *mut Blocks) -> Self {
-        // SAFETY: the node has its table open and locked, and its EState the snapshot, to the query's end; it drops
-        // `blocks` after it has ended the scan, or never asks the scan again. Without a scan type in the flags, the
-        // scan counts as nothing in the statistics, takes no predicate lock (the caller has), and has no read stream of
-        // its own.
+        // SAFETY: the node has its table open and locked to the query's end, and so has its EState the snapshot. It
+        // drops `blocks` after it has ended the scan, or does not use the scan any more. Without a scan type in the
+        // flags, the scan is not counted in the statistics, takes no predicate lock (the caller has taken it), and has
+        // no read stream of its own.
         unsafe {
             let flags = pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
             let none = std::ptr::null_mut();
@@ -61,7 +61,7 @@ impl Pages {
 
     /// Starts over, after `blocks` was restarted.
     pub fn restart(&mut self) {
-        // SAFETY: a scan that has not ended.
+        // SAFETY: the scan has not ended.
         unsafe {
             self.feed.restart();
             compat::release_page(self.scan);
@@ -69,9 +69,9 @@ impl Pages {
         (self.next, self.count, self.asked) = (0, 0, 0);
     }
 
-    /// Goes on to the next page and returns its block; None after the last one.
+    /// Moves to the next page and returns its block; None after the last one.
     pub fn next_page(&mut self) -> Option<u32> {
-        // SAFETY: a scan that has not ended.
+        // SAFETY: the scan has not ended.
         unsafe {
             let block = self.feed.next(self.scan)?;
             (self.next, self.asked) = (0, 0);
@@ -81,8 +81,8 @@ impl Pages {
         }
     }
 
-    /// Puts the page's next visible row that may pass `test` into the slot; false after the last one. Counts those that
-    /// do not pass.
+    /// Puts the page's next visible row that may pass `test` into the slot; false after the last one. Adds the number
+    /// of rows that do not pass to `failed`.
     ///
     /// # Safety
     /// `slot` is a slot for tuples in buffers, with the table's descriptor; the test is made for the table.
@@ -111,8 +111,8 @@ impl Pages {
         if self.next >= self.count {
             return false;
         }
-        // SAFETY: the page is pinned as long as the scan stays on it, and the list holds normal items of it: nobody
-        // takes them away while it is pinned.
+        // SAFETY: the page is pinned as long as the scan stays on it, and the list holds normal items of the page.
+        // Items are not removed from a pinned page.
         unsafe {
             let scan = &mut *self.scan;
             let (row, len) = self.row(self.next);
@@ -126,7 +126,7 @@ impl Pages {
         true
     }
 
-    /// Where a visible row of the page lies, and how long it is.
+    /// Address and length of a visible row of the page.
     ///
     /// # Safety
     /// `place` is below the number of visible rows.
@@ -140,10 +140,10 @@ impl Pages {
         }
     }
 
-    /// Ends the scan. (Dropping does not: after an error, the abort of the transaction lets go of all that it has.)
+    /// Ends the scan. (Drop does not do that: after an error, the abort of the transaction releases everything.)
     pub fn end(self) {
         self.feed.end();
-        // SAFETY: begun in begin(), ended once, because this consumes it.
+        // SAFETY: begun in begin(), and ended only once, because this consumes the scan.
         unsafe { pg_sys::heap_endscan(self.scan.cast()) }
     }
 }

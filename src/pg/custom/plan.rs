@@ -1,12 +1,12 @@
-//! Hooks into the planner: paths are added to a table, and the chosen one becomes a plan.
+//! Planner hooks: they add paths to a table, and make a plan of the chosen path.
 //!
-//! A path carries what it is expected to read, for EXPLAIN, and which conditions it does not ask indexes about (in
-//! custom_private: a list of integers, then these conditions). The plan's keys are found again in the conditions
-//! that the planner hands over when it makes the plan: these are translated to child tables, if need be. The plan never
-//! carries an answer of the index.
+//! A path contains the expected number of ranges, for EXPLAIN, and the conditions that it does not look up (in
+//! custom_private: a list of integers, then these conditions). The keys are determined again from the conditions that
+//! the planner passes when it makes the plan, because conditions are translated for child tables. The plan never
+//! contains an answer of the index.
 //!
-//! custom_exprs of the plan: first the conditions that the index serves (Index Cond), then the key expressions. The
-//! server adjusts both as it does those of its own nodes. custom_private: see [`super::Planned`].
+//! custom_exprs of the plan holds first the conditions that the index serves (Index Cond), then the key expressions.
+//! The server adjusts both like those of its own nodes. For custom_private see [`super::Planned`].
 
 use super::super::list::list;
 use super::expr::Expr;
@@ -18,7 +18,8 @@ use skip_scan::cost::Prices;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Address of the access method's amcostestimate, by which the planner's entry for an index tells its kind.
+/// Address of the access method's amcostestimate, by which the hooks recognize a skip index in the planner's
+/// structures.
 static COST_ESTIMATE: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes the access method known to the hooks.
@@ -34,7 +35,7 @@ static PREVIOUS_PATHS: OnceLock<pg_sys::set_rel_pathlist_hook_type> = OnceLock::
 static PREVIOUS_INFO: OnceLock<pg_sys::get_relation_info_hook_type> = OnceLock::new();
 static PREVIOUS_PLANNER: OnceLock<pg_sys::planner_hook_type> = OnceLock::new();
 
-/// Puts the hooks in front of those that are there.
+/// Installs the hooks; each calls the one that was installed before it.
 pub(super) fn install() {
     // SAFETY: called from _PG_init, by the only thread.
     unsafe {
@@ -56,8 +57,8 @@ pub(super) fn install() {
     }
 }
 
-/// One run of the planner, which may run within another: functions are evaluated while a query is planned. The run in
-/// which the library is loaded does not come by here.
+/// planner_hook: one run of the planner. Runs may be nested, because functions are evaluated while a query is planned.
+/// If the library is loaded during a run, the hook is not called for that run.
 unsafe extern "C-unwind" fn planner(
     query: *mut pg_sys::Query,
     text: *const std::ffi::c_char,
@@ -66,7 +67,7 @@ unsafe extern "C-unwind" fn planner(
 ) -> *mut pg_sys::PlannedStmt {
     boundary::callback(|| {
         let _run = implementation().planning();
-        // SAFETY: what PostgreSQL hands over.
+        // SAFETY: the arguments come from PostgreSQL.
         unsafe {
             match PREVIOUS_PLANNER.get() {
                 Some(Some(previous)) => boundary::call(|| previous(query, text, options, params)),
@@ -83,7 +84,7 @@ unsafe extern "C-unwind" fn set_rel_pathlist(
     rte: *mut pg_sys::RangeTblEntry,
 ) {
     boundary::callback(|| {
-        // SAFETY: what PostgreSQL hands over; the previous hook may raise an error.
+        // SAFETY: the arguments come from PostgreSQL; the previous hook may raise an error.
         unsafe {
             if let Some(Some(previous)) = PREVIOUS_PATHS.get() {
                 boundary::call(|| previous(root, rel, rti, rte));
@@ -95,7 +96,7 @@ unsafe extern "C-unwind" fn set_rel_pathlist(
     })
 }
 
-/// Takes the indexes that are to be ignored out of the planner's list.
+/// get_relation_info_hook: removes the indexes that are to be ignored from the planner's list.
 unsafe extern "C-unwind" fn get_relation_info(
     root: *mut pg_sys::PlannerInfo,
     table: pg_sys::Oid,
@@ -103,7 +104,7 @@ unsafe extern "C-unwind" fn get_relation_info(
     rel: *mut pg_sys::RelOptInfo,
 ) {
     boundary::callback(|| {
-        // SAFETY: what PostgreSQL hands over; the list's entries are this planner run's alone.
+        // SAFETY: the arguments come from PostgreSQL; only this planner run uses the list's entries.
         unsafe {
             if let Some(Some(previous)) = PREVIOUS_INFO.get() {
                 boundary::call(|| previous(root, table, is_parent, rel));
@@ -131,32 +132,32 @@ pub struct NewPath<'a> {
     pub outer: Option<Outer<'a>>,
     pub startup: f64,
     pub total: f64,
-    /// Of the total, what several processes share.
+    /// The part of the total cost that the processes share.
     pub shared: f64,
-    /// Workers beside the leader; 0 for a path of one process.
+    /// Workers besides the leader; 0 for a path without parallelism.
     pub workers: i32,
     pub expected: Expected,
-    /// Conditions that indexes could be asked about and will not be, and those that they cannot.
+    /// Conditions that could be looked up in indexes but will not be, and those that cannot.
     pub left_out: &'a [Qual<'a>],
 }
 
-/// What a scan is expected to read, for EXPLAIN.
+/// The expected number of ranges that a scan reads, for EXPLAIN.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Expected {
     /// Ranges, and ranges of the table.
     pub ranges: u32,
     pub of: u32,
-    /// Whether the index itself said so, for all keys.
+    /// Whether the number comes from lookups of all keys in the index.
     pub is_exact: bool,
 }
 
 impl<'a> Table<'a> {
-    /// Workers that a scan of so many blocks would get.
+    /// Workers that a scan of `blocks` blocks would get.
     pub fn workers(&self, blocks: f64) -> i32 {
         if !self.rel().consider_parallel || !self.rel().lateral_relids.is_null() {
             return 0;
         }
-        // SAFETY: the planner keeps `rel` for 'a; a plain global.
+        // SAFETY: the planner keeps `rel` for 'a; the other is a plain global.
         unsafe {
             let most = pg_sys::max_parallel_workers_per_gather;
             pg_sys::compute_parallel_worker(self.rel, blocks, -1.0, most)
@@ -165,26 +166,26 @@ impl<'a> Table<'a> {
 
     /// Drops all paths that were added before.
     pub fn drop_paths(&self) {
-        // SAFETY: the planner keeps `rel` for 'a, and uses the lists again only when the hook has returned.
+        // SAFETY: the planner keeps `rel` for 'a, and does not use the lists until the hook has returned.
         unsafe {
             (*self.rel).pathlist = std::ptr::null_mut();
             (*self.rel).partial_pathlist = std::ptr::null_mut();
         }
     }
 
-    /// Tables that every path of this one needs the values of (LATERAL).
+    /// Tables whose values every path of this table needs (LATERAL).
     pub fn lateral(&self) -> Outer<'a> {
-        // SAFETY: a set of the planner's, which is complete before paths are made.
+        // SAFETY: a set of the planner, which is complete before paths are made.
         unsafe { Outer::new(self.rel().lateral_relids) }
     }
 
-    /// CPU cost of checking the conditions of a path on one row, and of doing so at all.
+    /// CPU cost of checking the conditions of a path: at startup, and for each row.
     fn qual_costs(&self, outer: Option<Outer<'_>>) -> (f64, f64) {
         let base = self.rel().baserestrictcost;
         let (mut startup, mut per_tuple) = (base.startup, base.per_tuple);
         if let Some(outer) = outer {
             let mut more = pg_sys::QualCost::default();
-            // SAFETY: the planner makes (or finds) the struct; costs are added up into `more`.
+            // SAFETY: the planner makes (or finds) the struct; costs are added to `more`.
             unsafe {
                 let info = server::get_baserel_parampathinfo(self.root, self.rel, outer.raw());
                 if !info.is_null() {
@@ -197,22 +198,22 @@ impl<'a> Table<'a> {
         (startup, per_tuple)
     }
 
-    /// Costs of reading rows: at startup, and for each.
+    /// Costs of reading rows: at startup, and for each row.
     pub fn row_costs(&self, outer: Option<Outer<'_>>) -> (f64, f64) {
         let (startup, per_tuple) = self.qual_costs(outer);
         // SAFETY: a plain global.
         (startup, per_tuple + unsafe { pg_sys::cpu_tuple_cost })
     }
 
-    /// The planner's prices, for the table.
+    /// The planner's cost parameters for the table.
     pub fn prices(&self) -> Prices {
         planner::prices(self.rel().reltablespace)
     }
 
-    /// Adds a path; the planner keeps it if it is any good.
+    /// Adds a path; the planner drops it if others are better.
     pub fn add(&self, new: &NewPath<'_>) {
-        // SAFETY: a palloc'd node, zeroed but for its tag, filled as create_seqscan_path does; not touched after it was
-        // handed over, because add_path may free it.
+        // SAFETY: a palloc'd node, zeroed except for its tag, filled as in create_seqscan_path. It is not touched after
+        // the call of add_path, which may free it.
         unsafe {
             let path = pg_sys::palloc0(size_of::<pg_sys::CustomPath>()).cast::<pg_sys::CustomPath>();
             let base = &mut (*path).path;
@@ -249,8 +250,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Processes that share the work: the workers, and the leader as far as it is not busy with them (as the server's
-/// get_parallel_divisor has it).
+/// The number of processes that share the work: the workers, and the part of the leader that they do not keep busy (the
+/// server's get_parallel_divisor).
 fn parallel_divisor(workers: i32) -> f64 {
     // SAFETY: a plain global.
     let leader = unsafe { pg_sys::parallel_leader_participation };
@@ -268,13 +269,12 @@ pub(super) unsafe extern "C-unwind" fn plan(
     _custom_plans: *mut pg_sys::List,
 ) -> *mut pg_sys::Plan {
     boundary::callback(|| {
-        // SAFETY: what PostgreSQL hands over: a path of ours, the conditions it must enforce in the order of
-        // evaluation.
+        // SAFETY: PostgreSQL passes a path of ours, and the conditions that it must enforce in the order of evaluation.
         unsafe {
             let table = Table::of_path(root, rel, ours());
             let quals = table.as_ref().map(|table| table.usable(clauses)).unwrap_or_default();
             let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
-            // Conditions that were translated to a child table in between are not found among these, and asked about.
+            // Left-out conditions that were translated for a child table since are not found here. They are looked up.
             let mut private = list::<pg_sys::Node>((*path).custom_private);
             let expected = private.next().map_or(std::ptr::null_mut(), |node| node.cast());
             let left_out: Vec<*mut pg_sys::Node> = private.collect();
@@ -297,7 +297,7 @@ pub(super) unsafe extern "C-unwind" fn plan(
             let scan = pg_sys::palloc0(size_of::<pg_sys::CustomScan>()).cast::<pg_sys::CustomScan>();
             (*scan).scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
             (*scan).scan.plan.targetlist = tlist;
-            // A served condition is checked by the node itself, which so learns whether a range was read in vain.
+            // The node checks a served condition itself, to learn whether a range was read in vain.
             (*scan).scan.plan.qual = pg_sys::extract_actual_clauses(others, false);
             (*scan).scan.scanrelid = (*rel).relid;
             (*scan).flags = (*path).flags;

@@ -1,15 +1,15 @@
-//! A test of a row as it lies on its page, before it becomes a row of the executor.
+//! A test of a row in the form in which it is on its page, before it becomes a row of the executor.
 //!
-//! Of the rows of a range that is read for one key, hardly any has the key. Where values are equal exactly if their
-//! bytes are, and the column lies at the same place in every row, it takes a few instructions to see that a row has
-//! another value. A row that passes, or that looks otherwise than expected, is checked by the server.
+//! Hardly any row of a range that is read for one key has the key. If values are equal exactly if their bytes are, and
+//! the column has the same offset in every row, a few instructions show that a row has another value. The server checks
+//! the rows that pass, and the rows that have an unexpected layout.
 
 use crate::pg::datum;
 use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, T_HOFF, T_INFOMASK, T_INFOMASK2};
 use crate::pg::{Rel, cache};
 use pgrx::pg_sys;
 
-/// Functions of `=` operators that compare bytes, and how many.
+/// The functions of `=` operators that compare bytes, and the number of bytes.
 const FUNCTIONS: [(u32, usize); 9] = [
     (pg_sys::F_INT2EQ, 2),
     (pg_sys::F_INT4EQ, 4),
@@ -22,21 +22,21 @@ const FUNCTIONS: [(u32, usize); 9] = [
     (pg_sys::F_UUID_EQ, 16),
 ];
 
-/// Bytes of the header of a row without NULLs: SizeofHeapTupleHeader, aligned.
+/// Bytes of the header of a row without NULLs: SizeofHeapTupleHeader (23), aligned to 8.
 const USUAL_HEADER: usize = 24;
 
-/// Where a column lies in a row, and how long it is.
+/// The offset and length of a column in a row.
 #[derive(Clone, Copy)]
 pub struct ColumnPlace {
     /// Number of the column, from 1.
     number: u16,
-    /// Behind the row's header.
+    /// Offset from the end of the row's header.
     at: usize,
     len: usize,
 }
 
 impl ColumnPlace {
-    /// The place of column `number` (from 1) of a table, if it has one and `function` compares its bytes.
+    /// The place of column `number` (from 1) of a table, if it has a fixed offset and `function` compares its bytes.
     pub fn of(table: Rel, number: i16, function: pg_sys::Oid) -> Option<Self> {
         let (_, len) = FUNCTIONS.into_iter().find(|&(known, _)| known == function.to_u32())?;
         let number = u16::try_from(number).ok().filter(|&number| number > 0)?;
@@ -57,7 +57,7 @@ impl ColumnPlace {
     pub unsafe fn equals(self, value: pg_sys::Datum) -> RawTest {
         let mut bytes = [0; 16];
         if self.len == 16 {
-            // SAFETY: a uuid, behind a pointer.
+            // SAFETY: a uuid is passed by reference.
             bytes = unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() };
         } else {
             bytes[..self.len].copy_from_slice(&value.value().to_le_bytes()[..self.len]);
@@ -74,23 +74,23 @@ pub struct RawTest {
 }
 
 impl RawTest {
-    /// Asks memory for what the test reads of a row.
+    /// Prefetches the bytes of a row that the test reads into the processor's cache.
     #[inline]
     pub fn prefetch(&self, row: *const u8) {
         cache::prefetch_line(row.wrapping_add(T_INFOMASK2));
-        // Most rows have a header without a bitmap of NULLs; of another row, this asks for the wrong line.
+        // Most rows have a header without a null bitmap; for the others, this prefetches the wrong cache line.
         cache::prefetch_line(row.wrapping_add(USUAL_HEADER + self.place.at));
     }
 
-    /// Whether a row may have the value: false only if it certainly has another.
+    /// Whether a row may have the value: false only if it certainly has a different one.
     ///
     /// # Safety
     /// `row` is a whole tuple of the table, `len` bytes long.
     #[inline]
     pub unsafe fn may_hold(&self, row: *const u8, len: usize) -> bool {
         let ColumnPlace { number, at, len: bytes } = self.place;
-        // SAFETY: Pages::row() gives a row of a pinned page and its length. A header has more than these bytes, and the
-        // value is checked to lie inside.
+        // SAFETY: Pages::row() returns a row of a pinned page and its length. A header is longer than the bytes read
+        // here, and the value is checked to be within the row.
         unsafe {
             let word = |at: usize| row.add(at).cast::<u16>().read_unaligned();
             let start = usize::from(*row.add(T_HOFF)) + at;

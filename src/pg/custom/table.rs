@@ -1,4 +1,4 @@
-//! A table as the planner sees it, for adding Skip Index Scan paths to it.
+//! A table while it is planned, as Skip Index Scan paths need it.
 
 use super::super::list::{list, oids};
 use super::super::{OpenRel, Rel, boundary, catalog, lock, planner, server, text};
@@ -15,19 +15,19 @@ pub struct Table<'a> {
     pub(super) rel: *mut pg_sys::RelOptInfo,
     oid: pg_sys::Oid,
     indexes: Vec<Index<'a>>,
-    /// Those that were opened, each once.
+    /// The indexes that were opened, each once.
     opened: Vec<OnceCell<OpenRel>>,
     planner: PhantomData<&'a ()>,
 }
 
-/// A skip index that the planner may use for the table as it is.
+/// A skip index that the planner may use for the table. If it is partial, the query implies its predicate.
 #[derive(Clone, Copy)]
 pub struct Index<'a> {
     info: *mut pg_sys::IndexOptInfo,
     planner: PhantomData<&'a ()>,
 }
 
-/// A condition that a path is to enforce.
+/// A condition that a path enforces.
 #[derive(Clone, Copy)]
 pub struct Qual<'a> {
     rinfo: *mut pg_sys::RestrictInfo,
@@ -49,7 +49,7 @@ pub struct Outer<'a> {
 
 impl Outer<'_> {
     /// # Safety
-    /// A set of the planner's, or NULL, which stays as it is for `'a`.
+    /// `relids` is a set of the planner, or NULL, which does not change for `'a`.
     pub(super) unsafe fn new(relids: pg_sys::Relids) -> Self {
         Self { relids, planner: PhantomData }
     }
@@ -83,21 +83,21 @@ impl Index<'_> {
         f64::from(self.info().pages)
     }
 
-    /// Number of the table's column that index column `column` (0-based) is; None for an expression.
+    /// The number of the table's column that index column `column` (0-based) refers to; None for an expression.
     pub fn attribute(&self, column: u16) -> Option<i16> {
         // SAFETY: one entry for each column.
         let number = unsafe { *self.info().indexkeys.add(usize::from(column)) };
         i16::try_from(number).ok().filter(|&number| number > 0)
     }
 
-    /// Whether any of the index's columns holds booleans.
+    /// Whether any of the index's columns is boolean.
     pub fn has_boolean(&self) -> bool {
         (0..self.columns()).any(|column| self.is_boolean(column))
     }
 
     /// Whether the expression is index column `column` (0-based).
     pub fn is_column(&self, expr: Expr<'_>, column: u16) -> bool {
-        // SAFETY: an Expr's node and the planner's entry for the index live as long as its run.
+        // SAFETY: an Expr's node and the planner's entry for the index live as long as the planner's run.
         unsafe { pg_sys::match_index_to_operand(expr.raw(), column.into(), self.info) }
     }
 
@@ -113,18 +113,18 @@ impl Index<'_> {
         unsafe { *self.info().opcintype.add(usize::from(column)) }
     }
 
-    /// Whether the index column takes part in comparisons under a collation.
+    /// Whether the index column can be used for comparisons under a collation.
     pub fn has_collation(&self, column: u16, collation: pg_sys::Oid) -> bool {
         let own = self.collation(column);
         own == pg_sys::InvalidOid || own == collation
     }
 
-    /// Whether the index column holds booleans, so that a bare expression is a comparison.
+    /// Whether the index column is boolean, so that a bare expression is a comparison.
     pub fn is_boolean(&self, column: u16) -> bool {
         self.input_type(column) == pg_sys::BOOLOID
     }
 
-    /// The type of an operator's right side, if it is one of the column's operator family.
+    /// The type of an operator's right side, if the operator is in the column's operator family.
     pub fn key_type(&self, column: u16, operator: pg_sys::Oid) -> Option<pg_sys::Oid> {
         // SAFETY: one entry for each column.
         let family = unsafe { *self.info().opfamily.add(usize::from(column)) };
@@ -135,18 +135,18 @@ impl Index<'_> {
 }
 
 impl<'a> Table<'a> {
-    /// The table, if it can be scanned in part at all and has an index whose amcostestimate is `ours`.
+    /// The table, if it can be scanned partially and has an index whose amcostestimate is `ours`.
     ///
     /// # Safety
-    /// What PostgreSQL hands to set_rel_pathlist_hook.
+    /// The arguments are those that PostgreSQL passes to set_rel_pathlist_hook.
     pub(super) unsafe fn new(
         root: *mut pg_sys::PlannerInfo,
         rel: *mut pg_sys::RelOptInfo,
         rte: *mut pg_sys::RangeTblEntry,
         ours: usize,
     ) -> Option<Self> {
-        // SAFETY: the planner calls the hook with its structures for the table, which live, with all that they lead to,
-        // as long as its run.
+        // SAFETY: the planner calls the hook with its structures for the table. They, and everything that they refer
+        // to, live as long as the planner's run.
         unsafe {
             let table = &*rte;
             if table.rtekind != pg_sys::RTEKind::RTE_RELATION || table.inh || !table.tablesample.is_null() {
@@ -188,8 +188,8 @@ impl<'a> Table<'a> {
         rel: *mut pg_sys::RelOptInfo,
         ours: usize,
     ) -> Option<Self> {
-        // SAFETY: the planner makes the plan of one of its paths: `rel` is one of its base relations, for each of which
-        // simple_rte_array has an entry.
+        // SAFETY: the planner makes a plan of one of its paths: `rel` is one of its base relations, and
+        // simple_rte_array has an entry for each of them.
         unsafe {
             let rte = *(*root).simple_rte_array.add((*rel).relid as usize);
             Self::new(root, rel, rte, ours)
@@ -201,8 +201,8 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn rel(&self) -> &pg_sys::RelOptInfo {
-        // SAFETY: the planner's structure for the table, which lives for 'a. Paths are added when nothing is borrowed
-        // of it.
+        // SAFETY: the planner's structure for the table lives for 'a. Paths are added only while nothing is borrowed
+        // from it.
         unsafe { &*self.rel }
     }
 
@@ -227,16 +227,16 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// One of the table's indexes, open as long as this is; the planner has locked it.
+    /// One of the table's indexes, open as long as this table lives; the planner has locked it.
     pub fn open_index(&self, number: usize) -> Rel<'_> {
         let open = || OpenRel::index(self.indexes[number].oid(), lock::Mode::None);
         self.opened[number].get_or_init(open).rel()
     }
 
-    /// Blocks of the table, as many as the executor will find.
+    /// The table's size in blocks, as the executor will find it.
     pub fn blocks(&self) -> u32 {
-        // The planner asked the file system, but takes a table that was never vacuumed to have ten pages at least
-        // (table_block_relation_estimate_size).
+        // The planner has read the size from the file system, but assumes at least ten pages for a table that was never
+        // vacuumed (table_block_relation_estimate_size).
         if self.rel().pages != 10 {
             self.rel().pages
         } else {
@@ -244,18 +244,18 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Rows of the table, as the planner sees it.
+    /// Rows of the table, by the planner's estimate.
     pub fn rows(&self) -> f64 {
         self.rel().tuples.max(1.0)
     }
 
-    /// The conditions on the table alone that may be enforced first.
+    /// The conditions on the table alone that may be enforced before others.
     pub fn quals(&self) -> Vec<Qual<'a>> {
-        // SAFETY: a list of the planner's, for this table.
+        // SAFETY: a list of the planner, for this table.
         unsafe { self.usable(self.rel().baserestrictinfo) }
     }
 
-    /// The conditions that a path gets that is given the values of other tables.
+    /// The conditions of a path that gets the values of other tables.
     pub fn quals_with(&self, outer: Outer<'_>) -> Vec<Qual<'a>> {
         let mut quals = self.quals();
         // SAFETY: the planner makes (or finds) the struct for this set of tables.
@@ -268,12 +268,12 @@ impl<'a> Table<'a> {
         quals
     }
 
-    /// Those of a list of conditions that may be enforced before others: not those that a security barrier holds back.
+    /// The conditions of a list that may be enforced before others: those that no security barrier holds back.
     ///
     /// # Safety
     /// `rinfos` is a list of RestrictInfo that lives as long as the table.
     pub(super) unsafe fn usable(&self, rinfos: *mut pg_sys::List) -> Vec<Qual<'a>> {
-        // SAFETY: the planner keeps the conditions of a table, and what it makes a plan of, as long as its run.
+        // SAFETY: the planner keeps the conditions of a table, and those it makes a plan of, as long as its run.
         unsafe {
             list::<pg_sys::RestrictInfo>(rinfos)
                 .filter(|&rinfo| {
@@ -284,14 +284,14 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Join conditions that might be asked of an index, each with the tables whose values it needs: those among the
-    /// query's conditions, and those that equalities imply. `is_wanted` says whether an index can be asked.
+    /// For each join condition that can be looked up in an index, the other tables whose values it needs. These are the
+    /// query's join conditions and those implied by equalities. `is_wanted` tells whether a condition can be looked up.
     pub fn join_conditions(&self, is_wanted: &dyn Fn(&Self, Expr<'_>) -> bool) -> Vec<Outer<'a>> {
         let mut found: Vec<Outer<'a>> = Vec::new();
         if self.rel().joininfo.is_null() && !self.rel().has_eclass_joins {
             return found;
         }
-        // SAFETY: lists of the planner's; Relids are copied before they are changed.
+        // SAFETY: lists of the planner; Relids are copied before they are changed.
         unsafe {
             let rel = self.rel();
             let mut rinfos: Vec<*mut pg_sys::RestrictInfo> = list::<pg_sys::RestrictInfo>(rel.joininfo)
@@ -322,7 +322,7 @@ impl<'a> Table<'a> {
         let mut found = Vec::new();
         for column in 0..index.columns() {
             let mut wanted = (index.info, column);
-            // SAFETY: the callback gets `wanted`, which outlives the call.
+            // SAFETY: the callback gets a pointer to `wanted`, which outlives the call.
             unsafe {
                 let rinfos = pg_sys::generate_implied_equalities_for_column(
                     self.root,
@@ -337,7 +337,7 @@ impl<'a> Table<'a> {
         found
     }
 
-    /// All of these tables together.
+    /// The union of these sets of tables.
     pub fn union(&self, outer: &[Outer<'_>]) -> Outer<'a> {
         // SAFETY: bms_union makes a new set each time, in the planner's memory.
         unsafe {
@@ -352,25 +352,25 @@ impl<'a> Table<'a> {
         unsafe { Expr::new(pg_sys::makeBoolConst(value, false)) }
     }
 
-    /// Whether the table is among those whose values it would need.
+    /// Whether the set contains the table itself.
     pub fn needs_itself(&self, outer: Outer<'_>) -> bool {
-        // SAFETY: a set of the planner's.
+        // SAFETY: a set of the planner.
         unsafe { pg_sys::bms_is_member(self.rel().relid as i32, outer.raw()) }
     }
 
-    /// How many different pages repeated runs fetch, by the server's own formula.
+    /// Number of different pages that repeated runs fetch, by the server's own formula.
     pub fn pages_fetched(&self, pages: f64) -> f64 {
         // SAFETY: `root` is the planner's state, which lives for 'a; the function only reads it.
         unsafe { pg_sys::index_pages_fetched(pages, self.rel().pages, 0.0, self.root) }
     }
 
-    /// Whether the expression might be an index column at all: a constant or a parameter is none.
+    /// Whether the expression can be an index column: constants and parameters cannot.
     pub fn may_be_column(&self, expr: Expr<'_>) -> bool {
         // SAFETY: an Expr's node lives as long as the planner's run.
         unsafe { !is_a(expr.raw(), pg_sys::NodeTag::T_Const) && !is_a(expr.raw(), pg_sys::NodeTag::T_Param) }
     }
 
-    /// Whether the expression can be computed without the table's own row, always alike in one scan.
+    /// Whether the expression can be computed without the table's own row, with the same result throughout a scan.
     pub fn is_key(&self, expr: Expr<'_>) -> bool {
         // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`.
         unsafe {
@@ -381,7 +381,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The clause with the value that its key expression gives, if estimation may compute it.
+    /// The clause with the value of its key expression, if the planner may compute that for an estimate.
     pub fn known_key<K>(&self, clause: &Clause<K>, key: Option<Expr<'_>>) -> Option<Clause<Values<'_>>> {
         let value = match key {
             None => None,
@@ -397,7 +397,7 @@ impl<'a> Table<'a> {
         unsafe { planner::constant(self.root, expr.raw()) }
     }
 
-    /// Part of the table's rows that satisfy an expression, by the planner's statistics.
+    /// Fraction of the table's rows that satisfy an expression, by the planner's statistics.
     pub fn selectivity(&self, expr: Expr<'_>) -> f64 {
         // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`; other tables' values
         // count as unknown constants.
@@ -412,9 +412,10 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The same, if the key were not known: what it is over all keys.
+    /// The selectivity if the key were not known, which is the average over all keys.
     pub fn selectivity_of_unknown(&self, expr: Expr<'_>, key: Expr<'_>) -> f64 {
-        // SAFETY: a comparison and one of its two arguments, which a copy gets a parameter for that nobody knows.
+        // SAFETY: a comparison and one of its two arguments; a copy of the comparison gets a parameter of unknown value
+        // instead.
         unsafe {
             if !is_a(key.raw(), pg_sys::NodeTag::T_Const) {
                 return self.selectivity(expr);
@@ -431,19 +432,20 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Whether parameters were given to the planner: the query is planned for these, and may be planned for any.
+    /// Whether the planner was given parameters. The query is planned for their values, and the plan may be used for
+    /// others.
     pub fn has_parameters(&self) -> bool {
         // SAFETY: `root` is the planner's state, which lives for 'a.
         unsafe { planner::has_parameters(self.root) }
     }
 
-    /// How many elements an array has, as far as the planner knows.
+    /// Number of elements of an array, by the planner's estimate.
     pub fn array_length(&self, array: Expr<'_>) -> f64 {
         // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`.
         unsafe { planner::array_length(self.root, array.raw()) }
     }
 
-    /// What the planner takes checking an expression on a row to cost.
+    /// The planner's cost of checking an expression on a row.
     pub fn cost_of(&self, expr: Expr<'_>) -> f64 {
         let mut cost = pg_sys::QualCost::default();
         // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`.
@@ -451,12 +453,13 @@ impl<'a> Table<'a> {
         cost.per_tuple
     }
 
-    /// How far the order of rows is that of the column's values, -1 to 1, by the planner's statistics; 0 if unknown.
+    /// Correlation between the order of rows and that of the column's values, -1 to 1, by the planner's statistics; 0
+    /// if unknown.
     pub fn correlation(&self, attribute: i16) -> f64 {
         catalog::correlation(self.oid, attribute).unwrap_or(0.0)
     }
 
-    /// How often a path that needs other tables' values is expected to be run.
+    /// The expected number of runs of a path that needs other tables' values.
     pub fn loop_count(&self, outer: Outer<'_>) -> f64 {
         let mut least = f64::INFINITY;
         let mut member = -1;
@@ -489,7 +492,7 @@ unsafe extern "C-unwind" fn is_member_of_column(
     wanted: *mut c_void,
 ) -> bool {
     boundary::callback(|| {
-        // SAFETY: called below implied(), which passes a pointer to this pair.
+        // SAFETY: called from implied(), which passes a pointer to this pair.
         unsafe {
             let (index, column) = *wanted.cast::<(*mut pg_sys::IndexOptInfo, u16)>();
             pg_sys::match_index_to_operand((*member).em_expr.cast(), column.into(), index)

@@ -1,14 +1,14 @@
-//! Served conditions are made ready when the node begins.
+//! Preparation of the served conditions when the node begins.
 //!
-//! Values of keys lie in a slot of the node's own, which stands where a join has its outer row, and a condition's key
-//! becomes a column of that. So conditions are made ready once, however often keys change.
+//! The values of keys are in a slot of the node, which takes the place of a join's outer row. A condition's key becomes
+//! a column of this slot. Therefore conditions are prepared only once, even if keys change.
 
 use super::lists::{Check, Elements, Hash, List};
 use crate::pg::list::list;
 use crate::pg::server;
 use pgrx::{is_a, pg_sys};
 
-/// What is being made ready.
+/// The slot's columns while conditions are being prepared.
 pub(super) struct Binding<'k> {
     pub(super) keys: &'k [*mut pg_sys::Node],
     /// For each key its column in the slot, if a condition refers to it.
@@ -19,7 +19,7 @@ pub(super) struct Binding<'k> {
 }
 
 impl Binding<'_> {
-    /// Another column of the slot, and an expression that gives its value.
+    /// Adds a column to the slot; returns an expression for its value.
     ///
     /// # Safety
     /// As [`Served::new`].
@@ -41,21 +41,22 @@ impl Binding<'_> {
         unsafe { pg_sys::makeVar(pg_sys::OUTER_VAR, number, kind, typmod, collation, 0).cast() }
     }
 
-    /// The number of the key that an expression is.
+    /// The number of the key that equals an expression.
     ///
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn key(&self, node: *mut pg_sys::Node) -> Option<usize> {
-        // SAFETY: both are expressions of the plan, which are only read.
+        // SAFETY: both are expressions of the plan, and are only read.
         self.keys.iter().position(|&key| unsafe { pg_sys::equal(key.cast(), node.cast()) })
     }
 
-    /// What stands for an argument of a comparison: the value of the key that it is, if evaluating it is any work.
+    /// The replacement of an argument of a comparison: the slot column of the key that it is, unless evaluating the key
+    /// is trivial.
     ///
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn argument(&mut self, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-        // SAFETY: an expression of the plan; a node's tag says what it is. It is only read.
+        // SAFETY: an expression of the plan; a node's tag tells its type. It is only read.
         unsafe {
             let mut plain = node;
             while is_a(plain, pg_sys::NodeTag::T_RelabelType) {
@@ -76,12 +77,12 @@ impl Binding<'_> {
         }
     }
 
-    /// The condition with values in the place of keys: a new node, or the same if there is nothing to replace.
+    /// The condition with keys replaced by values: a new node, or the same node if there is nothing to replace.
     ///
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn bound(&mut self, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-        // SAFETY: a node's tag says what it is; a copy's list of arguments is replaced as a whole.
+        // SAFETY: a node's tag tells its type; a copy's list of arguments is replaced as a whole.
         unsafe {
             pg_sys::check_stack_depth();
             match (*node).type_ {
@@ -96,7 +97,7 @@ impl Binding<'_> {
                         None => node,
                     }
                 }
-                // IS DISTINCT FROM is the same struct under another tag.
+                // IS DISTINCT FROM is the same struct with a different tag.
                 pg_sys::NodeTag::T_OpExpr | pg_sys::NodeTag::T_DistinctExpr => {
                     let args = (*node.cast::<pg_sys::OpExpr>()).args;
                     match self.arguments(args, Self::argument) {
@@ -124,7 +125,7 @@ impl Binding<'_> {
         }
     }
 
-    /// A list of arguments, each replaced; None if all stay as they are.
+    /// A list of arguments with keys replaced; None if there is nothing to replace.
     ///
     /// # Safety
     /// As [`Served::new`].
@@ -134,7 +135,7 @@ impl Binding<'_> {
         replace: unsafe fn(&mut Self, *mut pg_sys::Node) -> *mut pg_sys::Node,
     ) -> Option<*mut pg_sys::List> {
         let (mut new, mut is_new): (*mut pg_sys::List, _) = (std::ptr::null_mut(), false);
-        // SAFETY: a list of expressions.
+        // SAFETY: the list holds expressions.
         unsafe {
             for arg in list::<pg_sys::Node>(args) {
                 let replaced = replace(self, arg);
@@ -145,12 +146,12 @@ impl Binding<'_> {
         is_new.then_some(new)
     }
 
-    /// A condition that has a list of keys in it; None for one that is best left to the server.
+    /// The check of a condition that contains a list of keys; None if the server should check the condition.
     ///
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn check(&mut self, node: *mut pg_sys::Node) -> Option<Check> {
-        // SAFETY: a node's tag says what it is.
+        // SAFETY: a node's tag tells its type.
         unsafe {
             pg_sys::check_stack_depth();
             if is_a(node, pg_sys::NodeTag::T_ScalarArrayOpExpr) {
@@ -161,7 +162,7 @@ impl Binding<'_> {
             }
             let node = node.cast::<pg_sys::BoolExpr>();
             if (*node).boolop == pg_sys::BoolExprType::NOT_EXPR {
-                return None; // unknown is not false here
+                return None; // NOT must tell unknown from false
             }
             let parts: Vec<_> = list::<pg_sys::Node>((*node).args).collect();
             let checks: Vec<_> = parts.iter().map(|&part| self.check(part)).collect();
@@ -192,8 +193,8 @@ impl Binding<'_> {
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn list(&mut self, node: *mut pg_sys::ScalarArrayOpExpr) -> Option<List> {
-        // SAFETY: two arguments, the second an array. The left side is evaluated twice, so there must be no harm in
-        // that.
+        // SAFETY: the node has two arguments, the second an array. The left side is evaluated twice, so it must be free
+        // of side effects.
         unsafe {
             let args: Vec<*mut pg_sys::Node> = list((*node).args).collect();
             let &[left, array] = args.as_slice() else { return None };
@@ -242,7 +243,7 @@ impl Binding<'_> {
         }
     }
 
-    /// The slot for the values, all NULL yet; NULL if conditions refer to none.
+    /// The slot for the values, all of them NULL at first; NULL if no condition refers to a value.
     ///
     /// # Safety
     /// As [`Served::new`].
@@ -250,8 +251,7 @@ impl Binding<'_> {
         if self.types.is_empty() {
             return std::ptr::null_mut();
         }
-        // SAFETY: a descriptor with as many columns as there are types; the slot lives in the query's memory and pins
-        // nothing.
+        // SAFETY: the descriptor has one column for each type; the slot lives in the query's memory and pins nothing.
         unsafe {
             let desc = pg_sys::CreateTemplateTupleDesc(self.types.len() as i32);
             for (number, &(kind, typmod)) in (1..).zip(&self.types) {
@@ -270,6 +270,6 @@ impl Binding<'_> {
 /// # Safety
 /// A valid node.
 unsafe fn copy_of(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: a node of the plan, which the copy leaves as it is.
+    // SAFETY: a node of the plan, which the copy does not change.
     unsafe { pg_sys::copyObjectImpl(node.cast_const().cast()).cast() }
 }

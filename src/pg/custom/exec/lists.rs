@@ -1,16 +1,16 @@
-//! Conditions with lists of keys, checked on a row.
+//! Checks of conditions with lists of keys on a row.
 //!
-//! `column = ANY (array)` is checked by the server with a hash table, but only if the array is a constant. Here one is
-//! made for the others: the rows' and the elements' hashes are those of the operator's own hash functions, as in a hash
-//! join, and the operator itself compares a row with the few elements that have its hash.
+//! The server checks `column = ANY (array)` with a hash table, but only if the array is a constant. For other arrays
+//! this file makes a hash table. The hashes of rows and elements come from the operator's own hash functions, as in a
+//! hash join. The operator itself compares a row with the few elements that have the row's hash.
 
 use pgrx::pg_sys;
 use skip_scan::members::ElementHashes;
 
-/// From so many elements on a hash table is made: the server's own bound.
+/// Least number of elements for which a hash table is made: the server's MIN_ARRAY_SIZE_FOR_HASHED_SAOP.
 const LEAST_HASHED: i32 = 9;
 
-/// A condition with a list of keys somewhere in it.
+/// A condition that contains a list of keys.
 pub(super) enum Check {
     All(Vec<Check>),
     Any(Vec<Check>),
@@ -25,24 +25,24 @@ pub(super) struct List {
     pub(super) left: *mut pg_sys::ExprState,
     pub(super) left_hash: Hash,
     pub(super) element_hash: Hash,
-    /// The left side compared with one element, which stands in this column of the slot.
+    /// The comparison of the left side with one element, which is in this column of the slot.
     pub(super) equals: *mut pg_sys::ExprState,
     pub(super) column: usize,
-    /// The whole condition, as the server checks it.
+    /// The whole condition, in the form that the server checks.
     pub(super) whole: *mut pg_sys::ExprState,
     pub(super) elements: Elements,
 }
 
-/// What is known of a list in this execution.
+/// The elements of a list in this execution.
 pub(super) enum Elements {
     Unknown,
-    /// So few that the server's way is as good.
+    /// Too few for a hash table; the server checks the condition.
     Few,
-    /// By hash, and the elements.
+    /// The hashes of the elements, and the elements.
     Hashed(ElementHashes, *const pg_sys::Datum),
 }
 
-/// A hash function and the call of it.
+/// A hash function, prepared for calls.
 pub(super) struct Hash(pg_sys::FunctionCallInfo);
 
 impl Hash {
@@ -62,14 +62,14 @@ impl Hash {
         }
     }
 
-    /// Calls the function without a guard, once a row. No value with a destructor may be alive around it.
+    /// Calls the function without a guard, once a row. No value with a destructor may be alive in the callers.
     ///
     /// # Safety
     /// `value` is of the function's argument type, and not NULL.
     #[inline]
     unsafe fn of(&self, value: pg_sys::Datum) -> u32 {
-        // SAFETY: new() made room for the argument. The value is not NULL, and of the operator's side that
-        // get_op_hash_functions gave the function for.
+        // SAFETY: new() made room for the argument. The value is not NULL, and of the type of that side of the operator
+        // for which get_op_hash_functions returned the function.
         unsafe {
             *(*self.0).args.as_mut_ptr() = pg_sys::NullableDatum { value, isnull: false };
             (*self.0).isnull = false;
@@ -85,7 +85,7 @@ impl List {
     /// As [`Check::holds`].
     pub(super) unsafe fn holds(&mut self, context: *mut pg_sys::ExprContext, served: &KeyValues) -> bool {
         // SAFETY: Served has a value for each key, and its slot a column for each list. The states were made for the
-        // node that the context is of.
+        // node that has this context.
         unsafe {
             let list = *served.values.add(self.key);
             if list.isnull {
@@ -114,11 +114,11 @@ impl List {
     }
 
     /// # Safety
-    /// `list` is an array of the type that the node was made for; `memory` is emptied when it changes.
+    /// `list` is an array of the type for which the node was made; `memory` is reset when the list changes.
     unsafe fn hashed(&self, list: pg_sys::Datum, memory: pg_sys::MemoryContext) -> Elements {
-        // SAFETY: holds() has seen that the list is not NULL; it is the array that the operator takes. The copy and the
-        // elements stay in `memory` until the keys change, and Elements is forgotten before. While hash functions run,
-        // nothing here has a destructor.
+        // SAFETY: holds() has checked that the list is not NULL; it is the array that the operator takes. The copy and
+        // the elements stay in `memory` until the keys change, and Elements is dropped before that. While hash
+        // functions run, no value here has a destructor.
         unsafe {
             let before = pg_sys::MemoryContextSwitchTo(memory);
             let array = pg_sys::pg_detoast_datum_copy(list.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
@@ -158,7 +158,7 @@ impl List {
     }
 }
 
-/// Where checks find the values of keys.
+/// The values of keys for checks.
 pub(super) struct KeyValues {
     pub(super) values: *const pg_sys::NullableDatum,
     pub(super) slot: *mut pg_sys::TupleTableSlot,
@@ -167,7 +167,7 @@ pub(super) struct KeyValues {
 
 impl Check {
     /// # Safety
-    /// The node's context, with a row in it and keys evaluated; the row's memory is the current one.
+    /// `context` is the node's, with a row in it and keys evaluated; the row's memory is the current memory context.
     pub(super) unsafe fn holds(&mut self, context: *mut pg_sys::ExprContext, served: &KeyValues) -> bool {
         // SAFETY: Served::hold() has made the row's memory the current one, and its callers have put a row into the
         // node's context and evaluated the keys.
@@ -181,7 +181,7 @@ impl Check {
         }
     }
 
-    /// The keys have changed.
+    /// Drops the elements, because the keys have changed.
     pub(super) fn forget(&mut self) {
         match self {
             Check::All(parts) | Check::Any(parts) => parts.iter_mut().for_each(Check::forget),
@@ -191,14 +191,14 @@ impl Check {
     }
 }
 
-/// Evaluates a condition, as ExecQual does but without a guard: it runs once a row. An error in it leaves by a jump to
-/// the server's handler; between there and here are no values with destructors.
+/// Evaluates a condition, as ExecQual does but without a guard, because it runs once a row. An error in it jumps to the
+/// server's handler; the frames between there and here have no values with destructors.
 ///
 /// # Safety
-/// A state made by ExecInitQual, and its context; the row's memory is the current one.
+/// `state` was made by ExecInitQual, with this context; the row's memory is the current memory context.
 #[inline]
 pub(super) unsafe fn is_true(state: *mut pg_sys::ExprState, context: *mut pg_sys::ExprContext) -> bool {
-    // SAFETY: ExecInitQual made the state for the node that the context is of; NULL is an empty list.
+    // SAFETY: ExecInitQual made the state for the node that has this context; NULL is an empty list.
     unsafe {
         let Some(evaluate) = state.as_ref().and_then(|state| state.evalfunc) else { return true };
         let mut is_null = false;

@@ -1,7 +1,7 @@
 //! Sharing a scan between parallel processes.
 //!
-//! The leader makes the shared state before workers start, and takes their counts when it goes. Claims are made in
-//! [`skip_scan::blocks`]; a rescan gives all ranges back.
+//! The leader makes the shared state before workers start, and takes over their counts before it is removed. Claims are
+//! made in [`skip_scan::blocks`]; a rescan makes all ranges available again.
 
 use super::{count_shared, run_of, stop};
 use crate::pg::{Rel, boundary};
@@ -24,7 +24,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize(
     memory: *mut c_void,
 ) {
     boundary::callback(|| {
-        // SAFETY: estimate() bytes of shared memory, aligned to 8; it stays until shutdown() was called.
+        // SAFETY: estimate() bytes of shared memory, aligned to 8; it lives until shutdown() was called.
         unsafe {
             let Some(run) = run_of(node) else { return };
             let shared = memory.cast::<SharedScan>();
@@ -37,7 +37,8 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize(
     })
 }
 
-/// ReInitializeDSMCustomScan: in the leader, before another execution. Workers of the one before are gone.
+/// ReInitializeDSMCustomScan: in the leader, before another execution. The workers of the previous execution have
+/// exited.
 pub(in crate::pg::custom) unsafe extern "C-unwind" fn reinitialize(
     node: *mut pg_sys::CustomScanState,
     _context: *mut pg_sys::ParallelContext,
@@ -62,7 +63,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize_worker(
     memory: *mut c_void,
 ) {
     boundary::callback(|| {
-        // SAFETY: what the leader wrote; it stays as long as the worker runs.
+        // SAFETY: the memory that the leader wrote; it lives as long as the worker runs.
         unsafe {
             if let Some(run) = run_of(node) {
                 run.shared = Some(&*memory.cast::<SharedScan>());
@@ -72,7 +73,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize_worker(
     })
 }
 
-/// ShutdownCustomScan: the shared memory is about to go.
+/// ShutdownCustomScan: the server is about to remove the shared memory.
 pub(in crate::pg::custom) unsafe extern "C-unwind" fn shutdown(node: *mut pg_sys::CustomScanState) {
     boundary::callback(|| {
         // SAFETY: a node after begin().
@@ -80,7 +81,7 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn shutdown(node: *mut pg_sys
         let Some(shared) = run.shared.take() else { return };
         match &mut run.blocks {
             Some(blocks) => blocks.get().detach(),
-            // This process had no part in it: the leader may have been busy with its workers' rows.
+            // The leader read no ranges itself; it may have been busy with its workers' rows.
             None if !run.is_worker => shared.add_to(&mut run.before),
             None => {}
         }

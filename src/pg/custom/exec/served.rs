@@ -1,13 +1,13 @@
-//! The conditions that the indexes serve, as the node checks them on each row.
+//! The conditions that the indexes serve, and their check on each row.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | this one | the keys of an execution, and the check of a row |
-//! | [`super::binding`] | conditions are made ready when the node begins, so that they refer to the values of keys |
+//! | [`super::binding`] | conditions are prepared when the node begins, so that they refer to the values of keys |
 //! | [`super::lists`] | `column = ANY (array)` by hash |
 //!
-//! A key has one value for a whole execution. Where it is more than a constant or a parameter, the conditions refer to
-//! the value instead of the expression that gives it, so that it is evaluated once and not once a row.
+//! A key has one value for a whole execution. If the key is more than a constant or a parameter, the conditions refer
+//! to its value instead of its expression. The expression is therefore evaluated once and not for each row.
 
 use super::super::super::list::list;
 use super::super::raw::{ColumnPlace, RawTest};
@@ -18,30 +18,31 @@ use pgrx::{is_a, pg_sys};
 
 /// Served conditions and their keys.
 pub(super) struct Served {
-    /// What the server checks.
+    /// The conditions that the server checks.
     plain: *mut pg_sys::ExprState,
     /// Conditions with lists of keys.
     lists: Vec<Check>,
-    /// The key expressions, and what they give in this execution.
+    /// The key expressions, prepared; `values` has their values in this execution.
     keys: Vec<*mut pg_sys::ExprState>,
     values: Vec<pg_sys::NullableDatum>,
-    /// Where conditions find values; NULL if they need none.
+    /// The slot from which conditions read values; NULL if they need none.
     slot: *mut pg_sys::TupleTableSlot,
     /// For each key its column in the slot, if it has one.
     columns: Vec<Option<usize>>,
-    /// What values live in; emptied when keys change.
+    /// The memory of the values, reset when keys change.
     memory: pg_sys::MemoryContext,
     are_known: bool,
-    /// One of the conditions as a test of bytes: where, and the number of the key.
+    /// The place of one condition that can be checked by comparing bytes, and the number of its key.
     place: Option<(ColumnPlace, usize)>,
     raw: Option<RawTest>,
 }
 
 impl Served {
-    /// Makes conditions and keys ready.
+    /// Prepares conditions and keys.
     ///
     /// # Safety
-    /// Expressions of the node's plan, in BeginCustomScan; the current memory context is the query's.
+    /// The arguments are expressions of the node's plan. Called in BeginCustomScan; the current memory context is the
+    /// query's.
     pub(super) unsafe fn new(
         conditions: &[*mut pg_sys::Node],
         keys: &[*mut pg_sys::Node],
@@ -52,8 +53,8 @@ impl Served {
         let mut binding = Binding { keys, columns: vec![None; keys.len()], types: Vec::new(), planstate };
         let mut plain = std::ptr::null_mut();
         let mut lists = Vec::new();
-        // SAFETY: begin() passes expressions of the plan, which the query keeps to its end, as it does what is made of
-        // them in its memory here.
+        // SAFETY: begin() passes expressions of the plan. The query keeps the plan, and what is made from it in its
+        // memory here, to its end.
         unsafe {
             for &condition in conditions {
                 match binding.check(condition) {
@@ -91,21 +92,21 @@ impl Served {
         self.raw.as_ref()
     }
 
-    /// The keys have changed: they are evaluated again when they are needed.
+    /// Marks the keys as changed: they are evaluated again when they are needed.
     pub(super) fn forget(&mut self) {
         self.are_known = false;
     }
 
-    /// Evaluates the keys, if that was not done since they changed.
+    /// Evaluates the keys, unless that was done since they changed.
     ///
     /// # Safety
-    /// The node's context, in an execution.
+    /// `context` is the node's, in an execution.
     pub(super) unsafe fn evaluate_keys(&mut self, context: *mut pg_sys::ExprContext) {
         if self.are_known {
             return;
         }
-        // SAFETY: new() made the states for the node that the context is of, and a slot with these columns. What lists
-        // had of the old keys goes before the memory that it was in.
+        // SAFETY: new() made the states for the node that has this context, and a slot with these columns. Lists drop
+        // the elements of the old keys before their memory is reset.
         unsafe {
             self.lists.iter_mut().for_each(Check::forget);
             pg_sys::MemoryContextReset(self.memory);
@@ -136,11 +137,12 @@ impl Served {
     /// Whether the row in the context satisfies all conditions.
     ///
     /// # Safety
-    /// The node's context, keys evaluated. The row's memory is reset before, as ExecScan does between its rows.
+    /// `context` is the node's, and keys are evaluated. This resets the row's memory first, as ExecScan does between
+    /// its rows.
     #[inline]
     pub(super) unsafe fn hold(&mut self, context: *mut pg_sys::ExprContext) -> bool {
-        // SAFETY: next_row() and recheck() come with the node's context and a row in it, after evaluate_keys(). The row
-        // before is not needed any more, so its memory can go.
+        // SAFETY: next_row() and recheck() pass the node's context with a row in it, after evaluate_keys(). The
+        // previous row is not needed any more, so its memory can be reset.
         unsafe {
             let memory = (*context).ecxt_per_tuple_memory;
             if !(*memory).isReset {
@@ -159,7 +161,7 @@ impl Served {
     }
 }
 
-/// Where a condition's column lies in rows, and the number of its key, if the condition compares bytes.
+/// The place of a condition's column in rows, and the number of its key, if the condition compares bytes.
 ///
 /// # Safety
 /// As [`Served::new`].
@@ -168,7 +170,7 @@ unsafe fn place(
     keys: &[*mut pg_sys::Node],
     scan: *mut pg_sys::ScanState,
 ) -> Option<(ColumnPlace, usize)> {
-    // SAFETY: a node's tag says what it is; an operator has two arguments here, or is none of these.
+    // SAFETY: a node's tag tells its type; operators with a number of arguments other than two are left out.
     unsafe {
         if !is_a(condition, pg_sys::NodeTag::T_OpExpr) {
             return None;
