@@ -207,6 +207,13 @@ impl Server {
         standby
     }
 
+    /// A server with a copy of this stopped one's data; not started yet.
+    pub fn copy(&self, settings: &[&str]) -> Self {
+        let copy = Self::at(new_dir(), settings);
+        must(install().command("/bin/cp").args(["-a"]).arg(self.data()).arg(&copy.slot.dir));
+        copy
+    }
+
     /// The data directory.
     pub fn data(&self) -> PathBuf {
         self.slot.dir.join("data")

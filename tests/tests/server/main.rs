@@ -31,6 +31,7 @@ mod privileges;
 mod range_map;
 mod real_data;
 mod registry;
+mod replay;
 mod shared;
 mod skip_index_scan;
 mod standby;

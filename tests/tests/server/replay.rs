@@ -1,0 +1,205 @@
+//! Every prefix of the WAL of maintenance is a state from which a promoted server goes on rightly.
+//!
+//! A server with an index is stopped and its data are copied. Then it changes the table and maintains the index. A
+//! record of the index is picked from the WAL of this. A server starts from the copy, replays WAL up to this record and
+//! is promoted. It has what a standby has when its primary is lost at this record, or a server after a crash of the
+//! operating system: nothing but what is in WAL. The index must be sound there. It must stay so while rows come, and
+//! when the next maintenance takes up what was cut off.
+use crate::registry::alone;
+use crate::shared;
+use fastrand::Rng;
+use pg_skip_tests::both_ways::{Way, skips};
+use pg_skip_tests::compare::sound;
+use pg_skip_tests::server::{Server, install};
+use pg_skip_tests::session::Session;
+use pg_skip_tests::{cases, seed};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The table as it is copied. Its pages have room for rows that move among summarized ranges, some of which the delta
+/// holds already. Values of `b` that are long are out of line.
+const BASE: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 4000) i;
+    CREATE INDEX t_skip ON t USING skip (a, b)
+        WITH (pages_per_range = 2, autosummarize = off, delta_limit = 1048576);
+    UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 13 = 0";
+
+alone!(every_prefix_of_maintenance);
+fn every_prefix_of_maintenance() {
+    // Without full pages changes are replayed as such, and each page is then compared with the primary's.
+    let primary = Server::start(&[
+        "wal_keep_size=1GB",
+        "checkpoint_timeout=1h",
+        "full_page_writes=off",
+        "wal_consistency_checking=generic",
+    ]);
+    shared::prepare(&primary);
+    primary.connect("skip_template").run(BASE);
+    primary.stop();
+    let base = primary.copy(&[]);
+    primary.restart();
+    let maintained = maintain(&primary);
+    primary.stop();
+    let records = ends(&records(&primary, &maintained));
+    let sample = sample(&records, cases(12));
+    println!("{} of {} states", sample.len(), records.len());
+    for record in sample {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let promoted = promoted(&base, &primary, lsn(record));
+            go_on(&mut promoted.connect("skip_template"));
+            promoted.finish();
+        }));
+        if let Err(panic) = outcome {
+            panic!("{}\npromoted after the record {record}", shared::message(&*panic));
+        }
+    }
+}
+
+/// Where the WAL of maintenance begins and ends, and the file of the index.
+struct Maintained {
+    start: String,
+    end: String,
+    file: String,
+}
+
+/// Changes the table and maintains the index, so that the delta is folded, ranges are summarized, left open and closed,
+/// segments are merged and their blocks used again, and ranges behind the table's end are forgotten.
+fn maintain(server: &Server) -> Maintained {
+    let mut session = server.connect("skip_template");
+    let mut other = server.connect("skip_template");
+    let at = "SELECT pg_current_wal_insert_lsn()";
+    let start = session.one(at);
+    session.run("INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(4001, 6000) i");
+    // Whether the transaction's long value stays is not known yet: its range is left open.
+    other.run("BEGIN; INSERT INTO t SELECT 0, 0, repeat('long', 3000)");
+    session.run("SELECT skip_summarize('t_skip')");
+    other.run("COMMIT");
+    let summarized = "SELECT min(summarized - ranges) FROM skip_index_info('t_skip')";
+    assert!(session.number(summarized) < 0.0, "all ranges are summarized");
+    for sql in [
+        "INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(6001, 8000) i",
+        "UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 13 = 1",
+        "SELECT skip_summarize('t_skip')",
+        "UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 13 = 2",
+        // Less than half of the table remains, and so of the segments.
+        "DELETE FROM t WHERE ctid > '(34,0)'",
+        "VACUUM t",
+        "INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(8001, 8100) i",
+        "VACUUM t",
+    ] {
+        session.run(sql);
+    }
+    let behind = "SELECT max(max_width - ranges) FROM skip_index_info('t_skip')";
+    assert!(session.number(behind) <= 0.0, "a segment goes on behind the table's end");
+    let file = session.one(
+        "SELECT '1663/' || oid || '/' || pg_relation_filenode('t_skip')
+         FROM pg_database WHERE datname = current_database()",
+    );
+    Maintained { start, end: session.one(at), file }
+}
+
+/// The records of the index, as pg_waldump describes them.
+fn records(server: &Server, Maintained { start, end, file }: &Maintained) -> Vec<String> {
+    let mut command = install().command("pg_waldump");
+    command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", start, "-e", end, "-R", file]);
+    let output = command.output().expect("pg_waldump");
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {problem}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// What follows a word in a record's description, up to the next space or comma.
+fn field<'a>(record: &'a str, word: &str) -> &'a str {
+    let after = record.split_once(word).map(|(_, rest)| rest.trim_start());
+    let after = after.unwrap_or_else(|| panic!("no {word:?} in {record:?}"));
+    after.split([' ', ',']).next().unwrap_or(after)
+}
+
+/// Where a record is in WAL.
+fn lsn(record: &str) -> &str {
+    field(record, "lsn:")
+}
+
+/// The records at which a prefix may end: all, but of those by which a transaction adds row after row to one page of
+/// the delta the last.
+fn ends(records: &[String]) -> Vec<String> {
+    let place = |record: &String| (field(record, "tx:").to_owned(), field(record, " blk ").to_owned());
+    let alike = |one: &String, next: &String| place(one) == place(next) && place(one).0 != "0";
+    records.chunk_by(alike).filter_map(|alike| alike.last().cloned()).collect()
+}
+
+/// The first, the last, one that leaves a new page at the end of the file unwritten, and others at random places that
+/// are spread evenly.
+fn sample(records: &[String], count: usize) -> Vec<&String> {
+    let mut rng = Rng::with_seed(seed());
+    let last = records.len() - 1;
+    let count = count.clamp(1, last);
+    let mut places: BTreeSet<usize> =
+        (0..count).map(|part| rng.usize(part * last / count..(part + 1) * last / count)).collect();
+    places.extend([0, last, half_written(records)]);
+    places.into_iter().map(|place| &records[place]).collect()
+}
+
+/// The record after which only the last page of a segment is missing. Of all segments of several pages it is the one
+/// that lies farthest behind in the file, so its pages are new ones.
+fn half_written(records: &[String]) -> usize {
+    let new_page = |record: &str| {
+        let block = field(record, " blk ").parse::<u32>().expect("a block number");
+        record.contains("desc: FPI").then_some(block)
+    };
+    let pairs = records.windows(2).enumerate().filter_map(|(place, pair)| {
+        let block = new_page(&pair[0])?;
+        (new_page(&pair[1]) == Some(block + 1)).then_some((block, Reverse(place)))
+    });
+    let (_, Reverse(place)) = pairs.max().expect("a segment of several pages");
+    place
+}
+
+/// A server that has replayed the primary's WAL up to a record, that one too, and is a primary now.
+fn promoted(base: &Server, primary: &Server, lsn: &str) -> Server {
+    let restore = format!("restore_command=cp '{}/%f' '%p'", primary.data().join("pg_wal").display());
+    let target = format!("recovery_target_lsn={lsn}");
+    // Before it is promoted it takes no sessions.
+    let promoted = base.copy(&[&restore, &target, "recovery_target_action=promote", "hot_standby=off"]);
+    let signal = promoted.data().join("recovery.signal");
+    fs::write(&signal, "").expect("recovery.signal");
+    install().own(&signal);
+    promoted.restart();
+    promoted
+}
+
+/// What happens on a new primary.
+fn go_on(session: &mut Session) {
+    let size = "SELECT pg_relation_size('t_skip')";
+    Way::skip_scan().set(session);
+    right(session);
+    let before = session.number(size);
+    session.run("UPDATE t SET a = a + 1000000, b = 'p' || left(b, 8) WHERE id % 2 = 0");
+    session.run("INSERT INTO t SELECT i, i, 'q' || i FROM generate_series(9001, 9100) i");
+    assert!(session.number(size) > before, "the delta has added no pages to the file");
+    right(session);
+    session.run("SELECT skip_summarize('t_skip')");
+    right(session);
+    session.run("VACUUM t");
+    sound(session, "t_skip");
+}
+
+/// Fails unless the index is sound, and finds some of the rows, all of which `sound` has looked up in its pages.
+fn right(session: &mut Session) {
+    sound(session, "t_skip");
+    for column in ["a", "b"] {
+        let lookups = format!(
+            "SELECT key, rows, found
+             FROM (SELECT {column} AS key, count(*) AS rows FROM t WHERE id % 200 IN (0, 13) GROUP BY 1) AS keys,
+                 LATERAL (SELECT count(*) AS found FROM t WHERE {column} = key) AS lookup
+             WHERE rows <> found"
+        );
+        let plan = session.plan(&lookups);
+        assert!(skips(&plan), "no Skip Index Scan:\n{plan}");
+        let wrong = session.rows(&lookups);
+        assert!(wrong.is_empty(), "{column}, its rows, and those found by the index: {wrong:?}");
+    }
+}
