@@ -235,7 +235,7 @@ impl<'a> Directory<'a> {
         };
         // A reader may still use an older directory in which these blocks are a segment: it must be able to detect
         // that.
-        meta::update(self.index, |meta| meta.generation += 1)?;
+        self.raise_generation()?;
         if have == blocks {
             self.replace(at, Entry::Reserved { first_block, blocks })?;
         } else {

@@ -2,7 +2,8 @@
 
 use crate::pg::clause::{Clause, Match};
 use crate::pg::custom::expr::{Comparison, Expr, ExprKind};
-use crate::pg::custom::table::{Index, Table};
+use crate::pg::custom::index::Index;
+use crate::pg::custom::table::Table;
 use pgrx::pg_sys::Oid;
 use skip_scan::{Condition, MOST_LEVELS};
 

@@ -4,7 +4,8 @@
 use super::matching;
 use crate::pg::clause::Match;
 use crate::pg::custom::expr::{Comparison, Expr, ExprKind};
-use crate::pg::custom::table::{Index, Table};
+use crate::pg::custom::index::Index;
+use crate::pg::custom::table::Table;
 use pgrx::pg_sys::Oid;
 
 /// The most conditions that the message names.

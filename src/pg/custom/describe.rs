@@ -1,7 +1,8 @@
 //! Descriptions of conditions for messages: their columns and their operators.
 
 use super::expr::{Comparison, Expr};
-use super::table::{Index, Table};
+use super::index::Index;
+use super::table::Table;
 use crate::pg::text::of_server;
 use crate::pg::{OpenRel, catalog, lock, server};
 use pgrx::pg_sys;

@@ -17,6 +17,7 @@ mod describe;
 mod exec;
 mod explain;
 pub mod expr;
+pub mod index;
 mod pages;
 pub mod plan;
 mod raw;

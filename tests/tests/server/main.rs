@@ -28,6 +28,7 @@ mod oracle;
 mod page_rot;
 mod plans;
 mod privileges;
+mod publication;
 mod range_map;
 mod real_data;
 mod registry;

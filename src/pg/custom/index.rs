@@ -1,0 +1,94 @@
+//! A skip index as the planner sees it.
+
+use super::super::planner;
+use super::expr::Expr;
+use pgrx::pg_sys;
+use std::marker::PhantomData;
+
+/// A skip index that the planner may use for the table. If it is partial, the query implies its predicate.
+#[derive(Clone, Copy)]
+pub struct Index<'a> {
+    info: *mut pg_sys::IndexOptInfo,
+    planner: PhantomData<&'a ()>,
+}
+
+impl Index<'_> {
+    /// # Safety
+    /// `info` is an entry of the planner's list of a table's indexes, which lives for `'a`.
+    pub(super) unsafe fn new(info: *mut pg_sys::IndexOptInfo) -> Self {
+        Self { info, planner: PhantomData }
+    }
+
+    pub(super) fn raw(&self) -> *mut pg_sys::IndexOptInfo {
+        self.info
+    }
+
+    fn info(&self) -> &pg_sys::IndexOptInfo {
+        // SAFETY: an entry of the planner's list, which lives for 'a, as long as the planner's state.
+        unsafe { &*self.info }
+    }
+
+    pub fn oid(&self) -> pg_sys::Oid {
+        self.info().indexoid
+    }
+
+    /// Number of key columns.
+    pub fn columns(&self) -> u16 {
+        u16::try_from(self.info().nkeycolumns).unwrap_or(0)
+    }
+
+    /// Blocks of the index.
+    pub fn blocks(&self) -> f64 {
+        f64::from(self.info().pages)
+    }
+
+    /// The number of the table's column that index column `column` (0-based) refers to; None for an expression.
+    pub fn attribute(&self, column: u16) -> Option<i16> {
+        // SAFETY: one entry for each column.
+        let number = unsafe { *self.info().indexkeys.add(usize::from(column)) };
+        i16::try_from(number).ok().filter(|&number| number > 0)
+    }
+
+    /// Whether any of the index's columns is boolean.
+    pub fn has_boolean(&self) -> bool {
+        (0..self.columns()).any(|column| self.is_boolean(column))
+    }
+
+    /// Whether the expression is index column `column` (0-based).
+    pub fn is_column(&self, expr: Expr<'_>, column: u16) -> bool {
+        // SAFETY: an Expr's node and the planner's entry for the index live as long as the planner's run.
+        unsafe { pg_sys::match_index_to_operand(expr.raw(), column.into(), self.info) }
+    }
+
+    /// The collation of an index column.
+    pub(super) fn collation(&self, column: u16) -> pg_sys::Oid {
+        // SAFETY: one entry for each column.
+        unsafe { *self.info().indexcollations.add(usize::from(column)) }
+    }
+
+    /// The input type of a column's operator class.
+    pub(super) fn input_type(&self, column: u16) -> pg_sys::Oid {
+        // SAFETY: one entry for each column.
+        unsafe { *self.info().opcintype.add(usize::from(column)) }
+    }
+
+    /// Whether the index column can be used for comparisons under a collation.
+    pub fn has_collation(&self, column: u16, collation: pg_sys::Oid) -> bool {
+        let own = self.collation(column);
+        own == pg_sys::InvalidOid || own == collation
+    }
+
+    /// Whether the index column is boolean, so that a bare expression is a comparison.
+    pub fn is_boolean(&self, column: u16) -> bool {
+        self.input_type(column) == pg_sys::BOOLOID
+    }
+
+    /// The type of an operator's right side, if the operator is in the column's operator family.
+    pub fn key_type(&self, column: u16, operator: pg_sys::Oid) -> Option<pg_sys::Oid> {
+        // SAFETY: one entry for each column.
+        let family = unsafe { *self.info().opfamily.add(usize::from(column)) };
+        // SAFETY: a catalog lookup.
+        let is_member = unsafe { pg_sys::op_in_opfamily(operator, family) };
+        is_member.then(|| planner::right_type(operator, family))
+    }
+}

@@ -1,0 +1,199 @@
+//! The order in which entries of the directory come and go while an index with maps is maintained: what readers rely on
+//! who read the directory page by page, without a lock (`src/pages/map.rs`).
+//!
+//! The server writes an image of the page with each WAL record (`wal_consistency_checking`), and `pg_waldump` saves
+//! them: so every state of the directory and of the meta page is at hand, in order.
+use crate::registry::alone;
+use crate::shared;
+use libtest_mimic::Completion;
+use pg_skip_tests::compare::sound;
+use pg_skip_tests::server::{Server, install};
+use pg_skip_tests::session::Session;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// An entry of a column with maps: a map, an addition or an open stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    kind: u8,
+    column: u16,
+    first_range: u32,
+    width: u32,
+    id: u64,
+}
+
+const MAP: u8 = 4;
+const ADDITION: u8 = 5;
+const OPEN: u8 = 6;
+
+impl Entry {
+    fn overlaps(&self, other: &Self) -> bool {
+        let end = |entry: &Self| entry.first_range + entry.width;
+        self.column == other.column && self.first_range < end(other) && other.first_range < end(self)
+    }
+}
+
+alone!(entries_come_and_go_in_order);
+fn entries_come_and_go_in_order() -> Completion {
+    if install().version < 16 {
+        return Completion::ignored_with("pg_waldump of this server does not save pages");
+    }
+    let server =
+        Server::start(&["wal_keep_size=1GB", "checkpoint_timeout=1h", "wal_consistency_checking=generic"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    let (start, end, file) = maintain(&mut session);
+    drop(session);
+    let images = server.data().join("images");
+    let mut command = install().command("pg_waldump");
+    command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", &start, "-e", &end, "-R", &file, "-q"]);
+    let output = command.arg("--save-fullpage").arg(&images).output().expect("pg_waldump");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Their names begin with where they are in WAL.
+    let mut names: Vec<_> = fs::read_dir(&images).expect("images").map(|name| name.unwrap().path()).collect();
+    names.sort();
+    let mut history = History::default();
+    for name in &names {
+        let parts: Vec<&str> = name.file_name().and_then(|name| name.to_str()).unwrap().split('.').collect();
+        let block = parts[4].split('_').next().and_then(|block| block.parse().ok()).expect("a block number");
+        history.follow(parts[0], block, &fs::read(name).expect("an image"));
+    }
+    let History { generations, came, gone, .. } = history;
+    println!("{} images: {generations} generations, {came} entries came, {gone} went", names.len());
+    assert!(generations > 20 && came > 40 && gone > 20, "too little happened");
+    server.finish();
+    Completion::Completed
+}
+
+/// Everything that changes the directory: builds, folds, merges of maps and of additions, stretches that are opened and
+/// closed in part, a table that is cut short. Returns where its WAL begins and ends, and the file of the index.
+fn maintain(session: &mut Session) -> (String, String, String) {
+    session.run(
+        "CREATE TABLE broken (k int);
+         CREATE FUNCTION same(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+             BEGIN
+                 IF EXISTS (SELECT FROM public.broken WHERE k = $1) THEN RAISE 'broken'; END IF;
+                 RETURN $1;
+             END $$;
+         CREATE TABLE t (k int, d int, pad text DEFAULT repeat('x', 50)) WITH (fillfactor = 80);
+         INSERT INTO t SELECT i, i / 10 FROM generate_series(1, 12000) i;
+         CREATE INDEX t_skip ON t USING skip (same(k), d)
+             WITH (layout = map, pages_per_range = 1, autosummarize = off, delta_limit = 1048576)",
+    );
+    let at = "SELECT pg_current_wal_insert_lsn()";
+    let start = session.one(at);
+    session.run("INSERT INTO t SELECT i, i / 10 FROM generate_series(12001, 13000) i");
+    session.run("INSERT INTO broken SELECT generate_series(12100, 12700, 5)");
+    let summarize = "SELECT skip_summarize('t_skip')";
+    session.run(summarize);
+    // Of the stretch that is open, the middle is closed, then the rest.
+    for part in ["k BETWEEN 12300 AND 12450", "k > 12600", "true"] {
+        session.run(&format!("DELETE FROM broken WHERE {part}"));
+        session.run(summarize);
+    }
+    // The table ends in the middle of a map, before an addition to it. Later all but a few pages are cut off.
+    let tail = "ctid >= format('(%s,0)', (pg_relation_size('t') / 8192 * 0.8)::int)::tid";
+    session.run(&format!("UPDATE t SET d = d + 20000 WHERE {tail} AND k % 5 = 0"));
+    session.run(summarize);
+    cut(session, 0.7);
+    for round in 0..8 {
+        session.run(&format!("UPDATE t SET d = d + 10000, k = k + 100000 WHERE k % 41 = {round}"));
+        session.run("INSERT INTO t SELECT 50000 + i, i FROM generate_series(1, 150) i");
+        session.run(summarize);
+        session.run("VACUUM (TRUNCATE off) t");
+    }
+    cut(session, 0.1);
+    let file = session.one(
+        "SELECT '1663/' || oid || '/' || pg_relation_filenode('t_skip')
+         FROM pg_database WHERE datname = current_database()",
+    );
+    let end = session.one(at);
+    session.run("CREATE TABLE flushed ()"); // a commit writes all WAL before it
+    (start, end, file)
+}
+
+/// Leaves a part of the table, and lets it grow again.
+fn cut(session: &mut Session, part: f64) {
+    let end = session.one(&format!("SELECT (pg_relation_size('t') / 8192 * {part})::int"));
+    session.run(&format!("DELETE FROM t WHERE ctid >= '({end},0)'"));
+    session.run("VACUUM t");
+    session.run("SELECT skip_summarize('t_skip')");
+    session.run("INSERT INTO t SELECT 70000 + i, i FROM generate_series(1, 1000) i");
+    session.run("VACUUM t");
+    sound(session, "t_skip");
+}
+
+/// The directory, image by image.
+#[derive(Default)]
+struct History {
+    /// The entries of each slot: by block and slot.
+    slots: BTreeMap<(u32, usize), Option<Entry>>,
+    generation: u64,
+    /// Whether the generation was raised after the last entry came.
+    is_raised: bool,
+    /// Open stretches that came since the generation was raised.
+    opened: Vec<Entry>,
+    generations: u32,
+    came: u32,
+    gone: u32,
+}
+
+impl History {
+    fn follow(&mut self, lsn: &str, block: u32, page: &[u8]) {
+        let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().unwrap());
+        let long = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().unwrap());
+        let kind = u16::from_le_bytes(page[8190..8192].try_into().unwrap());
+        if kind == 0xFA01 && long(24 + 32) > self.generation {
+            (self.generation, self.is_raised) = (long(24 + 32), true);
+            self.opened.clear();
+            self.generations += 1;
+        }
+        if kind != 0xFA02 {
+            return;
+        }
+        for slot in 0..word(24 + 4) as usize {
+            let at = 24 + 8 + 32 * slot;
+            let entry = (MAP..=OPEN).contains(&page[at]).then(|| Entry {
+                kind: page[at],
+                column: u16::from_le_bytes([page[at + 2], page[at + 3]]),
+                first_range: word(at + 4),
+                width: word(at + 8),
+                id: long(at + 24),
+            });
+            let before = self.slots.insert((block, slot), entry).flatten();
+            if before != entry {
+                before.into_iter().for_each(|gone| self.check_gone(lsn, &gone));
+                entry.into_iter().for_each(|came| self.check_came(lsn, &came));
+            }
+        }
+    }
+
+    /// Whoever has missed what replaces the entry must notice that the generation rose.
+    fn check_gone(&mut self, lsn: &str, gone: &Entry) {
+        self.gone += 1;
+        assert!(
+            self.is_raised,
+            "{lsn}: {gone:?} was taken out, and no generation raised since the last entry came"
+        );
+        // What an addition holds is still somewhere, as long as there is a map that would rule it out.
+        let live = || self.slots.values().flatten().filter(|entry| entry.overlaps(gone));
+        let is_replaced = live().any(|entry| entry.kind != OPEN && entry.id > gone.id);
+        let is_needed = live().any(|entry| entry.kind == MAP);
+        assert!(
+            gone.kind != ADDITION || is_replaced || !is_needed,
+            "{lsn}: {gone:?} was taken out from above a map"
+        );
+    }
+
+    /// Whoever sees a map must also see the stretches in it that are open.
+    fn check_came(&mut self, lsn: &str, came: &Entry) {
+        self.came += 1;
+        let is_late = |open: &&Entry| came.kind == MAP && open.overlaps(came);
+        let late = self.opened.iter().find(is_late);
+        assert!(late.is_none(), "{lsn}: {came:?} was published, and no generation raised since {late:?} was");
+        if came.kind == OPEN {
+            self.opened.push(*came);
+        }
+        self.is_raised = false;
+    }
+}
