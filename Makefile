@@ -23,8 +23,8 @@ TEST_SERVERS = failed=; for pg_config in $$servers; do \
 		$(INSTALL) "$$pg_config"; \
 		echo "== server tests on $$("$$pg_config" --version)"; \
 		PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests -- $(FILTER) || failed=1; \
-		echo "== the same, but for the type bloom, with maps instead of filters"; \
-		PG_SKIP_LAYOUT=map PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests \
+		echo "== the same, but for the type bloom, with filters instead of maps"; \
+		PG_SKIP_LAYOUT=filters PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests \
 			--test server -- --skip bloom:: $(FILTER) || failed=1; \
 	done; [ -z "$$failed" ]
 

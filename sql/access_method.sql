@@ -16,4 +16,4 @@ CREATE FUNCTION skip_opclass_options(internal)
     LANGUAGE c IMMUTABLE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'skip_opclass_options_wrapper';
 COMMENT ON FUNCTION skip_opclass_options(internal) IS
-    'operator class options of a skip index column: false_positive_rate, layout';
+    'operator class options of a skip index column: false_positive_rate, layout, pages_per_range';

@@ -13,6 +13,7 @@ CREATE FUNCTION skip_index_info(
     OUT attnum integer,
     OUT column_name text,
     OUT layout text,
+    OUT layout_reason text,
     OUT pages_per_range integer,
     OUT ranges bigint,
     OUT summarized bigint,
@@ -33,7 +34,7 @@ CREATE FUNCTION skip_index_info(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_info_wrapper';
 COMMENT ON FUNCTION skip_index_info(regclass) IS
-    'one row for each column of a skip index: layout (filters or map), number of block ranges and of summarized ranges, segments and their widths in ranges, filter sizes in bits and number of probes, or fingerprint bits and number of additions of maps, bytes on disk, delta entries, target false-positive rate, false-positive rate expected from the fill of the filters or the pairs of the maps; options are those the index was built with, options changed since are pending until REINDEX; a partitioned index stands for the indexes of all its partitions';
+    'one row for each column of a skip index: layout (filters or map; auto as long as nothing is chosen), the facts it was chosen by, pages of its block ranges, number of block ranges and of summarized ranges, segments and their widths in ranges, filter sizes in bits and number of probes, or fingerprint bits and number of additions of maps, bytes on disk, delta entries, target false-positive rate, false-positive rate expected from the fill of the filters or the pairs of the maps; options are those the index was built with, options changed since are pending until REINDEX; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_segments(
     index regclass,

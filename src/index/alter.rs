@@ -1,6 +1,6 @@
 //! Options that were changed and are not in effect yet: those fixed at build take effect at the next build.
 
-use crate::pages::meta::Meta;
+use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pg::error::report;
 use crate::pg::options::{IndexLayout, Options, number};
 use crate::pg::{Rel, alter};
@@ -34,16 +34,23 @@ fn notice(index: Rel, before: &Options, now: &Options) {
 /// The options of a column whose values differ from those that the index was built with; None if there are none.
 pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Option<String> {
     let mut pending = Vec::new();
-    if options.pages_per_range != meta.pages_per_range {
-        pending.push(format!("pages_per_range = {}", options.pages_per_range));
+    let built = meta.columns.get(column)?;
+    let pages = options.pages_of(index, column);
+    if let Some(pages) = pages
+        && !matches!(built.layout, SegmentLayout::NotChosen { .. })
+        && pages != meta.pages_per_part(column as u16)
+    {
+        pending.push(format!("pages_per_range = {pages}"));
+    } else if options.pages_of_index(index) != meta.pages_per_range {
+        pending.push(format!("pages_per_range = {}", options.pages_of_index(index)));
     }
     let rate = options.rate_of(index, column);
-    if meta.columns.get(column).is_some_and(|built| built.rate != rate) {
+    if built.rate != rate {
         pending.push(format!("false_positive_rate = {}", number(rate)));
     }
-    if let Some(layout) = options.layout_of(index, column)
-        && meta.columns.get(column).is_some_and(|built| built.map.is_some() != (layout == IndexLayout::Map))
-    {
+    let layout = options.layout_of(index, column);
+    let is_other = |layout: &IndexLayout| *layout != IndexLayout::Auto && *layout != built.layout.shown();
+    if let Some(layout) = layout.filter(is_other) {
         pending.push(format!("layout = {}", layout.name()));
     }
     (!pending.is_empty()).then(|| pending.join(", "))

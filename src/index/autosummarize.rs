@@ -78,7 +78,7 @@ pub fn fold_delta(index: Rel) -> Read<()> {
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
     let (meta, mut directory) = upkeep::load(index)?;
     fold::fold(&mut directory, meta.columns.len())?;
-    for (column, _) in meta.columns.iter().enumerate().filter(|(_, column)| column.map.is_some()) {
+    for (column, _) in meta.columns.iter().enumerate().filter(|(_, column)| column.map().is_some()) {
         upkeep::merge_column(&mut directory, column as u16, MOST_MERGED_BLOCKS)?;
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! meta page. The trailing, partial range is summarized too if there are complete ones, so that a table that does not
 //! grow is covered to its end.
 
+use super::choose;
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::indexable;
 use super::summarize::{self, Caller};
@@ -11,12 +12,11 @@ use crate::hash::KeyHasher;
 use crate::pages::directory::{self, Directory};
 use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta};
 use crate::pg::error::or_raise;
-use crate::pg::options::{IndexLayout, Options};
+use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
-use crate::pg::{Rel, am, fail, memory, page, settings};
+use crate::pg::{Rel, am, fail, memory, page};
 use pgrx::PgSqlErrorCode;
 use skip_filter::Sizing;
-use skip_map::fingerprint_bits_for;
 use skip_segment::page::NO_BLOCK;
 use std::ffi::CStr;
 
@@ -37,10 +37,13 @@ pub fn phase_name(phase: i64) -> Option<&'static CStr> {
 /// Builds the index. Returns the table's number of rows, as hint bits tell it, and the number of ranges summarized.
 pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     check_buildable(heap, index);
-    let meta = new_meta(index, heap.estimated_rows());
+    let mut meta = new_meta(index);
     let index = meta.bind(index);
-    write_empty(index, &meta);
     let blocks = heap.blocks();
+    if blocks >= meta.pages_per_range {
+        choose::choose(heap, index, &mut meta, blocks, &sample_options());
+    }
+    write_empty(index, &meta);
     am::progress_phase(PHASE_SCAN);
     am::progress_blocks_total(blocks);
     let result = Directory::load(index, &meta).and_then(|mut directory| {
@@ -58,21 +61,25 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
 /// Evaluates and hashes the rows of a table smaller than one range, which gets no filter yet: an expression that fails
 /// must fail now, not in a later INSERT of another user. Returns the number of rows.
 fn try_rows(heap: Rel, index: Rel, meta: &Meta, blocks: u32) -> f64 {
-    let options = RangeCollectorOptions {
+    let mut collector = RangeCollector::new(heap, index, meta, &sample_options());
+    collector.collect(0, blocks);
+    collector.live_rows
+}
+
+/// How a small part of the table is read.
+fn sample_options() -> RangeCollectorOptions {
+    RangeCollectorOptions {
         bulk: false,
         in_vacuum: false,
         most_hashes: memory::maintenance_work_mem() / 32,
         versions: Versions::All,
         may_fail: false,
-    };
-    let mut collector = RangeCollector::new(heap, index, meta, &options);
-    collector.collect(0, blocks);
-    collector.live_rows
+    }
 }
 
 /// Writes the init fork of an unlogged index: the pages of an empty index.
 pub fn build_empty(index: Rel) {
-    let meta = new_meta(index, 0.0);
+    let meta = new_meta(index);
     let index = meta.bind(index);
     wal::append_init_page(index, META_BLOCK, meta.image());
     wal::append_init_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0));
@@ -103,40 +110,18 @@ fn check_buildable(heap: Rel, index: Rel) {
     }
 }
 
-/// The meta page of a new index. `rows` is the table's estimated number of rows before the build.
-fn new_meta(index: Rel, rows: f64) -> Meta {
+/// The meta page of a new index.
+fn new_meta(index: Rel) -> Meta {
     let options = Options::of(index);
     let seed = memory::random_seed();
     let columns = (0..index.key_columns()).map(|column| {
         let rate = options.rate_of(index, column);
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 19, num_probes: 13 });
-        let map = (options.layout_of(index, column).unwrap_or_else(settings::default_layout)
-            == IndexLayout::Map)
-            .then(|| {
-                let rate = options.set_rate_of(index, column);
-                fingerprint_bits(rows, options.pages_per_range, rate)
-            });
-        ColumnMeta { canon: KeyHasher::of_column(index, column, seed).canon(), sizing, rate, map }
+        let canon = KeyHasher::of_column(index, column, seed).canon();
+        let layout = choose::at_first(index, &options, column);
+        ColumnMeta { canon, sizing, rate, layout, sample: None }
     });
-    Meta::new(seed, options.pages_per_range, columns.collect())
-}
-
-/// Fingerprint bits of a new map. A key that is nowhere matches rows / 2^bits ranges. If a rate is set, the bits are
-/// chosen so that this is the given fraction of the ranges. Otherwise they are chosen so that less than one page is
-/// read in vain, even when the table has grown to ten times its size. A table with fewer than 10 million rows is
-/// treated as one of that size, because it may grow.
-fn fingerprint_bits(rows: f64, pages_per_range: u32, rate: Option<f64>) -> u8 {
-    const GROWTH: f64 = 10.0;
-    const LEAST_ROWS: f64 = 10e6;
-    /// A page of a table seldom has more rows than this.
-    const ROWS_PER_PAGE: f64 = 100.0;
-    // The most ranges that a table may have, so that its maps can always be merged into one.
-    let most_ranges = (u32::MAX / pages_per_range).saturating_add(1);
-    let pages = f64::from(pages_per_range);
-    match rate {
-        Some(rate) => fingerprint_bits_for(ROWS_PER_PAGE * pages, rate, most_ranges),
-        None => fingerprint_bits_for(GROWTH * rows.max(LEAST_ROWS) * pages, 1.0, most_ranges),
-    }
+    Meta::new(seed, options.pages_of_index(index), columns.collect())
 }
 
 /// Writes the meta page and an empty directory. The build changes these two pages in place, so they are logged when

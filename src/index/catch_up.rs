@@ -59,20 +59,21 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
         let first = range * meta.pages_per_range;
         collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
-        for (c, contents) in collector.columns.iter().enumerate() {
+        for (c, column) in collector.columns.iter().enumerate() {
+            let contents = column.contents();
             while segments[c].next_if(|segment| segment.end_range() <= range).is_some() {}
             let Some(segment) = segments[c].peek().filter(|segment| segment.first_range <= range) else {
                 continue;
             };
             if let Some(check) = &mut checks[c] {
-                check.push(range, contents.state, contents.hashes.iter());
+                check.push(range, contents);
                 if contents.state.open {
                     open[c].push(OpenStretch { column: c as u16, first_range: range, width: 1 });
                 }
                 continue;
             }
             let gaps = Gaps::at(&mut gaps[c], index, segment, range)?;
-            gaps.look_up(contents.state, contents.hashes.iter(), range);
+            gaps.look_up(contents.state, contents.hashes.iter().copied(), range);
             if gaps.bits.len() > MOST_BITS {
                 gaps.fill(index)?;
             }
@@ -95,7 +96,7 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
 /// Publishes an addition of the pairs that a column's maps lack: of rows that were inserted and deleted during one
 /// command.
 fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> Read<()> {
-    let (column, coding) = (check.column(), check.coding());
+    let (column, form, end) = (check.column(), check.form(), check.end());
     let segments: Vec<Segment> =
         directory.segments(column).into_iter().chain(directory.additions(column)).collect();
     let mut lacking = Vec::new();
@@ -105,7 +106,7 @@ fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> Read<()> {
     if lacking.is_empty() {
         return Ok(());
     }
-    map::add(directory, column, 0, coding, &lacking)
+    map::add(directory, column, form, (0, end), &lacking)
 }
 
 /// The bits that the filters of 64 neighbouring ranges of a column lack.

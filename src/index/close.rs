@@ -5,7 +5,7 @@ use super::place_map::MapPlacer;
 use super::summarize::Caller;
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, Segment, SegmentKind};
-use crate::pages::meta::Meta;
+use crate::pages::meta::{MapForm, Meta};
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
 use crate::pg::{Rel, error::Read, memory, wal::Logging};
@@ -34,8 +34,8 @@ pub fn close_open_ranges<'a>(
     let mut ranges = Ranges { heap, meta, options, blocks: heap.blocks(), collector: None };
     let mut closed = close_filters(directory, &mut ranges)?;
     for (column, frozen) in meta.columns.iter().enumerate() {
-        if let Some(bits) = frozen.map {
-            closed += close_maps(directory, &mut ranges, column as u16, bits)?;
+        if let Some(form) = frozen.map() {
+            closed += close_maps(directory, &mut ranges, column as u16, form)?;
         }
     }
     Ok((closed, ranges.collector.and_then(|mut collector| collector.failure.take())))
@@ -87,20 +87,19 @@ fn close_maps<'a>(
     directory: &mut Directory<'a>,
     ranges: &mut Ranges<'a, '_>,
     column: u16,
-    fingerprint_bits: u8,
+    form: MapForm,
 ) -> Read<u64> {
     let index = directory.index();
     let memory = memory::maintenance_work_mem() / 2;
     let pages_per_range = ranges.meta.pages_per_range;
     let mut closed = 0;
     for stretch in directory.open_stretches(column) {
-        let mut placer =
-            MapPlacer::new(column, fingerprint_bits, Logging::EachPage, false, memory, pages_per_range);
+        let mut placer = MapPlacer::new(column, form, Logging::EachPage, false, memory, pages_per_range);
         placer.start_at(stretch.first_range, stretch.end_range())?;
         for range in stretch.first_range..stretch.end_range() {
             let collector = ranges.collect(index, range);
-            let contents = &collector.columns[usize::from(column)];
-            placer.push(contents.state, contents.hashes.as_slice());
+            let contents = collector.columns[usize::from(column)].contents();
+            placer.push(contents);
             closed += u64::from(!contents.state.open);
         }
         placer.finish_open(directory, stretch)?;
@@ -109,7 +108,7 @@ fn close_maps<'a>(
 }
 
 fn close_range(index: Rel, segment: &Segment, range: u32, collector: &RangeCollector) -> Read<bool> {
-    let contents = &collector.columns[usize::from(segment.column)];
+    let contents = collector.columns[usize::from(segment.column)].contents();
     // A range that is open because it has too many values would only fill the filter up.
     let FilterSize { bits: most, num_probes } = segment.filters()?;
     if contents.state.open || contents.hashes.len() as u64 > u64::from(most) {
@@ -119,7 +118,7 @@ fn close_range(index: Rel, segment: &Segment, range: u32, collector: &RangeColle
     let mut bits = Vec::new();
     bits.extend(contents.state.nulls.then(|| Bit::new(&shape, NULLS_SLICE, range)));
     bits.extend(contents.state.values.then(|| Bit::new(&shape, VALUES_SLICE, range)));
-    for hash in contents.hashes.iter() {
+    for &hash in contents.hashes {
         bits.extend(Bit::of_key(&shape, num_probes, hash, range));
     }
     segment::set_bits(index, segment, &mut bits)?;

@@ -28,9 +28,44 @@ use skip_segment::RangeState;
 
 /// The contents of one range in one column.
 pub struct ColumnContents {
+    /// Of all parts together.
     pub state: RangeState,
-    pub hashes: DistinctHashes,
+    /// Of the part that is being collected; of the whole range if that is not divided.
+    hashes: DistinctHashes,
+    /// Heap blocks per part. None if the range is not divided.
+    pages_per_part: Option<u32>,
+    /// The state of the part that is being collected, if the range is divided.
+    part_state: RangeState,
+    /// The parts collected before: the state of each, and where its hashes end in `part_hashes`.
+    part_ends: Vec<(RangeState, usize)>,
+    part_hashes: Vec<u64>,
     hasher: Option<KeyHasher>,
+}
+
+/// The contents of one range in one column, for reading.
+#[derive(Clone, Copy)]
+pub struct RangeContents<'a> {
+    /// Of all parts together. An open range has no other contents.
+    pub state: RangeState,
+    /// For each part its state, and where its hashes end in `hashes`. Empty if the range is not divided.
+    pub part_ends: &'a [(RangeState, usize)],
+    /// Hashes of distinct keys; those of a divided range are distinct in each part.
+    pub hashes: &'a [u64],
+}
+
+impl<'a> RangeContents<'a> {
+    /// State and hashes of each part, in order. A range that is not divided is one part.
+    pub fn parts(self) -> impl Iterator<Item = (RangeState, &'a [u64])> {
+        let Self { state, part_ends, hashes } = self;
+        let whole = part_ends.is_empty().then_some((state, hashes));
+        let mut from = 0;
+        let divided = part_ends.iter().map(move |&(state, end)| {
+            let part = hashes.get(from..end).unwrap_or_default();
+            from = end;
+            (state, part)
+        });
+        whole.into_iter().chain(divided)
+    }
 }
 
 /// Collects the contents of ranges, one range after another.
@@ -127,15 +162,14 @@ impl<'a> RangeCollector<'a> {
                 columns.into_iter().map(|c| c - 1).collect(),
             )
         });
-        let contents =
-            |hasher| ColumnContents { state: RangeState::default(), hashes: DistinctHashes::new(), hasher };
+        let contents = |(c, hasher)| ColumnContents::new(hasher, meta, c);
         Self {
             heap,
             reader: HeapReader::new(heap, options.bulk),
             finder,
             evaluator,
             scratch: Scratch::new(),
-            columns: hash::column_hashers(index, meta).into_iter().map(contents).collect(),
+            columns: hash::column_hashers(index, meta).into_iter().enumerate().map(contents).collect(),
             most_hashes: options.most_hashes,
             overflowed: false,
             live_rows: 0.0,
@@ -148,10 +182,7 @@ impl<'a> RangeCollector<'a> {
 
     /// Collects the heap blocks `from..to` as one range.
     pub fn collect(&mut self, from: u32, to: u32) {
-        for column in &mut self.columns {
-            column.state = RangeState { open: column.hasher.is_none(), ..RangeState::default() };
-            column.hashes.clear();
-        }
+        self.columns.iter_mut().for_each(ColumnContents::begin);
         for block in from..to {
             if self.in_vacuum {
                 compat::vacuum_delay_point()
@@ -160,12 +191,8 @@ impl<'a> RangeCollector<'a> {
             }
             self.collect_block(block);
             self.scratch.reset();
-        }
-        for column in &mut self.columns {
-            if column.hashes.len() > self.most_hashes {
-                column.hashes.clear();
-                column.state.open = true;
-                self.overflowed = true;
+            for column in &mut self.columns {
+                self.overflowed |= column.end_block(block - from, block + 1 == to, self.most_hashes);
             }
         }
     }
@@ -219,7 +246,7 @@ impl<'a> RangeCollector<'a> {
                 }
                 for (column, field) in columns.iter_mut().zip(fields.iter()) {
                     match field {
-                        Field::Null => column.state.nulls = true,
+                        Field::Null => column.set_null(),
                         Field::External => return false,
                         _ => column.add_field(field, *most_hashes),
                     }
@@ -261,8 +288,68 @@ impl<'a> RangeCollector<'a> {
 }
 
 impl ColumnContents {
+    fn new(hasher: Option<KeyHasher>, meta: &Meta, c: usize) -> Self {
+        let pages_per_part = meta.pages_per_part(c as u16);
+        Self {
+            state: RangeState::default(),
+            hashes: DistinctHashes::new(),
+            pages_per_part: (pages_per_part != meta.pages_per_range).then_some(pages_per_part),
+            part_state: RangeState::default(),
+            part_ends: Vec::new(),
+            part_hashes: Vec::new(),
+            hasher,
+        }
+    }
+
+    /// The contents of the range that was collected last.
+    pub fn contents(&self) -> RangeContents<'_> {
+        let Self { state, part_ends, .. } = self;
+        let hashes = match self.pages_per_part {
+            Some(_) => &self.part_hashes,
+            None => self.hashes.as_slice(),
+        };
+        RangeContents { state: *state, part_ends, hashes }
+    }
+
+    fn begin(&mut self) {
+        self.state = RangeState { open: self.hasher.is_none(), ..RangeState::default() };
+        self.part_state = RangeState::default();
+        self.part_ends.clear();
+        self.part_hashes.clear();
+        self.hashes.clear();
+    }
+
+    /// Ends a block, `number` blocks behind the first one of the range, and the part if the block is its last one.
+    /// Returns whether there are more than `most_hashes` distinct values.
+    fn end_block(&mut self, number: u32, is_last: bool, most_hashes: usize) -> bool {
+        let is_due = is_last || self.pages_per_part.is_some();
+        let is_too_much = is_due && self.part_hashes.len() + self.hashes.len() > most_hashes;
+        if is_too_much {
+            self.hashes.clear();
+            self.part_hashes.clear();
+            self.part_ends.iter_mut().for_each(|(_, end)| *end = 0);
+            self.state.open = true;
+        }
+        if let Some(pages) = self.pages_per_part
+            && (is_last || (number + 1).is_multiple_of(pages))
+        {
+            self.part_hashes.extend_from_slice(self.hashes.as_slice());
+            self.hashes.clear();
+            self.part_ends.push((std::mem::take(&mut self.part_state), self.part_hashes.len()));
+        }
+        is_too_much
+    }
+
+    fn set_null(&mut self) {
+        (self.state.nulls, self.part_state.nulls) = (true, true);
+    }
+
+    fn set_value(&mut self) {
+        (self.state.values, self.part_state.values) = (true, true);
+    }
+
     fn add_field(&mut self, field: &Field<'_>, most_hashes: usize) {
-        self.state.values = true;
+        self.set_value();
         let Some(hasher) = self.hasher.as_mut().filter(|_| self.hashes.len() <= most_hashes) else { return };
         match hasher.hash_field(field) {
             Some(hash) => {
@@ -284,12 +371,12 @@ impl ColumnContents {
     fn add_row(&mut self, row: &IndexRow<'_>, c: usize, most_hashes: usize) {
         let Some(hasher) = &mut self.hasher else { return };
         match row.value(c, hasher.repr()) {
-            None => self.state.nulls = true,
+            None => self.set_null(),
             Some(value) => {
-                self.state.values = true;
                 if self.hashes.len() <= most_hashes {
                     self.hashes.insert(hasher.hash(value));
                 }
+                self.set_value();
             }
         }
     }

@@ -47,7 +47,7 @@ pub fn cost(path: &IndexPathView) -> Costs {
     let unseen_rows = (examined - fetched) * path.cost_of_row();
     Costs {
         startup: consult,
-        total: consult + unseen_rows,
+        total: consult + unseen_rows + path.prices().pages(surviving),
         selectivity: (fetched / rows).clamp(0.0, 1.0),
         index_pages: estimate.index_pages,
     }
@@ -104,19 +104,22 @@ fn average(
 ) -> IndexEstimate {
     let all = |over: Over| conditions.iter().map(|c| keys(c, over)).sum::<f64>().max(1.0);
     let rows = path.row_selectivity() * path.table_rows() * all(over) / all(Over::TheseKeys);
-    let pages_per_range = f64::from(facts.meta.pages_per_range);
-    let ranges = (path.table_blocks() / pages_per_range).ceil().max(1.0);
-    let summarized = f64::from(facts.meta.watermark).min(ranges);
-    let distinct = path.table_rows() / ranges;
-    let vain = |c: &PathCondition| keys(c, over) * facts.rate(c.column, distinct);
+    let meta = &facts.meta;
+    let surviving_blocks = |c: &PathCondition| {
+        let pages = f64::from(meta.pages_per_part(c.column));
+        let ranges = (path.table_blocks() / pages).ceil().max(1.0);
+        let summarized = meta.summarized_parts(c.column).min(ranges);
+        let false_positives = (keys(c, over) * facts.rate(c.column, path.table_rows() / ranges)).min(1.0);
+        surviving_ranges(ranges, summarized, false_positives, rows) * pages
+    };
     // A range must pass all conditions, so the strictest condition determines the estimate.
-    let false_positives = conditions.iter().map(vain).fold(1.0, f64::min);
+    let heap_blocks = conditions.iter().map(surviving_blocks).reduce(f64::min);
     let slices: f64 = conditions.iter().map(|c| keys(c, over) * facts.slices(c.column)).sum();
-    let surviving = surviving_ranges(ranges, summarized, false_positives, rows);
     let index_pages = slices + OTHER_PAGES;
+    let words = path.table_blocks() / f64::from(meta.pages_per_range) / 64.0;
     IndexEstimate {
-        heap_blocks: surviving * pages_per_range,
+        heap_blocks: heap_blocks.unwrap_or(path.table_blocks()),
         index_pages,
-        words: index_pages * ranges / 64.0,
+        words: index_pages * words,
     }
 }

@@ -45,7 +45,9 @@ pub fn insert(
     let state = cache.get_or_init(|| or_raise(index, InsertState::new(index)));
     let missing = or_raise(
         index,
-        state.refresh(index, progress.generation).and_then(|()| state.missing_entries(index, row, range)),
+        state
+            .refresh(index, progress.generation)
+            .and_then(|()| state.missing_entries(index, row, place.block)),
     );
     if missing.is_empty() {
         return;

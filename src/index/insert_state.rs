@@ -66,12 +66,14 @@ impl InsertState {
         Ok(())
     }
 
-    /// Reads the segments again if some were retired since. `generation` is the lower half of the present one.
+    /// Reads the segments again if some were retired since. `generation` is the lower half of the present one. It is
+    /// called after a row's range was found below the watermark, so that all layouts are chosen by now: entries of the
+    /// delta depend on the number of parts.
     ///
     /// # Errors
     /// Damage to the index.
     pub fn refresh(&mut self, index: Rel, generation: u32) -> Read<()> {
-        if self.meta.generation as u32 != generation {
+        if self.meta.generation as u32 != generation || self.meta.is_to_choose() {
             self.meta = Meta::read(index)?;
             self.read_segments(index)?;
         }
@@ -83,40 +85,41 @@ impl InsertState {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn missing_entries(&mut self, index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Vec<DeltaEntry>> {
-        Scratch::new().run(|| self.entries(index, row, range))
+    pub fn missing_entries(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<Vec<DeltaEntry>> {
+        Scratch::new().run(|| self.entries(index, row, block))
     }
 
     /// The row's values that the filters do not have yet. Bits of a live segment are never removed, and merges copy
     /// them, so a value that a filter has stays in the index.
-    fn entries(&mut self, index: Rel, row: &IndexRow<'_>, range: u32) -> Read<Vec<DeltaEntry>> {
+    fn entries(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<Vec<DeltaEntry>> {
         let mut missing = Vec::new();
         for column in 0..self.hashers.len() {
             // A column that this build hashes differently rules nothing out, so it needs no entries either.
             let Some(hasher) = &mut self.hashers[column] else { continue };
             let hash = row.value(column, hasher.repr()).map(|value| hasher.hash(value));
-            let entry = DeltaEntry { range, column: column as u16, hash };
-            if !self.is_in_filter(index, &entry)? {
+            let part = block / self.meta.pages_per_part(column as u16);
+            let entry = DeltaEntry { part, column: column as u16, hash };
+            if !self.is_in_filter(index, &entry, block / self.meta.pages_per_range)? {
                 missing.push(entry);
             }
         }
         Ok(missing)
     }
 
-    fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry) -> Read<bool> {
-        let key = (entry.column, entry.range);
+    fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry, range: u32) -> Read<bool> {
+        let key = (entry.column, range);
         let at = self.live.segments.partition_point(|s| (s.column, s.first_range) <= key);
         let Some(segment) = at.checked_sub(1).map(|at| self.live.segments[at]) else { return Ok(false) };
-        if segment.column != entry.column || entry.range >= segment.end_range() {
+        if segment.column != entry.column || range >= segment.end_range() {
             return Ok(false);
         }
         let index = self.meta.bind(index);
         if segment.map().is_some() {
-            return or_not_found(self.is_in_maps(index, &segment, entry));
+            return or_not_found(self.is_in_maps(index, &segment, entry, range));
         }
-        let found = match self.recent_group(index, &segment, entry.range) {
-            Ok(Some(group)) => Ok(group.has_entry(entry.hash, entry.range - segment.first_range)),
-            Ok(None) => segment::has_entry(index, &segment, entry.range, entry.hash),
+        let found = match self.recent_group(index, &segment, range) {
+            Ok(Some(group)) => Ok(group.has_entry(entry.hash, range - segment.first_range)),
+            Ok(None) => segment::has_entry(index, &segment, range, entry.hash),
             Err(miss) => Err(miss),
         };
         or_not_found(found)
@@ -124,16 +127,16 @@ impl InsertState {
 
     /// Whether a map or an addition has an entry's pair. For a value, the pair of [`map::VALUE_KEY`] must be there too:
     /// the value's own fingerprint may be that of NULL.
-    fn is_in_maps(&self, index: Rel, segment: &Segment, entry: &DeltaEntry) -> Fetch<bool> {
+    fn is_in_maps(&self, index: Rel, segment: &Segment, entry: &DeltaEntry, range: u32) -> Fetch<bool> {
         let covers =
-            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.range);
+            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&range);
         let maps: Vec<Map<'_>> = std::iter::once(segment)
             .chain(self.live.additions.iter().filter(covers))
             .map(|segment| Map::of(index, segment))
             .collect::<Read<_>>()?;
         let has = |key| {
             for map in &maps {
-                if map.has(key, entry.range)? {
+                if map.has(key, entry.part)? {
                     return Ok(true);
                 }
             }

@@ -1,19 +1,19 @@
 //! Inspecting an index: skip_index_info, skip_index_segments, skip_matching_ranges; and the functions that the last
 //! shares with [`super::range_map`].
 
-use super::alter;
 use super::steady::steady;
 use super::target::{self, Target};
+use super::{alter, choose};
 use crate::pages::delta;
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, OpenStretch, Segment, SegmentKind};
-use crate::pages::meta::Meta;
+use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment;
 use crate::pg::boundary;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
-use crate::pg::options::{IndexLayout, Options};
+use crate::pg::options::Options;
 use crate::pg::scankey;
 use crate::pg::sql_text::Text;
 use crate::pg::text;
@@ -47,11 +47,11 @@ fn fill_of(index: Rel, segment: &Segment, open: &[OpenStretch]) -> Fetch<Fill> {
                     (o.first_range.max(segment.first_range), o.end_range().min(segment.end_range()));
                 u64::from(to.saturating_sub(from))
             };
-            let false_ranges = f64::from(size.pairs) / f64::from(size.fingerprint_bits).exp2();
+            let false_parts = f64::from(size.pairs) / f64::from(size.form.fingerprint_bits).exp2();
             Ok(Fill {
                 open_ranges: open.iter().map(in_segment).sum(),
                 fill: None,
-                expected_rate: (false_ranges / f64::from(segment.width)).min(1.0),
+                expected_rate: (false_parts / f64::from(segment.width) / f64::from(size.form.parts)).min(1.0),
             })
         }
     }
@@ -77,6 +77,7 @@ type InfoRow = (
     i32,
     Text,
     &'static str,
+    Option<String>,
     i32,
     i64,
     i64,
@@ -107,6 +108,7 @@ fn skip_index_info(
         name!(attnum, i32),
         name!(column_name, Text),
         name!(layout, &'static str),
+        name!(layout_reason, Option<String>),
         name!(pages_per_range, i32),
         name!(ranges, i64),
         name!(summarized, i64),
@@ -143,37 +145,42 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
     })?;
     let directory = Directory::load(index, &meta)?;
     let index = directory.index();
-    let ranges = i64::from(meta.ranges_in(target.table.rel().blocks()));
+    let blocks_of_table = target.table.rel().blocks();
     let mut rows = Vec::with_capacity(meta.columns.len());
     for (c, column) in meta.columns.iter().enumerate() {
         let segments = directory.segments(c as u16);
         let additions = directory.additions(c as u16);
         let open = directory.open_stretches(c as u16);
+        // To users, the parts that maps tell apart are the ranges of the column.
+        let parts = column.parts();
+        let ranges = i64::from(meta.parts_in(c as u16, blocks_of_table));
         let mut summarized = 0i64;
         let mut passing = 0.0;
         for segment in &segments {
             let fill = fill_of(index, segment, &open)?;
             let closed = f64::from(segment.width) - fill.open_ranges as f64;
-            summarized += closed as i64;
-            passing += fill.expected_rate * closed;
+            summarized += closed as i64 * i64::from(parts);
+            passing += fill.expected_rate * closed * f64::from(parts);
         }
         for addition in &additions {
-            passing += fill_of(index, addition, &[])?.expected_rate * f64::from(addition.width);
+            passing +=
+                fill_of(index, addition, &[])?.expected_rate * f64::from(addition.width) * f64::from(parts);
         }
-        let width =
-            |pick: fn(u32, u32) -> u32| segments.iter().map(|s| s.width).reduce(pick).unwrap_or(0) as i32;
+        let width = |pick: fn(u32, u32) -> u32| {
+            segments.iter().map(|s| s.width * parts).reduce(pick).unwrap_or(0) as i32
+        };
         let bits = |pick: fn(u32, u32) -> u32| {
             let all = segments.iter().filter_map(|s| s.filters().ok()).map(|size| size.bits);
-            column.map.is_none().then(|| i64::from(all.reduce(pick).unwrap_or(0)))
+            (column.layout == SegmentLayout::Filters).then(|| i64::from(all.reduce(pick).unwrap_or(0)))
         };
-        let layout = if column.map.is_some() { IndexLayout::Map } else { IndexLayout::Filters };
         let blocks = segments.iter().chain(&additions).map(|s| i64::from(s.blocks)).sum::<i64>();
         rows.push((
             index.oid(),
             c as i32 + 1,
             index.column_name(c).into(),
-            layout.name(),
-            meta.pages_per_range as i32,
+            column.layout.shown().name(),
+            choose::reason(&meta, column),
+            meta.pages_per_part(c as u16) as i32,
             ranges,
             summarized.min(ranges),
             segments.len() as i32,
@@ -181,8 +188,8 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             width(u32::max),
             bits(u32::min),
             bits(u32::max),
-            column.map.is_none().then(|| column.sizing.num_probes.into()),
-            column.map.map(i32::from),
+            (column.layout == SegmentLayout::Filters).then(|| column.sizing.num_probes.into()),
+            column.map().map(|form| form.fingerprint_bits.into()),
             additions.len() as i64,
             blocks * PAGE as i64,
             entries[c],
@@ -254,15 +261,15 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
                 index.oid(),
                 column as i32 + 1,
                 kind_name(s.kind),
-                s.first_range.into(),
-                s.width as i32,
+                i64::from(s.first_range) * i64::from(s.parts()),
+                s.width as i32 * s.parts() as i32,
                 filters.map(|size| size.bits.into()),
                 filters.map(|size| size.num_probes.into()),
                 s.map().map(|size| size.pairs.into()),
                 s.first_block.into(),
                 s.blocks as i32,
                 s.id as i64,
-                fill.open_ranges as i64,
+                fill.open_ranges as i64 * i64::from(s.parts()),
                 fill.fill,
             ));
         }

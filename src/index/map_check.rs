@@ -3,19 +3,22 @@
 //! The table's pairs are sorted as in a build, and compared with the sorted numbers of all maps in one pass. A lookup
 //! of each pair would read a page for each.
 
-use super::place_map::SpillFile;
+use super::collect::RangeContents;
+use super::place_map::{SpillFile, marks};
 use crate::pages::delta::DeltaEntry;
 use crate::pages::entry::Segment;
 use crate::pages::map::{self, Map, NULL_KEY, Numbers, VALUE_KEY};
-use crate::pages::meta::{ColumnMeta, Meta};
+use crate::pages::meta::{ColumnMeta, MapForm, Meta};
 use crate::pages::miss::Fetch;
 use crate::pg::{Rel, error::Read, memory};
 use skip_map::{Coding, Sorter};
-use skip_segment::RangeState;
 
 /// The pairs that the table has in one column.
 pub struct MapCheck {
     column: u16,
+    form: MapForm,
+    /// The first range that the index does not summarize, at least 1.
+    end: u32,
     coding: Coding,
     sorter: Sorter<SpillFile>,
 }
@@ -23,7 +26,7 @@ pub struct MapCheck {
 /// A pair that no map has, but the table does.
 #[derive(Clone, Copy)]
 pub struct Lacking {
-    pub range: u32,
+    pub part: u32,
     /// The pair's number among all pairs of the column; numbers ascend by fingerprint, then by range.
     pub number: u64,
 }
@@ -35,7 +38,7 @@ pub struct Lacking {
 pub fn of_columns(meta: &Meta) -> Read<Vec<Option<MapCheck>>> {
     let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
     let of = |(c, column): (usize, &ColumnMeta)| {
-        column.map.map(|bits| MapCheck::new(c as u16, bits, meta.watermark, memory)).transpose()
+        column.map().map(|form| MapCheck::new(c as u16, form, meta.watermark, memory)).transpose()
     };
     meta.columns.iter().enumerate().map(of).collect()
 }
@@ -45,15 +48,26 @@ impl MapCheck {
     ///
     /// # Errors
     /// The meta page has an invalid number of fingerprint bits.
-    pub fn new(column: u16, fingerprint_bits: u8, end: u32, memory: usize) -> Read<Self> {
-        let coding = map::coding(fingerprint_bits, end.max(1))?;
-        let sorter = Sorter::new(coding, memory, u64::from(end) * 64, SpillFile::default());
-        Ok(Self { column, coding, sorter })
+    pub fn new(column: u16, form: MapForm, end: u32, memory: usize) -> Read<Self> {
+        let end = end.max(1);
+        let coding = map::coding(form, end)?;
+        let sorter = Sorter::new(coding, memory, u64::from(coding.ranges()) * 64, SpillFile::default());
+        Ok(Self { column, form, end, coding, sorter })
     }
 
     /// The 0-based column.
     pub fn column(&self) -> u16 {
         self.column
+    }
+
+    /// How the column's maps code pairs.
+    pub fn form(&self) -> MapForm {
+        self.form
+    }
+
+    /// The first range that the index does not summarize, at least 1.
+    pub fn end(&self) -> u32 {
+        self.end
     }
 
     /// How pairs are coded as numbers in this check.
@@ -62,11 +76,11 @@ impl MapCheck {
     }
 
     /// Adds the contents of a range.
-    pub fn push(&mut self, range: u32, state: RangeState, hashes: impl Iterator<Item = u64>) {
-        let marks = [(state.nulls, NULL_KEY), (state.values, VALUE_KEY)];
-        let marks = marks.into_iter().filter(|&(is_set, _)| is_set).map(|(_, key)| key);
-        for key in marks.chain(hashes) {
-            let Ok(()) = self.sorter.push(key, range);
+    pub fn push(&mut self, range: u32, contents: RangeContents<'_>) {
+        for (part, (state, hashes)) in (range * self.form.parts..).zip(contents.parts()) {
+            for key in marks(state).chain(hashes.iter().copied()) {
+                let Ok(()) = self.sorter.push(key, part);
+            }
         }
     }
 
@@ -81,17 +95,16 @@ impl MapCheck {
         mut each: impl FnMut(Lacking),
     ) -> Fetch<()> {
         let of_column = segments.filter(|s| s.column == self.column && s.map().is_some());
-        let maps = of_column.map(|s| Ok((Map::of(index, s)?, s.first_range))).collect::<Read<Vec<_>>>()?;
+        let maps = of_column.map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>()?;
         let coding = self.coding;
-        let mut cursors: Vec<MapCursor<'_, '_>> =
-            maps.iter().map(|(map, first)| MapCursor::new(map, *first)).collect();
+        let mut cursors: Vec<MapCursor<'_, '_>> = maps.iter().map(MapCursor::new).collect();
         self.sorter.finish(|number| {
             let mut is_there = false;
             for cursor in &mut cursors {
                 is_there |= cursor.reaches(number, coding)?;
             }
             if !is_there {
-                each(Lacking { range: coding.split(number).1, number });
+                each(Lacking { part: coding.split(number).1, number });
             }
             Ok(())
         })
@@ -100,15 +113,14 @@ impl MapCheck {
 
 /// The numbers of the pairs that an entry of the delta stands for.
 pub fn numbers_of_entry(coding: Coding, entry: &DeltaEntry) -> impl Iterator<Item = u64> {
-    let value = entry.hash.map(|hash| coding.number(hash, entry.range));
-    let mark = coding.number(if entry.hash.is_some() { VALUE_KEY } else { NULL_KEY }, entry.range);
+    let value = entry.hash.map(|hash| coding.number(hash, entry.part));
+    let mark = coding.number(if entry.hash.is_some() { VALUE_KEY } else { NULL_KEY }, entry.part);
     value.into_iter().chain([mark])
 }
 
 /// A map that is being read, and the position in it.
 struct MapCursor<'m, 'a> {
     map: &'m Map<'a>,
-    first_range: u32,
     numbers: Numbers<'m, 'a>,
     /// The number read last, as one among all pairs of the column; None before the first.
     head: Option<u64>,
@@ -116,8 +128,8 @@ struct MapCursor<'m, 'a> {
 }
 
 impl<'m, 'a> MapCursor<'m, 'a> {
-    fn new(map: &'m Map<'a>, first_range: u32) -> Self {
-        Self { map, first_range, numbers: map.numbers(), head: None, is_over: false }
+    fn new(map: &'m Map<'a>) -> Self {
+        Self { map, numbers: map.numbers(), head: None, is_over: false }
     }
 
     /// Reads on up to `number`, which is higher than the one before. Returns whether the map has it.
@@ -131,13 +143,13 @@ impl<'m, 'a> MapCursor<'m, 'a> {
         Ok(self.head == Some(number))
     }
 
-    /// Converts a number of the map to one among all pairs of the column. None for a range behind the watermark, which
+    /// Converts a number of the map to one among all pairs of the column. None for a part behind the watermark, which
     /// an addition may have since the table was truncated. The conversion keeps the order: numbers are ordered by their
-    /// fingerprints, and by their ranges where those are equal.
+    /// fingerprints, and by their parts where those are equal.
     fn in_all(&self, own: u64, coding: Coding) -> Option<u64> {
-        let (fingerprint, range) = self.map.coding().split(own);
-        let range = u64::from(self.first_range) + u64::from(range);
+        let (fingerprint, part) = self.map.coding().split(own);
+        let part = self.map.first_part() + u64::from(part);
         let all = u64::from(coding.ranges());
-        (range < all).then(|| fingerprint * all + range)
+        (part < all).then(|| fingerprint * all + part)
     }
 }

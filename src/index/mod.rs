@@ -15,16 +15,17 @@
 //! | [`verify`] | skip_index_verify |
 //! | [`alter`] | (object_access_hook) |
 //!
-//! Shared code: [`collect`] reads block ranges of the table. [`place`] makes segments of them: filters
-//! ([`place_filters`]) or a map ([`place_map`]). [`summarize`] does both in an order that is safe, and [`close`] closes
-//! the ranges that it had to leave open. [`map_check`] compares maps with the table. [`indexable`] refuses columns that
-//! cannot be indexed. [`target`] opens the index that a function is given, and [`steady`] reads one that may change
-//! meanwhile.
+//! Shared code: [`choose`] chooses the layout of columns from a sample of the table. [`collect`] reads block ranges of
+//! the table. [`place`] makes segments of them: filters ([`place_filters`]) or a map ([`place_map`]). [`summarize`]
+//! does both in an order that is safe, and [`close`] closes the ranges that it had to leave open. [`map_check`]
+//! compares maps with the table. [`indexable`] refuses columns that cannot be indexed. [`target`] opens the index that
+//! a function is given, and [`steady`] reads one that may change meanwhile.
 
 mod alter;
 mod autosummarize;
 mod build;
 mod catch_up;
+mod choose;
 mod close;
 mod collect;
 mod cost;

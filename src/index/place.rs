@@ -1,12 +1,12 @@
 //! Makes segments of the hashes of ranges, of the kind that the column has.
 
+use super::collect::RangeContents;
 use super::place_filters::FilterPlacer;
 use super::place_map::MapPlacer;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::ColumnMeta;
 use crate::pg::{Rel, error::Read, wal::Logging};
-use skip_segment::RangeState;
 
 /// Settings that are the same for the placers of all columns of an index.
 pub struct Place<'a> {
@@ -29,9 +29,9 @@ impl<'a> ColumnPlacer<'a> {
     /// A placer for a column that was built with the options in `frozen`.
     pub fn new(place: &Place<'a>, column: u16, frozen: &ColumnMeta) -> Self {
         let &Place { index, logging, is_build, memory, pages_per_range } = place;
-        match frozen.map {
+        match frozen.map() {
             None => Self::Filters(FilterPlacer::new(index, column, *frozen, logging, memory)),
-            Some(bits) => Self::Map(MapPlacer::new(column, bits, logging, is_build, memory, pages_per_range)),
+            Some(form) => Self::Map(MapPlacer::new(column, form, logging, is_build, memory, pages_per_range)),
         }
     }
 
@@ -58,14 +58,13 @@ impl<'a> ColumnPlacer<'a> {
     pub fn push(
         &mut self,
         directory: &mut Directory<'_>,
-        state: RangeState,
-        hashes: &[u64],
+        contents: RangeContents<'_>,
         partial: bool,
     ) -> Read<()> {
         match self {
-            Self::Filters(placer) => placer.push(directory, state, hashes, partial),
+            Self::Filters(placer) => placer.push(directory, contents.state, contents.hashes, partial),
             Self::Map(placer) => {
-                placer.push(state, hashes);
+                placer.push(contents);
                 Ok(())
             }
         }

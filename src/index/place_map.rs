@@ -4,16 +4,18 @@
 //! written as one map. Ranges that could not be hashed become open stretches of the directory, which are published
 //! before the map.
 
+use super::collect::RangeContents;
 use crate::pages::directory::Directory;
 use crate::pages::entry::OpenStretch;
 use crate::pages::map::{MapWriter, NULL_KEY, NewMap, VALUE_KEY, coding};
+use crate::pages::meta::MapForm;
 use crate::pg::temp_file::TempFile;
 use crate::pg::{error::Read, wal::Logging};
 use skip_map::{Sorter, Spill, most_pages};
 use skip_segment::RangeState;
 use std::convert::Infallible;
 
-/// Assumed number of pairs per page of a table. It determines into how many parts pairs are sorted; any number gives
+/// Assumed number of pairs per page of the table. It determines into how many parts pairs are sorted; any number gives
 /// correct results.
 const PAIRS_PER_PAGE: u64 = 64;
 
@@ -38,7 +40,7 @@ impl Spill for SpillFile {
 /// Makes a map of a stretch of ranges of one column, which come in order.
 pub struct MapPlacer {
     column: u16,
-    fingerprint_bits: u8,
+    form: MapForm,
     logging: Logging,
     /// Whether no other process adds blocks to the index.
     is_build: bool,
@@ -60,17 +62,17 @@ struct PendingStretch {
 }
 
 impl MapPlacer {
-    /// A placer for a column whose maps have `fingerprint_bits` fingerprint bits. Pairs take at most `memory` bytes.
-    /// `is_build` is set in a build, when no other process adds blocks to the index.
+    /// A placer for a column whose maps have this form. Pairs take at most `memory` bytes. `is_build` is set in a
+    /// build, when no other process adds blocks to the index.
     pub fn new(
         column: u16,
-        fingerprint_bits: u8,
+        form: MapForm,
         logging: Logging,
         is_build: bool,
         memory: usize,
         pages_per_range: u32,
     ) -> Self {
-        Self { column, fingerprint_bits, logging, is_build, memory, pages_per_range, stretch: None }
+        Self { column, form, logging, is_build, memory, pages_per_range, stretch: None }
     }
 
     /// Begins a stretch of ranges. The previous one must have been finished.
@@ -79,7 +81,7 @@ impl MapPlacer {
     /// The meta page has an invalid number of fingerprint bits.
     pub fn start_at(&mut self, first_range: u32, end: u32) -> Read<()> {
         let width = end.saturating_sub(first_range).max(1);
-        let coding = coding(self.fingerprint_bits, width)?;
+        let coding = coding(self.form, width)?;
         let expected = u64::from(width) * u64::from(self.pages_per_range) * PAIRS_PER_PAGE;
         let sorter = Sorter::new(coding, self.memory, expected, SpillFile::default());
         self.stretch =
@@ -88,12 +90,12 @@ impl MapPlacer {
     }
 
     /// Adds the next range.
-    pub fn push(&mut self, state: RangeState, hashes: &[u64]) {
-        let column = self.column;
+    pub fn push(&mut self, contents: RangeContents<'_>) {
+        let (column, parts) = (self.column, self.form.parts);
         let Some(stretch) = &mut self.stretch else { return };
         let range = stretch.ranges;
         stretch.ranges += 1;
-        if state.open {
+        if contents.state.open {
             let first_range = stretch.first_range + range;
             match stretch.open.last_mut() {
                 Some(last) if last.end_range() == first_range => last.width += 1,
@@ -101,11 +103,11 @@ impl MapPlacer {
             }
             return;
         }
-        let marks = [(state.nulls, NULL_KEY), (state.values, VALUE_KEY)];
-        let marks = marks.into_iter().filter(|&(is_set, _)| is_set).map(|(_, key)| key);
-        for key in marks.chain(hashes.iter().copied()) {
-            stretch.pairs += 1;
-            let Ok(()) = stretch.sorter.push(key, range);
+        for (part, (state, hashes)) in (range * parts..).zip(contents.parts()) {
+            for key in marks(state).chain(hashes.iter().copied()) {
+                stretch.pairs += 1;
+                let Ok(()) = stretch.sorter.push(key, part);
+            }
         }
     }
 
@@ -142,12 +144,12 @@ impl MapPlacer {
 
     fn write(&self, directory: &mut Directory<'_>, stretch: PendingStretch, is_addition: bool) -> Read<()> {
         let PendingStretch { first_range, width, pairs, sorter, .. } = stretch;
-        let most = most_pages(coding(self.fingerprint_bits, width)?, pairs);
+        let most = most_pages(coding(self.form, width)?, pairs);
         let new = NewMap {
             column: self.column,
             first_range,
             width,
-            fingerprint_bits: self.fingerprint_bits,
+            form: self.form,
             is_addition,
             most_pages: (!self.is_build).then_some(most),
             logging: self.logging,
@@ -156,6 +158,12 @@ impl MapPlacer {
         sorter.finish(|number| writer.push(number))?;
         writer.finish().map(|_| ())
     }
+}
+
+/// The keys that a map has for a part besides those of its values.
+pub fn marks(state: RangeState) -> impl Iterator<Item = u64> {
+    let marks = [(state.nulls, NULL_KEY), (state.values, VALUE_KEY)];
+    marks.into_iter().filter(|&(is_set, _)| is_set).map(|(_, key)| key)
 }
 
 /// The most open stretches of a map. If there are more, they are joined with the ranges between them. Each takes an

@@ -72,21 +72,23 @@ fn checked(width: i32) -> u64 {
     width as u64
 }
 
-/// Blocks per range, and the ranges of a table of `blocks` blocks that have no filter for a column: those that are not
-/// summarized, and open ones.
+/// Blocks per range of a column, and the ranges of a table of `blocks` blocks that have no filter for it: those that
+/// are not summarized, and open ones. If its maps divide ranges, these are the parts.
 fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)> {
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
-    let ranges = u64::from(meta.ranges_in(blocks));
+    let ranges = u64::from(meta.parts_in(column, blocks));
+    let parts = u64::from(meta.parts(column));
     let mut unfiltered = RangeSet::empty(ranges);
     let mut covered = 0;
     let live = directory::live(index, &meta, |c| c == column)?;
     for stretch in &live.open {
-        unfiltered.insert_span(stretch.first_range.into(), stretch.end_range().into());
+        let (first, end) = (u64::from(stretch.first_range), u64::from(stretch.end_range()));
+        unfiltered.insert_span(first * parts, end * parts);
     }
     for segment in live.segments {
-        unfiltered.insert_span(covered, segment.first_range.into());
-        covered = u64::from(segment.end_range());
+        unfiltered.insert_span(covered, u64::from(segment.first_range) * parts);
+        covered = u64::from(segment.end_range()) * parts;
         if segment.map().is_some() {
             continue;
         }
@@ -96,5 +98,5 @@ fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)
         unfiltered.or_bits(segment.first_range.into(), &open, segment.width.into());
     }
     unfiltered.insert_span(covered, ranges);
-    Ok((meta.pages_per_range, unfiltered))
+    Ok((meta.pages_per_part(column), unfiltered))
 }

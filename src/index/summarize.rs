@@ -4,6 +4,7 @@
 //! then scan the heap; then write the segments; then publish them. Until then the ranges have no filter and match. A
 //! crash or error in between leaves a gap in the directory, which the next maintenance fills.
 
+use super::choose;
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
 use super::place::{ColumnPlacer, Place};
 use crate::pages::directory::Directory;
@@ -110,15 +111,7 @@ pub fn fill_gaps(
         return Ok(Summary::default());
     }
     let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
-    // A set of distinct hashes takes some 32 bytes per value right after it has grown.
-    let options = RangeCollectorOptions {
-        bulk: caller.reads_in_bulk(),
-        in_vacuum: caller == Caller::Vacuum,
-        most_hashes: memory / 32,
-        versions: Versions::All,
-        // CREATE INDEX fails if users' code fails, as with any access method.
-        may_fail: caller != Caller::Build,
-    };
+    let options = collector_options(caller, memory);
     let mut collector = RangeCollector::new(heap, index, &meta, &options);
     let frozen = meta.columns.iter().enumerate();
     let place = Place {
@@ -155,6 +148,19 @@ pub fn fill_gaps(
     Ok(Summary { ranges, live_rows: collector.live_rows, failure: collector.failure.take() })
 }
 
+/// How ranges are collected for a caller. The values of a range and column take at most `memory` bytes.
+fn collector_options(caller: Caller, memory: usize) -> RangeCollectorOptions {
+    RangeCollectorOptions {
+        bulk: caller.reads_in_bulk(),
+        in_vacuum: caller == Caller::Vacuum,
+        // A set of distinct hashes takes some 32 bytes per value right after it has grown.
+        most_hashes: memory / 32,
+        versions: Versions::All,
+        // CREATE INDEX fails if users' code fails, as with any access method.
+        may_fail: caller != Caller::Build,
+    }
+}
+
 #[allow(
     clippy::too_many_arguments,
     reason = "one caller; a struct of them would be named after this function"
@@ -179,8 +185,8 @@ fn fill_span(
         let (first, last) = (first.min(blocks.into()) as u32, end.min(blocks.into()) as u32);
         collector.collect(first, last);
         for &c in lacking {
-            let column = &collector.columns[c];
-            placers[c].push(directory, column.state, column.hashes.as_slice(), end > u64::from(blocks))?;
+            let contents = collector.columns[c].contents();
+            placers[c].push(directory, contents, end > u64::from(blocks))?;
         }
         if progress {
             am::progress_blocks_done(last);
@@ -242,6 +248,9 @@ pub fn summarize_to(
     end: u32,
     caller: Caller,
 ) -> Read<Summary> {
+    if end > 0 {
+        choose::choose_late(heap, index, &collector_options(caller, memory::maintenance_work_mem() / 2))?;
+    }
     let mut watermark = Meta::read(index)?.watermark;
     let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?;
     while watermark < end && summary.ranges < u64::from(caller.most_ranges()) {

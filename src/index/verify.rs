@@ -191,12 +191,12 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
         collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
         for segment in live.segments.iter().filter(|s| (s.first_range..s.end_range()).contains(&range)) {
             if let Some(check) = &mut checks[usize::from(segment.column)] {
-                let contents = &collector.columns[usize::from(segment.column)];
+                let contents = collector.columns[usize::from(segment.column)].contents();
                 let is_its = |o: &OpenStretch| {
                     o.column == segment.column && (o.first_range..o.end_range()).contains(&range)
                 };
                 if !live.open.iter().any(is_its) {
-                    check.push(range, contents.state, contents.hashes.iter());
+                    check.push(range, contents);
                 }
                 continue;
             }
@@ -237,13 +237,13 @@ fn missing_in_maps(index: Rel, checks: Vec<Option<MapCheck>>, live: &Live) -> Fe
         }
         let mut in_delta = HashSet::new();
         delta::scan(index, &Meta::read(index)?, |entry| {
-            if usize::from(entry.column) == c && entry.range < coding.ranges() {
+            if usize::from(entry.column) == c && entry.part < coding.ranges() {
                 in_delta.extend(map_check::numbers_of_entry(coding, &entry));
             }
         })?;
         let block = live.segments.iter().find(|s| usize::from(s.column) == c).map_or(0, |s| s.first_block);
         problems.extend(lacking.iter().filter(|pair| !in_delta.contains(&pair.number)).map(|pair| {
-            let what = format!("a key of column {} in block range {} is not in the index", c + 1, pair.range);
+            let what = format!("a key of column {} in block range {} is not in the index", c + 1, pair.part);
             Damage::new(block, what)
         }));
     }
@@ -254,7 +254,7 @@ fn lost(entry: &DeltaEntry, block: u32) -> Damage {
     let what = if entry.hash.is_some() { "a value" } else { "a NULL" };
     Damage::new(
         block,
-        format!("{what} of column {} in block range {} is not in the index", entry.column + 1, entry.range),
+        format!("{what} of column {} in block range {} is not in the index", entry.column + 1, entry.part),
     )
 }
 
@@ -269,18 +269,18 @@ fn check_range(
     if group.has_bit(OPEN_SLICE, place) {
         return;
     }
-    let contents = &collector.columns[usize::from(segment.column)];
-    let entry = |hash| DeltaEntry { range, column: segment.column, hash };
+    let contents = collector.columns[usize::from(segment.column)].contents();
+    let entry = |hash| DeltaEntry { part: range, column: segment.column, hash };
     if contents.state.nulls && !group.has_bit(NULLS_SLICE, place) {
         missing.push((entry(None), segment.first_block));
     }
-    for hash in contents.hashes.iter().filter(|&hash| !group.has_key(hash, place)) {
+    for &hash in contents.hashes.iter().filter(|&&hash| !group.has_key(hash, place)) {
         missing.push((entry(Some(hash)), segment.first_block));
     }
 }
 
 fn drop_those_in_delta(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<()> {
-    let key = |e: &DeltaEntry| (e.range, e.column, e.hash);
+    let key = |e: &DeltaEntry| (e.part, e.column, e.hash);
     let mut in_delta = HashSet::new();
     let meta = Meta::read(index)?;
     delta::scan(index, &meta, |entry| {
@@ -302,9 +302,9 @@ fn drop_those_folded(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<
     let mut still = Vec::new();
     for (entry, block) in missing.drain(..) {
         let covers =
-            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.range);
+            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.part);
         let found = match segments.iter().find(covers) {
-            Some(segment) => segment::has_entry(index, segment, entry.range, entry.hash)?,
+            Some(segment) => segment::has_entry(index, segment, entry.part, entry.hash)?,
             None => true,
         };
         if !found {

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! page:  0 next block u32 | 4 entries u32 | 8 entries of 16 bytes; the page's owner is its sequence number
-//! entry: 0 range u32 | 4 column u16 | 6 flags u16 (1 = NULL) | 8 key hash u64
+//! entry: 0 part u32 | 4 column u16 | 6 flags u16 (1 = NULL) | 8 key hash u64
 //! ```
 
 use super::meta::{self, Meta};
@@ -35,7 +35,7 @@ const FLAG_NULL: u16 = 1;
 /// A value that was inserted into a summarized range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeltaEntry {
-    pub range: u32,
+    pub part: u32,
     /// 0-based index column.
     pub column: u16,
     /// The value's key hash; None for NULL.
@@ -45,7 +45,7 @@ pub struct DeltaEntry {
 impl DeltaEntry {
     fn encode(&self) -> [u8; ENTRY_BYTES] {
         let mut b = [0u8; ENTRY_BYTES];
-        b[..4].copy_from_slice(&self.range.to_le_bytes());
+        b[..4].copy_from_slice(&self.part.to_le_bytes());
         b[4..6].copy_from_slice(&self.column.to_le_bytes());
         b[6..8].copy_from_slice(&if self.hash.is_none() { FLAG_NULL } else { 0 }.to_le_bytes());
         b[8..].copy_from_slice(&self.hash.unwrap_or(0).to_le_bytes());
@@ -54,7 +54,7 @@ impl DeltaEntry {
 
     fn decode(b: &[u8]) -> Self {
         let null = get_u16(b, 6) & FLAG_NULL != 0;
-        Self { range: get_u32(b, 0), column: get_u16(b, 4), hash: (!null).then(|| get_u64(b, 8)) }
+        Self { part: get_u32(b, 0), column: get_u16(b, 4), hash: (!null).then(|| get_u64(b, 8)) }
     }
 }
 

@@ -22,7 +22,7 @@
 
 use super::delta::spare_page;
 use super::entry::{ENTRY_BYTES, Entry, OpenStretch, Segment};
-use super::meta::{self, Meta};
+use super::meta::{self, ColumnMeta, Meta, SegmentLayout};
 use super::miss::{Fetch, Miss};
 use crate::pg::{
     Damage, Rel,
@@ -49,12 +49,12 @@ pub fn empty_page(place: u32) -> PageImage {
 /// Calls `each` with the page, the slot and the contents of every entry, and `visit` with the block of every page.
 fn walk(
     index: Rel,
-    first: u32,
+    meta: &Meta,
     mut each: impl FnMut(u32, usize, Entry),
     mut visit: impl FnMut(u32),
 ) -> Read<()> {
     let mut known = KnownBlocks::new(index);
-    let mut block = first;
+    let mut block = meta.directory;
     let mut place = 0;
     while block != NO_BLOCK {
         visit(block);
@@ -64,7 +64,7 @@ fn walk(
         if view.place() != place {
             return Err(Damage::new(block, "the chain of directory pages is broken"));
         }
-        for (slot, entry) in entries(&view, block)?.enumerate() {
+        for (slot, entry) in entries(&view, block, meta)?.enumerate() {
             let entry = entry.ok_or_else(|| Damage::new(block, "a directory entry has an unknown kind"))?;
             each(block, slot, entry);
         }
@@ -74,13 +74,19 @@ fn walk(
     Ok(())
 }
 
-fn entries<'a>(view: &PageView<'a>, block: u32) -> Read<impl Iterator<Item = Option<Entry>> + use<'a>> {
+fn entries<'a>(
+    view: &PageView<'a>,
+    block: u32,
+    meta: &'a Meta,
+) -> Read<impl Iterator<Item = Option<Entry>> + use<'a>> {
+    let parts = |column: u16| meta.parts(column);
     let payload = view.payload();
     let count = get_u32(payload, 4) as usize;
     if payload.len() < ENTRIES_AT + count * ENTRY_BYTES {
         return Err(Damage::new(block, "the directory page counts more entries than it holds"));
     }
-    Ok(payload[ENTRIES_AT..ENTRIES_AT + count * ENTRY_BYTES].chunks_exact(ENTRY_BYTES).map(Entry::decode))
+    let entries = payload[ENTRIES_AT..ENTRIES_AT + count * ENTRY_BYTES].chunks_exact(ENTRY_BYTES);
+    Ok(entries.map(move |entry| Entry::decode(entry, parts)))
 }
 
 /// The live segments and open stretches of some columns.
@@ -108,10 +114,12 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Fetch<Live
         Entry::Open(stretch) if wanted(stretch.column) => live.open.push(stretch),
         _ => {}
     };
-    walk(meta.bind(index), meta.directory, collect, |_| ())?;
+    walk(meta.bind(index), meta, collect, |_| ())?;
     check_extents(index, live.segments.iter().chain(&live.additions))?;
-    let has_map = |(c, column): (usize, &meta::ColumnMeta)| column.map.is_some() && wanted(c as u16);
-    if meta.columns.iter().enumerate().any(has_map) && Meta::read(index)?.generation != meta.generation {
+    // A layout that was not chosen when the meta page was read may be that of a map by now.
+    let may_be_map =
+        |(c, column): (usize, &ColumnMeta)| column.layout != SegmentLayout::Filters && wanted(c as u16);
+    if meta.columns.iter().enumerate().any(may_be_map) && Meta::read(index)?.generation != meta.generation {
         return Err(Miss::Recycled(meta::META_BLOCK));
     }
     // Of two segments with the same ranges the newer one: some of the segments that it was made of may be retired
@@ -150,12 +158,7 @@ impl<'a> Directory<'a> {
         let index = meta.bind(index);
         let mut slots = Vec::new();
         let mut pages = Vec::new();
-        walk(
-            index,
-            meta.directory,
-            |block, slot, entry| slots.push((block, slot, entry)),
-            |block| pages.push(block),
-        )?;
+        walk(index, meta, |block, slot, entry| slots.push((block, slot, entry)), |block| pages.push(block))?;
         let directory = Self { index, slots, pages };
         check_extents(index, &directory.all_segments().collect::<Vec<_>>())?;
         Ok(directory)

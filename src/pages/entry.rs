@@ -7,10 +7,12 @@
 //! kind: 0 empty, 1 filters, 2 free extent, 3 reserved extent, 4 map, 5 addition, 6 open stretch
 //! ```
 
+use super::meta::MapForm;
 use crate::pg::{Damage, error::Read};
 use skip_segment::SegmentShape;
 use skip_segment::page::{SLICE_BYTES, get_u16, get_u32, get_u64};
 use skip_segment::spans::Span;
+use std::ops::Range;
 
 /// Size of an entry in bytes.
 pub const ENTRY_BYTES: usize = 32;
@@ -57,8 +59,9 @@ pub struct FilterSize {
 /// The size of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapSize {
-    /// Number of bits of a fingerprint: the bits of a mixed key hash that distinguish keys.
-    pub fingerprint_bits: u8,
+    /// How its pairs are coded. The entry on disk has only the fingerprint bits; the number of parts is the column's,
+    /// in the meta page.
+    pub form: MapForm,
     /// Number of pairs of fingerprint and range; `u32::MAX` stands for that number or more.
     pub pairs: u32,
 }
@@ -73,6 +76,17 @@ impl Segment {
     /// addition matches it.
     pub fn summarizes(&self) -> bool {
         !matches!(self.kind, SegmentKind::Addition(_))
+    }
+
+    /// Number of parts into which it divides each of its ranges.
+    pub fn parts(&self) -> u32 {
+        self.map().map_or(1, |size| size.form.parts)
+    }
+
+    /// The parts of ranges that it covers, counted from the table's first one.
+    pub fn part_span(&self) -> Range<u64> {
+        let parts = u64::from(self.parts());
+        u64::from(self.first_range) * parts..u64::from(self.end_range()) * parts
     }
 
     /// The size of its map, if it is one.
@@ -159,8 +173,8 @@ impl Entry {
         if blocks == 0 { Entry::Empty } else { Entry::Free { first_block, blocks } }
     }
 
-    /// Decodes an entry; None if its kind is unknown.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    /// Decodes an entry; None if its kind is unknown. `parts` gives the number of parts of a column's ranges.
+    pub fn decode(bytes: &[u8], parts: impl Fn(u16) -> u32) -> Option<Self> {
         let (kind, bits, number) = (bytes[0], bytes[1], get_u32(bytes, 12));
         let (column, first_range, width) = (get_u16(bytes, 2), get_u32(bytes, 4), get_u32(bytes, 8));
         let (first_block, blocks) = (get_u32(bytes, 16), get_u32(bytes, 20));
@@ -168,14 +182,15 @@ impl Entry {
             let id = get_u64(bytes, 24);
             Some(Entry::Segment(Segment { column, first_range, width, kind, first_block, blocks, id }))
         };
-        let map = MapSize { fingerprint_bits: bits, pairs: number };
+        let map =
+            || MapSize { form: MapForm { fingerprint_bits: bits, parts: parts(column) }, pairs: number };
         match kind {
             EMPTY => Some(Entry::Empty),
             FILTERS => segment(SegmentKind::Filters(FilterSize { bits: number, num_probes: bits })),
             FREE => Some(Entry::Free { first_block, blocks }),
             RESERVED => Some(Entry::Reserved { first_block, blocks }),
-            MAP => segment(SegmentKind::Map(map)),
-            ADDITION => segment(SegmentKind::Addition(map)),
+            MAP => segment(SegmentKind::Map(map())),
+            ADDITION => segment(SegmentKind::Addition(map())),
             OPEN => Some(Entry::Open(OpenStretch { column, first_range, width })),
             _ => None,
         }
@@ -202,8 +217,8 @@ impl Entry {
 fn encode_segment(b: &mut [u8; ENTRY_BYTES], s: &Segment) {
     let (kind, bits, number) = match s.kind {
         SegmentKind::Filters(FilterSize { bits, num_probes }) => (FILTERS, num_probes, bits),
-        SegmentKind::Map(MapSize { fingerprint_bits, pairs }) => (MAP, fingerprint_bits, pairs),
-        SegmentKind::Addition(MapSize { fingerprint_bits, pairs }) => (ADDITION, fingerprint_bits, pairs),
+        SegmentKind::Map(MapSize { form, pairs }) => (MAP, form.fingerprint_bits, pairs),
+        SegmentKind::Addition(MapSize { form, pairs }) => (ADDITION, form.fingerprint_bits, pairs),
     };
     (b[0], b[1]) = (kind, bits);
     put_place(b, s.column, s.first_range, s.width);

@@ -3,7 +3,8 @@
 //! A map is a *run* of the crate [`skip_map`]: the sorted numbers of all distinct pairs of a key's fingerprint and a
 //! block range. Its pages have the same frame and the same checks as those of filters ([`super::segment`]). A lookup
 //! goes from the root fence page down to a data page, and reads the few blocks there that may hold numbers of its key.
-//! NULL and "has a value" are keys of their own.
+//! NULL and "has a value" are keys of their own. What a pair names is a part of a range, if the column's ranges are
+//! divided ([`super::meta`]), else a whole range.
 //!
 //! A map never changes. Pairs that come into its ranges afterwards are published as *additions*, maps of their own that
 //! only add to the answer. Ranges that could not be hashed are *open stretches* of the directory, which match every
@@ -20,7 +21,7 @@
 
 use super::directory::Directory;
 use super::entry::{MapSize, Segment, SegmentKind};
-use super::meta;
+use super::meta::{self, MapForm};
 use super::miss::{Fetch, Miss};
 use super::segment;
 use crate::pg::page::{self, PinnedPage};
@@ -36,13 +37,20 @@ use std::ops::Range;
 pub const NULL_KEY: u64 = u64::from_le_bytes(*b"NULL\0\0\0\0");
 pub const VALUE_KEY: u64 = u64::from_le_bytes(*b"VALUE\0\0\0");
 
-/// How the pairs of a stretch of ranges are coded as numbers.
+/// How the pairs of a stretch of `width` ranges are coded as numbers.
 ///
 /// # Errors
 /// The meta page has an invalid number of fingerprint bits, or the stretch is too wide for it.
-pub fn coding(fingerprint_bits: u8, width: u32) -> Read<Coding> {
+pub fn coding(form: MapForm, width: u32) -> Read<Coding> {
     let what = "a map with an invalid number of fingerprint bits was requested";
-    Coding::new(fingerprint_bits, width).ok_or_else(|| Damage::new(meta::META_BLOCK, what))
+    Coding::new(form.fingerprint_bits, parts_of(form, width))
+        .ok_or_else(|| Damage::new(meta::META_BLOCK, what))
+}
+
+/// Number of parts of `width` ranges. A table has fewer blocks, and so fewer parts, than `u32::MAX`, though its last
+/// range may have more.
+fn parts_of(form: MapForm, width: u32) -> u32 {
+    width.saturating_mul(form.parts)
 }
 
 /// A map, for reading.
@@ -65,7 +73,8 @@ impl<'a> Map<'a> {
     pub fn of(index: Rel<'a>, segment: &Segment) -> Read<Self> {
         let impossible = || Damage::new(segment.first_block, "the directory describes an invalid map");
         let size = segment.map().ok_or_else(impossible)?;
-        let coding = Coding::new(size.fingerprint_bits, segment.width).ok_or_else(impossible)?;
+        let coding = Coding::new(size.form.fingerprint_bits, parts_of(size.form, segment.width))
+            .ok_or_else(impossible)?;
         let shape = match segment.blocks {
             0 => None,
             blocks => Some(RunShape::of_pages(blocks).ok_or_else(impossible)?),
@@ -76,6 +85,11 @@ impl<'a> Map<'a> {
     /// How its pairs are coded as numbers.
     pub fn coding(&self) -> Coding {
         self.coding
+    }
+
+    /// The first part that it covers, counted from the table's first one.
+    pub fn first_part(&self) -> u64 {
+        self.segment.part_span().start
     }
 
     /// Number of pairs in the map. If it is more than the directory can store, the pairs are counted.
@@ -95,8 +109,8 @@ impl<'a> Map<'a> {
         self.shape.as_ref().map_or(0, |shape| u64::from(shape.levels()) + 1)
     }
 
-    /// Calls `each` with spans of ranges that may hold one of the keys: the first range, and the first one behind the
-    /// span. Returns the number of pages read.
+    /// Calls `each` with spans of parts that may hold one of the keys: the first part, and the first one behind the
+    /// span, counted from the table's first part. Returns the number of pages read.
     ///
     /// # Errors
     /// Damage, or a page that does not belong to the segment any more.
@@ -105,26 +119,26 @@ impl<'a> Map<'a> {
         let mut wanted: Vec<Wanted> = keys.iter().map(|&key| self.coding.numbers_of(key)).collect();
         wanted.sort_unstable_by_key(|wanted| wanted.start);
         wanted.dedup();
-        let first = u64::from(self.segment.first_range);
+        let first = self.first_part();
         let mut walk = Walk { map: self, shape, pages: 0 };
-        let mut in_ranges = |key: &Wanted, numbers: Range<u64>| {
+        let mut in_parts = |key: &Wanted, numbers: Range<u64>| {
             each(first + (numbers.start - key.start), first + (numbers.end - key.start));
         };
         match shape.root().filter(|&root| shape.is_fence(root)) {
-            Some(root) => walk.fence(root, &wanted, &mut in_ranges)?,
-            None => walk.data(0, &wanted, &mut in_ranges)?,
+            Some(root) => walk.fence(root, &wanted, &mut in_parts)?,
+            None => walk.data(0, &wanted, &mut in_parts)?,
         }
         Ok(walk.pages)
     }
 
-    /// Whether the map has the pair of a key and a range.
+    /// Whether the map has the pair of a key and a part.
     ///
     /// # Errors
     /// As [`Map::look_up`].
-    pub fn has(&self, key: u64, range: u32) -> Fetch<bool> {
-        let range = u64::from(range);
+    pub fn has(&self, key: u64, part: u32) -> Fetch<bool> {
+        let part = u64::from(part);
         let mut found = false;
-        self.look_up(&[key], |from, to| found |= (from..to).contains(&range))?;
+        self.look_up(&[key], |from, to| found |= (from..to).contains(&part))?;
         Ok(found)
     }
 
@@ -354,7 +368,7 @@ pub struct NewMap {
     pub column: u16,
     pub first_range: u32,
     pub width: u32,
-    pub fingerprint_bits: u8,
+    pub form: MapForm,
     pub is_addition: bool,
     /// Number of pages to reserve. None in a build, when no other process adds blocks to the index: pages are then
     /// added one by one.
@@ -384,7 +398,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
             Some(pages) => directory.allocate(pages)?,
             None => index.blocks(),
         };
-        let size = MapSize { fingerprint_bits: new.fingerprint_bits, pairs: 0 };
+        let size = MapSize { form: new.form, pairs: 0 };
         let segment = Segment {
             column: new.column,
             first_range: new.first_range,
@@ -414,10 +428,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
         let Self { directory, new, mut segment, run, mut pages } = self;
         let index = directory.index();
         let written = run.finish(&mut |page| write(index, &new, &segment, &mut pages, page))?;
-        let size = MapSize {
-            fingerprint_bits: new.fingerprint_bits,
-            pairs: u32::try_from(written.numbers).unwrap_or(u32::MAX),
-        };
+        let size = MapSize { form: new.form, pairs: u32::try_from(written.numbers).unwrap_or(u32::MAX) };
         segment.kind = if new.is_addition { SegmentKind::Addition(size) } else { SegmentKind::Map(size) };
         segment.blocks = pages;
         if pages == 0 && new.most_pages.is_none() {
@@ -428,24 +439,25 @@ impl<'d, 'a> MapWriter<'d, 'a> {
     }
 }
 
-/// Publishes an addition of a column from sorted, distinct numbers, whose ranges are counted from `first_range`.
+/// Publishes an addition of a column over `width` ranges from sorted, distinct numbers in their [`coding`], whose parts
+/// are counted from that of `first_range`.
 ///
 /// # Errors
 /// Damage to the index.
 pub fn add(
     directory: &mut Directory<'_>,
     column: u16,
-    first_range: u32,
-    coding: Coding,
+    form: MapForm,
+    (first_range, width): (u32, u32),
     numbers: &[u64],
 ) -> Read<()> {
     let new = NewMap {
         column,
         first_range,
-        width: coding.ranges(),
-        fingerprint_bits: coding.fingerprint_bits(),
+        width,
+        form,
         is_addition: true,
-        most_pages: Some(skip_map::most_pages(coding, numbers.len() as u64)),
+        most_pages: Some(skip_map::most_pages(coding(form, width)?, numbers.len() as u64)),
         logging: Logging::EachPage,
     };
     let mut writer = MapWriter::new(directory, new)?;

@@ -13,12 +13,20 @@
 //! 0 magic u32 | 4 hash scheme u16 | 6 columns u16 | 8 seed u64 | 16 pages per range u32 | 20 watermark u32
 //! 24 directory u32 | 28 spare delta pages u32 | 32 generation u64 | 40 next segment id u64
 //! 48 delta head u32 | 52 delta tail u32 | 56 delta head sequence u64 | 64 delta tail sequence u64
-//! 72 per column 16 bytes: canon u16, probes u8, fingerprint bits u8 (0 = filters), bits per row u32, rate f64
+//! 72 per column 16 bytes: canon u16, probes u8, fingerprint bits u8 (0 filters, 254 a map with a form that is not
+//!    chosen yet, 255 nothing chosen yet), bits per row u16, parts u16 (0 = 1), rate f64
+//! 584 per column 16 bytes, of the sample that the layout was chosen by, each per page of the table (0 = no sample):
+//!    rows f32, pairs with single pages f32, pairs with whole ranges f32, 0 u32
 //! ```
+//!
+//! A **part** of a range: the maps of a column may tell apart several parts of each range, down to single pages of the
+//! table. Everything else counts in whole ranges: the watermark, the directory, open stretches. Delta entries of a
+//! column count in the column's parts. The number of parts is fixed before the first range is summarized.
 
 use crate::pg::{
     Damage, Rel,
     error::Read,
+    options::IndexLayout,
     page::{self, SharedPage},
     wal::{self, Logging, PageEdit},
 };
@@ -35,8 +43,58 @@ const COLUMNS_AT: usize = 72;
 const COLUMN_BYTES: usize = 16;
 /// PostgreSQL's INDEX_MAX_KEYS in every supported build.
 const MAX_COLUMNS: usize = 32;
+const SAMPLES_AT: usize = COLUMNS_AT + MAX_COLUMNS * COLUMN_BYTES;
+const SAMPLE_BYTES: usize = 16;
+/// Numbers of fingerprint bits that stand for something not chosen yet. Real ones are 56 or less.
+const NOTHING_CHOSEN: u8 = 255;
+const MAP_NOT_CHOSEN: u8 = 254;
 
-/// The options of one indexed column that are fixed at build.
+/// The most parts of a range: the meta page has 16 bits for their number.
+pub const MOST_PARTS: u32 = u16::MAX as u32;
+
+/// What the segments of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentLayout {
+    /// Not chosen yet, or only that it is a map: there was no complete range to choose by. The column has no segments
+    /// and no delta entries; no range is summarized.
+    NotChosen { is_map: bool },
+    /// A filter for each range.
+    Filters,
+    /// Maps.
+    Map(MapForm),
+}
+
+impl SegmentLayout {
+    /// The option that it comes from, or that it was chosen as.
+    pub fn shown(self) -> IndexLayout {
+        match self {
+            Self::NotChosen { is_map: false } => IndexLayout::Auto,
+            Self::Filters => IndexLayout::Filters,
+            Self::NotChosen { is_map: true } | Self::Map(_) => IndexLayout::Map,
+        }
+    }
+}
+
+/// How the maps of a column code their pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapForm {
+    /// Number of bits of a fingerprint: the bits of a mixed key hash that distinguish keys.
+    pub fingerprint_bits: u8,
+    /// Number of parts of a range that are told apart, at least 1. It divides the number of pages of a range.
+    pub parts: u32,
+}
+
+/// A sample of the table: rows and pairs per page of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    pub rows: f32,
+    /// Pairs of a key and a page that has it.
+    pub pairs_of_pages: f32,
+    /// Pairs of a key and a whole range that has it.
+    pub pairs_of_ranges: f32,
+}
+
+/// The options of one indexed column. They are fixed at build, but for a layout that is chosen with the first ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnMeta {
     /// The canonical form of its values: the number of a [`crate::hash::Canon`].
@@ -45,8 +103,25 @@ pub struct ColumnMeta {
     pub sizing: Sizing,
     /// The target false-positive rate.
     pub rate: f64,
-    /// Number of fingerprint bits of its maps; None if it has filters.
-    pub map: Option<u8>,
+    /// What its segments are.
+    pub layout: SegmentLayout,
+    /// The sample by which the layout was chosen, if there was one.
+    pub sample: Option<Sample>,
+}
+
+impl ColumnMeta {
+    /// How its maps code pairs; None if it has no maps.
+    pub fn map(&self) -> Option<MapForm> {
+        match self.layout {
+            SegmentLayout::Map(form) => Some(form),
+            SegmentLayout::NotChosen { .. } | SegmentLayout::Filters => None,
+        }
+    }
+
+    /// Number of parts into which its segments divide a range.
+    pub fn parts(&self) -> u32 {
+        self.map().map_or(1, |form| form.parts)
+    }
 }
 
 /// The decoded meta page.
@@ -136,7 +211,7 @@ impl Meta {
             delta_tail: get_u32(p, 52),
             delta_head_sequence: get_u64(p, 56),
             delta_tail_sequence: get_u64(p, 64),
-            columns: (0..columns).map(|c| decode_column(&p[COLUMNS_AT + c * COLUMN_BYTES..])).collect(),
+            columns: (0..columns).map(|c| decode_column(p, c, pages_per_range)).collect::<Read<_>>()?,
         })
     }
 
@@ -156,13 +231,10 @@ impl Meta {
         image.put(56, &self.delta_head_sequence.to_le_bytes());
         image.put(64, &self.delta_tail_sequence.to_le_bytes());
         for (c, column) in self.columns.iter().enumerate() {
-            let mut bytes = [0u8; COLUMN_BYTES];
-            bytes[..2].copy_from_slice(&column.canon.to_le_bytes());
-            bytes[2] = column.sizing.num_probes;
-            bytes[3] = column.map.unwrap_or(0);
-            bytes[4..8].copy_from_slice(&column.sizing.bits_per_row.to_le_bytes());
-            bytes[8..].copy_from_slice(&column.rate.to_le_bytes());
-            image.put(COLUMNS_AT + c * COLUMN_BYTES, &bytes);
+            image.put(COLUMNS_AT + c * COLUMN_BYTES, &encode_column(column));
+            if let Some(sample) = column.sample {
+                image.put(SAMPLES_AT + c * SAMPLE_BYTES, &encode_sample(&sample));
+            }
         }
     }
 
@@ -189,6 +261,31 @@ impl Meta {
         self.hash_scheme == HASH_SCHEME
     }
 
+    /// Number of parts into which the segments of a column divide a range.
+    pub fn parts(&self, column: u16) -> u32 {
+        self.columns.get(usize::from(column)).map_or(1, ColumnMeta::parts)
+    }
+
+    /// Heap blocks per part of a range of a column.
+    pub fn pages_per_part(&self, column: u16) -> u32 {
+        (self.pages_per_range / self.parts(column)).max(1)
+    }
+
+    /// Number of parts of ranges of a column that a table of `blocks` blocks has.
+    pub fn parts_in(&self, column: u16, blocks: u32) -> u32 {
+        blocks.div_ceil(self.pages_per_part(column))
+    }
+
+    /// Number of parts of ranges of a column below the watermark.
+    pub fn summarized_parts(&self, column: u16) -> f64 {
+        f64::from(self.watermark) * f64::from(self.parts(column))
+    }
+
+    /// Whether the layout of a column is not chosen yet.
+    pub fn is_to_choose(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column.layout, SegmentLayout::NotChosen { .. }))
+    }
+
     /// Number of ranges, the last one perhaps partial, in a table of `blocks` blocks.
     pub fn ranges_in(&self, blocks: u32) -> u32 {
         blocks.div_ceil(self.pages_per_range)
@@ -211,13 +308,59 @@ fn check_magic(payload: &[u8]) -> Read<()> {
     Ok(())
 }
 
-fn decode_column(bytes: &[u8]) -> ColumnMeta {
-    ColumnMeta {
-        canon: get_u16(bytes, 0),
-        sizing: Sizing { num_probes: bytes[2].max(1), bits_per_row: get_u32(bytes, 4) },
-        rate: f64::from_bits(get_u64(bytes, 8)),
-        map: Some(bytes[3]).filter(|&bits| bits != 0),
+fn decode_column(payload: &[u8], c: usize, pages_per_range: u32) -> Read<ColumnMeta> {
+    let bytes = &payload[COLUMNS_AT + c * COLUMN_BYTES..][..COLUMN_BYTES];
+    let parts = u32::from(get_u16(bytes, 6)).max(1);
+    if !pages_per_range.is_multiple_of(parts) {
+        return Err(Damage::new(META_BLOCK, "the number of parts of a range is invalid"));
     }
+    Ok(ColumnMeta {
+        canon: get_u16(bytes, 0),
+        sizing: Sizing { num_probes: bytes[2].max(1), bits_per_row: get_u16(bytes, 4).into() },
+        rate: f64::from_bits(get_u64(bytes, 8)),
+        layout: match bytes[3] {
+            0 => SegmentLayout::Filters,
+            NOTHING_CHOSEN => SegmentLayout::NotChosen { is_map: false },
+            MAP_NOT_CHOSEN => SegmentLayout::NotChosen { is_map: true },
+            fingerprint_bits => SegmentLayout::Map(MapForm { fingerprint_bits, parts }),
+        },
+        sample: payload.get(SAMPLES_AT + c * SAMPLE_BYTES..).and_then(decode_sample),
+    })
+}
+
+fn encode_column(column: &ColumnMeta) -> [u8; COLUMN_BYTES] {
+    let mut bytes = [0u8; COLUMN_BYTES];
+    // Sizing::for_rate gives fewer than 100 bits for the lowest rate that there is.
+    let bits_per_row = u16::try_from(column.sizing.bits_per_row).unwrap_or(u16::MAX);
+    let parts = u16::try_from(column.parts()).ok().filter(|&parts| parts > 1).unwrap_or(0);
+    bytes[..2].copy_from_slice(&column.canon.to_le_bytes());
+    bytes[2] = column.sizing.num_probes;
+    bytes[3] = match column.layout {
+        SegmentLayout::Filters => 0,
+        SegmentLayout::NotChosen { is_map: false } => NOTHING_CHOSEN,
+        SegmentLayout::NotChosen { is_map: true } => MAP_NOT_CHOSEN,
+        SegmentLayout::Map(form) => form.fingerprint_bits,
+    };
+    bytes[4..6].copy_from_slice(&bits_per_row.to_le_bytes());
+    bytes[6..8].copy_from_slice(&parts.to_le_bytes());
+    bytes[8..].copy_from_slice(&column.rate.to_le_bytes());
+    bytes
+}
+
+/// The sample at the start of `bytes`; None if there is none, as on pages of earlier builds, whose payload ends before.
+fn decode_sample(bytes: &[u8]) -> Option<Sample> {
+    let bytes = bytes.get(..SAMPLE_BYTES)?;
+    let number = |at| f32::from_bits(get_u32(bytes, at));
+    let sample = Sample { rows: number(0), pairs_of_pages: number(4), pairs_of_ranges: number(8) };
+    (sample.rows > 0.0).then_some(sample)
+}
+
+fn encode_sample(sample: &Sample) -> [u8; SAMPLE_BYTES] {
+    let mut bytes = [0u8; SAMPLE_BYTES];
+    for (place, number) in [sample.rows, sample.pairs_of_pages, sample.pairs_of_ranges].iter().enumerate() {
+        bytes[place * 4..][..4].copy_from_slice(&number.to_le_bytes());
+    }
+    bytes
 }
 
 /// Changes the meta page under its exclusive lock, in one WAL record. `change` sees the page as it is now.

@@ -8,7 +8,8 @@ use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
-/// Bounds and default of `pages_per_range`, as BRIN's; the default comes from the sweep in docs/options.md.
+/// Bounds of `pages_per_range`, as BRIN's, and the pages of a range if it is not set, from the sweep in
+/// docs/options.md.
 pub const PAGES_PER_RANGE: (i32, i32, i32) = (1, 131_072, 16);
 /// Bounds and default of `false_positive_rate`. ClickHouse's parameters are irregular above 0.2 (see
 /// skip_filter::params); below 1e-9 filters would only grow.
@@ -34,6 +35,7 @@ struct RawOptions {
 struct RawClassOptions {
     vl_len: i32,
     layout: i32,
+    pages_per_range: i32,
     false_positive_rate: f64,
 }
 
@@ -41,6 +43,8 @@ struct RawClassOptions {
 const RATE_UNSET: f64 = -f64::MAX;
 /// The value of `layout` if it is not set.
 const LAYOUT_UNSET: i32 = -1;
+/// The value of `pages_per_range` if it is not set.
+const PAGES_UNSET: i32 = 0;
 
 /// The kind of a column's segments: the option `layout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub enum IndexLayout {
     Filters,
     /// For each key, the ranges that may hold it.
     Map,
+    /// Chosen from the data.
+    Auto,
 }
 
 impl IndexLayout {
@@ -57,16 +63,17 @@ impl IndexLayout {
         match self {
             Self::Filters => "filters",
             Self::Map => "map",
+            Self::Auto => "auto",
         }
     }
 
     fn of_raw(raw: i32) -> Option<Self> {
-        [Self::Filters, Self::Map].into_iter().find(|&layout| layout as i32 == raw)
+        [Self::Filters, Self::Map, Self::Auto].into_iter().find(|&layout| layout as i32 == raw)
     }
 }
 
 /// The layouts by name, in the server's format: a list that ends with NULL.
-struct Layouts([pg_sys::relopt_enum_elt_def; 3]);
+struct Layouts([pg_sys::relopt_enum_elt_def; 4]);
 
 // SAFETY: the names are static, and the list never changes.
 unsafe impl Sync for Layouts {}
@@ -74,6 +81,7 @@ unsafe impl Sync for Layouts {}
 static LAYOUTS: Layouts = Layouts([
     pg_sys::relopt_enum_elt_def { string_val: c"filters".as_ptr(), symbol_val: IndexLayout::Filters as i32 },
     pg_sys::relopt_enum_elt_def { string_val: c"map".as_ptr(), symbol_val: IndexLayout::Map as i32 },
+    pg_sys::relopt_enum_elt_def { string_val: c"auto".as_ptr(), symbol_val: IndexLayout::Auto as i32 },
     pg_sys::relopt_enum_elt_def { string_val: std::ptr::null(), symbol_val: 0 },
 ]);
 
@@ -84,14 +92,16 @@ impl Layouts {
     }
 }
 
-const LAYOUT_TEXT: &std::ffi::CStr = c"Kind of segments: filters, or a map from key to block ranges";
-const LAYOUT_VALUES: &std::ffi::CStr = c"Valid values are \"filters\" and \"map\".";
+const LAYOUT_TEXT: &std::ffi::CStr =
+    c"Kind of segments: filters, a map from key to block ranges, or chosen from the data";
+const LAYOUT_VALUES: &std::ffi::CStr = c"Valid values are \"auto\", \"filters\" and \"map\".";
+const PAGES_TEXT: &std::ffi::CStr = c"Number of table pages per block range; not set: chosen from the data";
 
 /// The options of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Heap blocks per range; frozen at build.
-    pub pages_per_range: u32,
+    /// Heap blocks per range, if it is set; frozen at build.
+    pub pages_per_range: Option<u32>,
     /// For all columns without their own rate, if it is set; frozen at build.
     pub false_positive_rate: Option<f64>,
     /// For all columns without their own layout, if it is set; frozen at build.
@@ -117,7 +127,7 @@ impl Options {
         let raw = raw.cast::<RawOptions>();
         if raw.is_null() {
             return Self {
-                pages_per_range: PAGES_PER_RANGE.2 as u32,
+                pages_per_range: None,
                 false_positive_rate: None,
                 layout: None,
                 autosummarize: AUTOSUMMARIZE,
@@ -128,7 +138,7 @@ impl Options {
         // call.
         let raw = unsafe { &*raw };
         Self {
-            pages_per_range: raw.pages_per_range as u32,
+            pages_per_range: pages(raw.pages_per_range),
             false_positive_rate: Some(raw.false_positive_rate).filter(|&rate| rate != RATE_UNSET),
             layout: IndexLayout::of_raw(raw.layout),
             autosummarize: raw.autosummarize,
@@ -148,10 +158,35 @@ impl Options {
         own.filter(|&rate| rate > 0.0).or(self.false_positive_rate)
     }
 
+    /// Heap blocks per range of a column (0-based): its operator class's option, or the index's, if one is set.
+    pub fn pages_of(&self, index: Rel, column: usize) -> Option<u32> {
+        class_options(index, column).and_then(|own| pages(own.pages_per_range)).or(self.pages_per_range)
+    }
+
+    /// Heap blocks per range of an index. If the option is not set, it is the default, or the smallest multiple of it
+    /// that the ranges of all columns divide.
+    pub fn pages_of_index(&self, index: Rel) -> u32 {
+        let own = || (0..index.key_columns()).filter_map(|column| self.pages_of(index, column));
+        self.pages_per_range.unwrap_or_else(|| {
+            let all = own().fold(PAGES_PER_RANGE.2 as u64, |all, own| lcm(all, own.into()));
+            u32::try_from(all.min(PAGES_PER_RANGE.1 as u64)).unwrap_or(1)
+        })
+    }
+
     /// The layout of a column (0-based): its operator class's option, or the index's, if one is set.
     pub fn layout_of(&self, index: Rel, column: usize) -> Option<IndexLayout> {
         class_options(index, column).and_then(|own| IndexLayout::of_raw(own.layout)).or(self.layout)
     }
+}
+
+/// A number of pages, if it is set.
+fn pages(raw: i32) -> Option<u32> {
+    u32::try_from(raw).ok().filter(|&pages| pages > 0)
+}
+
+/// The least common multiple of two positive numbers.
+fn lcm(a: u64, b: u64) -> u64 {
+    (1..=b).map(|times| times.saturating_mul(a)).find(|multiple| multiple.is_multiple_of(b)).unwrap_or(a)
 }
 
 /// The options of a column's operator class, if there are any.
@@ -176,8 +211,8 @@ pub fn register() {
             pg_sys::add_int_reloption(
                 kind,
                 c"pages_per_range".as_ptr(),
-                c"Number of table pages per block range; each block range has one filter per column".as_ptr(),
-                PAGES_PER_RANGE.2,
+                PAGES_TEXT.as_ptr(),
+                PAGES_UNSET,
                 PAGES_PER_RANGE.0,
                 PAGES_PER_RANGE.1,
                 pg_sys::AccessExclusiveLock as i32,
@@ -325,6 +360,15 @@ fn skip_opclass_options(options: pgrx::Internal) {
                 LAYOUT_UNSET,
                 LAYOUT_VALUES.as_ptr(),
                 offset_of!(RawClassOptions, layout) as i32,
+            );
+            pg_sys::add_local_int_reloption(
+                options,
+                c"pages_per_range".as_ptr(),
+                PAGES_TEXT.as_ptr(),
+                PAGES_UNSET,
+                PAGES_PER_RANGE.0,
+                PAGES_PER_RANGE.1,
+                offset_of!(RawClassOptions, pages_per_range) as i32,
             );
             pg_sys::register_reloptions_validator(options, Some(check_class_options));
         }

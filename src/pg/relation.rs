@@ -87,22 +87,6 @@ impl<'a> Rel<'a> {
         unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.raw, pg_sys::ForkNumber::MAIN_FORKNUM) }
     }
 
-    /// Rows of a table, as the planner estimates them: from statistics, or from the widths of its columns.
-    pub fn estimated_rows(self) -> f64 {
-        let (mut pages, mut rows, mut all_visible) = (0, 0.0, 0.0);
-        // SAFETY: an open table; without column widths, the server uses those of the types.
-        unsafe {
-            pg_sys::estimate_rel_size(
-                self.raw,
-                std::ptr::null_mut(),
-                &mut pages,
-                &mut rows,
-                &mut all_visible,
-            );
-        }
-        rows
-    }
-
     /// Whether changes must be WAL-logged: the macro RelationNeedsWAL. Under wal_level = minimal, relations that were
     /// created or rewritten in this transaction are synced at commit instead.
     pub fn needs_wal(self) -> bool {

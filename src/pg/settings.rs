@@ -16,7 +16,7 @@ const PLAN_PROBE_PAGES: i32 = 2048;
 
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PROBE_PAGES: GucSetting<i32> = GucSetting::<i32>::new(PLAN_PROBE_PAGES);
-static DEFAULT_LAYOUT: GucSetting<DefaultLayout> = GucSetting::<DefaultLayout>::new(DefaultLayout::Filters);
+static DEFAULT_LAYOUT: GucSetting<DefaultLayout> = GucSetting::<DefaultLayout>::new(DefaultLayout::Auto);
 static FORCE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static IGNORE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static REGISTERED: Once = Once::new();
@@ -86,6 +86,8 @@ enum DefaultLayout {
     Filters,
     #[name = c"map"]
     Map,
+    #[name = c"auto"]
+    Auto,
 }
 
 /// The layout of a new index whose options do not set one.
@@ -93,6 +95,7 @@ pub fn default_layout() -> IndexLayout {
     match DEFAULT_LAYOUT.get() {
         DefaultLayout::Filters => IndexLayout::Filters,
         DefaultLayout::Map => IndexLayout::Map,
+        DefaultLayout::Auto => IndexLayout::Auto,
     }
 }
 

@@ -19,17 +19,15 @@ use skip_segment::page::PAGE;
 /// An index while it is being looked up in.
 pub struct Consult<'a> {
     index: Rel<'a>,
-    pages_per_range: u32,
-    /// Number of ranges of the table.
-    count: u64,
+    meta: &'a Meta,
+    /// Blocks of the table.
+    blocks: u32,
     clauses: &'a [HashedClause],
     /// Whether each clause can be looked up in the index.
     is_usable: Vec<bool>,
-    /// For each clause the ranges with a matching entry in the delta; None for no ranges.
+    /// For each clause the parts with a matching entry in the delta; None for no parts.
     in_delta: Vec<Option<RangeSet>>,
     live: Live,
-    /// Ranges that have no filter for one of the columns that were looked up.
-    unfiltered: RangeSet,
     slices: u64,
 }
 
@@ -38,43 +36,31 @@ impl<'a> Consult<'a> {
     ///
     /// # Errors
     /// Damage, or pages recycled meanwhile.
-    pub fn start(index: Rel<'a>, meta: &Meta, clauses: &'a [HashedClause], blocks: u32) -> Fetch<Self> {
+    pub fn start(index: Rel<'a>, meta: &'a Meta, clauses: &'a [HashedClause], blocks: u32) -> Fetch<Self> {
         let index = meta.bind(index);
-        let count = u64::from(meta.ranges_in(blocks));
         let is_usable = |c: &HashedClause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
         let tests = EntryTests::new(clauses.iter().map(|c| (c.column, c.test.of_entry())));
         // Most tests have no matching entry in the delta: no set is made for those.
         let mut in_delta: Vec<Option<RangeSet>> = clauses.iter().map(|_| None).collect();
         delta::scan(index, meta, |entry| {
             for number in tests.satisfied(entry.column, entry.hash) {
-                in_delta[number].get_or_insert_with(|| RangeSet::empty(count)).insert(entry.range.into());
+                let count = u64::from(meta.parts_in(entry.column, blocks));
+                in_delta[number].get_or_insert_with(|| RangeSet::empty(count)).insert(entry.part.into());
             }
         })?;
         let is_usable = clauses.iter().map(is_usable).collect();
         let live = directory::live(index, meta, |column| clauses.iter().any(|c| c.column == column))?;
-        let unfiltered = RangeSet::empty(count);
-        let pages_per_range = meta.pages_per_range;
-        Ok(Self { index, pages_per_range, count, clauses, is_usable, in_delta, live, unfiltered, slices: 0 })
+        Ok(Self { index, meta, blocks, clauses, is_usable, in_delta, live, slices: 0 })
     }
 
-    /// Heap blocks per range.
-    pub fn pages_per_range(&self) -> u32 {
-        self.pages_per_range
-    }
-
-    /// Number of ranges of the table.
-    pub fn count(&self) -> u64 {
-        self.count
+    /// Heap blocks per part of a range of the column of clause `number`.
+    fn pages_per_part(&self, number: usize) -> u32 {
+        self.meta.pages_per_part(self.clauses[number].column)
     }
 
     /// Slices read so far.
     pub fn slices(&self) -> u64 {
         self.slices
-    }
-
-    /// Ranges that were found to have no filter for a column that was looked up.
-    pub fn unfiltered(&self) -> &RangeSet {
-        &self.unfiltered
     }
 
     /// An upper bound of the work for all clauses, in pages: the pages to read, each counted once for all keys of a
@@ -98,43 +84,76 @@ impl<'a> Consult<'a> {
         self.clauses.iter().flat_map(|c| segments(c.column).map(move |s| of(c, s))).sum()
     }
 
-    /// Takes out of `candidates` the ranges that clause `number` rules out. Segments without candidates are not read.
+    /// Takes out of `candidates` what clause `number` rules out, and adds to `unfiltered` what was found to have no
+    /// filter for its column. Both count in units of `unit` blocks. Segments without candidates are not read.
     ///
     /// # Errors
     /// As [`Consult::start`].
-    pub fn narrow(&mut self, number: usize, candidates: &mut RangeSet) -> Fetch<()> {
+    pub fn narrow(
+        &mut self,
+        number: usize,
+        unit: u32,
+        candidates: &mut RangeSet,
+        unfiltered: &mut RangeSet,
+    ) -> Fetch<()> {
         memory::check_for_interrupts();
-        let clause = &self.clauses[number];
-        if clause.test == Test::Keys(Vec::new()) {
+        if self.clauses[number].test == Test::Keys(Vec::new()) {
             *candidates = RangeSet::empty(candidates.universe()); // nothing equals NULL, summarized or not
             return Ok(());
         }
         if !self.is_usable[number] {
             return Ok(());
         }
-        let mut matching = self.in_delta[number].clone().unwrap_or_else(|| RangeSet::empty(self.count));
+        let pages = self.pages_per_part(number);
+        if pages == unit {
+            let matching = self.matching(number, candidates, unfiltered)?;
+            candidates.intersect_with(&matching);
+            return Ok(());
+        }
+        let factor = u64::from(pages / unit);
+        let count = self.meta.parts_in(self.clauses[number].column, self.blocks).into();
+        let mut parts_unfiltered = RangeSet::empty(count);
+        let matching = self.matching(number, &candidates.coarsened(factor, count), &mut parts_unfiltered)?;
+        candidates.intersect_with(&matching.refined(factor, candidates.universe()));
+        unfiltered.union_with(&parts_unfiltered.refined(factor, unfiltered.universe()));
+        Ok(())
+    }
+
+    /// The parts that clause `number` does not rule out. Segments without `candidates` are not read. Parts that have no
+    /// filter are added to `unfiltered`.
+    fn matching(
+        &mut self,
+        number: usize,
+        candidates: &RangeSet,
+        unfiltered: &mut RangeSet,
+    ) -> Fetch<RangeSet> {
+        let clause = &self.clauses[number];
+        let column = clause.column;
+        let parts = u64::from(self.meta.parts(column));
+        let count = self.meta.parts_in(column, self.blocks).into();
+        let mut matching = self.in_delta[number].clone().unwrap_or_else(|| RangeSet::empty(count));
         let mut covered = 0;
-        let unfiltered = &mut self.unfiltered;
-        for segment in self.live.segments.iter().filter(|s| s.column == clause.column) {
-            matching.insert_span(covered, segment.first_range.into());
-            unfiltered.insert_span(covered, segment.first_range.into());
-            covered = u64::from(segment.end_range());
-            if candidates.any_in(segment.first_range.into(), covered) {
+        for segment in self.live.segments.iter().filter(|s| s.column == column) {
+            let first = u64::from(segment.first_range) * parts;
+            matching.insert_span(covered, first);
+            unfiltered.insert_span(covered, first);
+            covered = u64::from(segment.end_range()) * parts;
+            if candidates.any_in(first, covered) {
                 self.slices +=
                     lookup::matching_ranges(self.index, segment, &clause.test, &mut matching, unfiltered)?;
             }
         }
-        for segment in self.live.additions.iter().filter(|s| s.column == clause.column) {
+        for segment in self.live.additions.iter().filter(|s| s.column == column) {
             self.slices +=
                 lookup::matching_ranges(self.index, segment, &clause.test, &mut matching, unfiltered)?;
         }
-        for stretch in self.live.open.iter().filter(|stretch| stretch.column == clause.column) {
-            matching.insert_span(stretch.first_range.into(), stretch.end_range().into());
-            unfiltered.insert_span(stretch.first_range.into(), stretch.end_range().into());
+        for stretch in self.live.open.iter().filter(|stretch| stretch.column == column) {
+            let (from, to) = (u64::from(stretch.first_range) * parts, u64::from(stretch.end_range()) * parts);
+            matching.insert_span(from, to);
+            unfiltered.insert_span(from, to);
         }
-        matching.insert_span(covered, self.count);
-        self.unfiltered.insert_span(covered, self.count);
-        candidates.intersect_with(&matching);
-        Ok(())
+        matching.insert_span(covered, count);
+        unfiltered.insert_span(covered, count);
+        Ok(matching)
     }
 }

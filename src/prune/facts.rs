@@ -8,7 +8,7 @@
 use crate::pages::directory;
 use crate::pages::entry::{FilterSize, MapSize, SegmentKind};
 use crate::pages::map::Map;
-use crate::pages::meta::{ColumnMeta, META_BLOCK, Meta};
+use crate::pages::meta::{ColumnMeta, META_BLOCK, MapForm, Meta, SegmentLayout};
 use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
 use crate::pg::page::{self, Recent};
 use crate::pg::{Rel, error::Read};
@@ -31,10 +31,10 @@ pub struct Facts {
 #[derive(Default)]
 struct Segments {
     filters: Vec<Filters>,
-    /// Number of the ranges that maps summarize.
+    /// Number of the parts of ranges that maps summarize.
     in_maps: f64,
-    /// Number of the ranges in maps that an absent key is expected to match.
-    false_ranges: f64,
+    /// Number of the parts in maps that an absent key is expected to match.
+    false_parts: f64,
     /// Pages of maps that the lookup of one key reads.
     map_pages: f64,
 }
@@ -58,8 +58,6 @@ type Remembered = (u64, Recent, Rc<Facts>);
 
 /// The most columns of an index (INDEX_MAX_KEYS).
 const MOST_COLUMNS: u8 = 32;
-/// Ranges of a segment so wide that a lookup reads all of its probes' slices.
-const WIDE: f64 = 65_024.0;
 
 /// By the index's OID and the number of its file.
 type KnownIndexes = HashMap<(Oid, u32), Remembered>;
@@ -98,13 +96,13 @@ impl Facts {
     pub fn assumed() -> Self {
         let (rate, pages_per_range) = (FALSE_POSITIVE_RATE.2, PAGES_PER_RANGE.2 as u32);
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 20, num_probes: 14 });
-        let column = ColumnMeta { canon: 0, sizing, rate, map: None };
+        let form = MapForm { fingerprint_bits: 31, parts: pages_per_range };
+        let column = ColumnMeta { canon: 0, sizing, rate, layout: SegmentLayout::Map(form), sample: None };
         let columns = usize::from(MOST_COLUMNS);
         let mut meta = Meta::new(0, pages_per_range, vec![column; columns]);
         meta.watermark = u32::MAX;
-        // One wide segment, with filters that have exactly the target false-positive rate.
-        let filters = || vec![Filters { bits: 0, num_probes: sizing.num_probes, ranges: WIDE, segments: 1 }];
-        let segments = || Segments { filters: filters(), ..Segments::default() };
+        // A map of single pages with two levels of fence pages, and no page read in vain.
+        let segments = || Segments { in_maps: f64::MAX, map_pages: 3.0, ..Segments::default() };
         Self { meta, columns: (0..columns).map(|_| segments()).collect() }
     }
 
@@ -119,7 +117,8 @@ impl Facts {
                 SegmentKind::Map(size) | SegmentKind::Addition(size) => {
                     let pages = Map::of(index, segment).map_or(1, |map| map.pages_of_key());
                     column.add_map(size, pages as f64);
-                    column.in_maps += if segment.summarizes() { f64::from(segment.width) } else { 0.0 };
+                    let parts = f64::from(segment.width) * f64::from(segment.parts());
+                    column.in_maps += if segment.summarizes() { parts } else { 0.0 };
                 }
             }
         }
@@ -136,7 +135,8 @@ impl Facts {
         column.map_or(0.0, |column| column.filters.iter().map(of).sum::<f64>() + column.map_pages)
     }
 
-    /// The expected false-positive rate of a column for ranges with at most `distinct` distinct values: the target
+    /// The expected false-positive rate of a column for ranges, or parts of ranges if it has maps, with at most
+    /// `distinct` distinct values: the target
     /// false-positive rate, or a lower one, because many filters are larger than they need to be.
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
         let asked = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
@@ -148,7 +148,7 @@ impl Facts {
         let of = |kind: &Filters| {
             theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.num_probes) * kind.ranges
         };
-        let false_ranges = column.filters.iter().map(of).sum::<f64>() + column.false_ranges;
+        let false_ranges = column.filters.iter().map(of).sum::<f64>() + column.false_parts;
         (false_ranges / ranges).min(asked)
     }
 }
@@ -169,7 +169,7 @@ impl Segments {
     }
 
     fn add_map(&mut self, size: MapSize, pages: f64) {
-        self.false_ranges += f64::from(size.pairs) / f64::from(size.fingerprint_bits).exp2();
+        self.false_parts += f64::from(size.pairs) / f64::from(size.form.fingerprint_bits).exp2();
         self.map_pages += pages;
     }
 }

@@ -24,7 +24,7 @@ const WIDE_BLOCKS: u32 = 512;
 /// Pages prefetched ahead of the one being read.
 const READ_AHEAD: usize = 32;
 
-/// Adds the ranges of a segment that satisfy a test to `matching`, and its open ranges to `unfiltered` too. Returns the
+/// Adds the parts of a segment that satisfy a test to `matching`, and its open ranges to `unfiltered` too. Returns the
 /// number of slices, or of a map's pages, read.
 ///
 /// # Errors

@@ -10,8 +10,8 @@
 //! segment the open slice before all others. The caller takes its snapshot before the lookup, and reads the table's
 //! size after the snapshot.
 //!
-//! Indexes of one table may divide it into ranges of different sizes. A lookup in several indexes counts in *units*:
-//! the greatest common divisor of their `pages_per_range`.
+//! Indexes of one table, and columns of one index, may divide the table into ranges of different sizes, or into parts
+//! of ranges. A lookup in several columns counts in *units*: the greatest common divisor of these sizes.
 
 mod consult;
 pub mod facts;
@@ -20,7 +20,7 @@ mod lookup;
 pub mod probe;
 
 use crate::pages::meta::Meta;
-use crate::pages::miss::{Fetch, Miss};
+use crate::pages::miss::Miss;
 use crate::pg::{Damage, Rel, error::Read, memory};
 use consult::Consult;
 use skip_scan::{Condition, EntryTest, Grouped, RangeSet};
@@ -110,6 +110,21 @@ pub struct IndexClauses<'a> {
     pub clauses: Vec<HashedClause>,
 }
 
+impl IndexClauses<'_> {
+    /// The sizes, in blocks, of the parts of ranges that its clauses are looked up by; that of its ranges if it has no
+    /// clauses.
+    pub fn sizes(&self) -> impl Iterator<Item = u32> {
+        sizes(&self.meta, self.clauses.iter().map(|clause| clause.column))
+    }
+}
+
+/// The sizes, in blocks, of the parts of ranges by which columns are looked up; that of ranges if there are no columns.
+pub fn sizes(meta: &Meta, columns: impl Iterator<Item = u16>) -> impl Iterator<Item = u32> {
+    let mut columns = columns.peekable();
+    let whole = columns.peek().is_none().then_some(meta.pages_per_range);
+    whole.into_iter().chain(columns.map(|column| meta.pages_per_part(column)))
+}
+
 /// How often a lookup starts over because maintenance recycled pages during it. After that it returns every range. Each
 /// restart means that a merge ended meanwhile.
 const MOST_RESTARTS: usize = 20;
@@ -163,7 +178,7 @@ pub fn prune_all(
             return Err((number, Damage::new(block, what)));
         }
     }
-    Ok(Some(Pruned::nothing(blocks, unit(asked.iter().map(|asked| asked.meta.pages_per_range)))))
+    Ok(Some(Pruned::nothing(blocks, unit(asked.iter().flat_map(IndexClauses::sizes)))))
 }
 
 /// The greatest common divisor of these numbers.
@@ -192,46 +207,21 @@ fn try_prune(
     if budget.pages.is_some_and(|most| needed > most) {
         return Ok(None);
     }
-    let unit = unit(consults.iter().map(Consult::pages_per_range));
+    let unit = unit(asked.iter().flat_map(IndexClauses::sizes));
     let count = u64::from(blocks.div_ceil(unit));
+    let mut unfiltered = RangeSet::empty(count);
     let ranges =
         condition.evaluate(&RangeSet::full(count), &mut |leaves: &[&Ask], candidates: &RangeSet| {
-            let number = leaves[0].index;
-            narrow(&mut consults[number], leaves, candidates, unit).map_err(|miss| (number, miss))
+            let mut left = candidates.clone();
+            for leaf in leaves {
+                if left.is_empty() {
+                    break;
+                }
+                let narrowed = consults[leaf.index].narrow(leaf.clause, unit, &mut left, &mut unfiltered);
+                narrowed.map_err(|miss| (leaf.index, miss))?;
+            }
+            Ok(left)
         })?;
-    let mut unfiltered = RangeSet::empty(count);
-    for consult in &consults {
-        unfiltered.union_with(&in_units(consult.unfiltered(), consult, unit, count));
-    }
     let slices = consults.iter().map(Consult::slices).sum();
     Ok(Some(Pruned { ranges, unfiltered, pages_per_range: unit, slices }))
-}
-
-/// The `candidates`, in units, that no clause of `leaves` rules out; all leaves are of one index.
-fn narrow(consult: &mut Consult<'_>, leaves: &[&Ask], candidates: &RangeSet, unit: u32) -> Fetch<RangeSet> {
-    let mut ranges = if consult.pages_per_range() == unit {
-        candidates.clone()
-    } else {
-        candidates.coarsened(u64::from(consult.pages_per_range() / unit), consult.count())
-    };
-    for leaf in leaves {
-        if ranges.is_empty() {
-            break;
-        }
-        consult.narrow(leaf.clause, &mut ranges)?;
-    }
-    if consult.pages_per_range() == unit {
-        return Ok(ranges);
-    }
-    let mut left = in_units(&ranges, consult, unit, candidates.universe());
-    left.intersect_with(candidates);
-    Ok(left)
-}
-
-fn in_units(ranges: &RangeSet, consult: &Consult<'_>, unit: u32, count: u64) -> RangeSet {
-    if consult.pages_per_range() == unit {
-        ranges.clone()
-    } else {
-        ranges.refined(u64::from(consult.pages_per_range() / unit), count)
-    }
 }

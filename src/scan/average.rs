@@ -43,31 +43,35 @@ pub struct Sight<'t, 'a> {
     pub asked: Vec<IndexInSight<'t>>,
     /// Blocks of the table.
     pub blocks: u32,
+    /// Number of blocks in a unit.
+    unit: u32,
 }
 
 impl<'t, 'a> Sight<'t, 'a> {
     pub fn new(table: &'t Table<'a>, condition: &Condition<Leaf<'a>>) -> Self {
         let mut asked: Vec<IndexInSight<'_>> = Vec::new();
+        let mut sizes = Vec::new();
         for leaf in condition.leaves() {
             if asked.iter().all(|a| a.number != leaf.index) {
                 let index = table.open_index(leaf.index);
                 let facts = Facts::of(index).ok();
                 asked.push(IndexInSight { number: leaf.index, index, facts, clauses: Vec::new() });
             }
+            let facts = asked.iter().find(|a| a.number == leaf.index).and_then(|a| a.facts.as_ref());
+            let size = facts.map_or(PAGES_PER_RANGE.2 as u32, |f| f.meta.pages_per_part(leaf.column));
+            sizes.push(size);
         }
-        Self { table, asked, blocks: table.blocks() }
+        Self { table, asked, blocks: table.blocks(), unit: unit(sizes.into_iter()) }
     }
 
     /// Number of blocks in a unit.
     pub fn unit(&self) -> u32 {
-        let size =
-            |a: &IndexInSight| a.facts.as_ref().map_or(PAGES_PER_RANGE.2 as u32, |f| f.meta.pages_per_range);
-        unit(self.asked.iter().map(size))
+        self.unit
     }
 
     /// Number of units in the table.
     pub fn count(&self) -> u32 {
-        self.blocks.div_ceil(self.unit())
+        self.blocks.div_ceil(self.unit)
     }
 
     fn facts(&self, leaf: &Leaf<'_>) -> Option<&Facts> {
@@ -113,8 +117,8 @@ impl<'t, 'a> Sight<'t, 'a> {
         };
         let table = self.table;
         let meta = &facts.meta;
-        let ranges = f64::from(meta.ranges_in(self.blocks)).max(1.0);
-        let summarized = f64::from(meta.watermark).min(ranges);
+        let ranges = f64::from(meta.parts_in(leaf.column, self.blocks)).max(1.0);
+        let summarized = meta.summarized_parts(leaf.column).min(ranges);
         let keys = self.keys(leaf, over);
         let mut selectivity = match leaf.key.key {
             Some(key) if over == Over::AnyKeys => table.selectivity_of_unknown(leaf.key.condition, key),

@@ -32,7 +32,8 @@ const MOST_KEYS: usize = 256;
 /// The most ranges of a segment: the number of bits on one page.
 const RANGES_A_PAGE: f64 = (skip_segment::page::SLICE_BYTES * 8) as f64;
 
-/// CPU cost per lookup of a row in a list of keys, in units of cpu_operator_cost.
+/// CPU cost per lookup of a row in a list of keys, in units of cpu_operator_cost: hashing a value, and comparing it. A
+/// shorter list costs what the planner takes for it.
 const OPERATORS_A_LIST: f64 = 2.0;
 
 /// What a scan will read.
@@ -85,6 +86,8 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
         (_, Some(key)) => table.cost_of(key),
         _ => 0.0,
     };
+    let by_hash = OPERATORS_A_LIST * table.prices().operator;
+    let list = |leaf: &&Leaf<'a>| table.cost_of(leaf.key.condition).min(by_hash);
     Estimate {
         expected: Expected { ranges: ranges.round() as u32, of: count, is_exact },
         heap_blocks: (ranges * f64::from(sight.unit())).min(sight.blocks.into()),
@@ -94,7 +97,7 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
         words: slices * f64::from(count) / 64.0,
         index_blocks: sight.asked.iter().map(|a| table.indexes()[a.number].blocks()).sum(),
         unpaid: leaves.iter().map(unpaid).sum(),
-        lists: leaves.iter().filter(|leaf| leaf.how == Match::Array).count() as f64,
+        lists: leaves.iter().filter(|leaf| leaf.how == Match::Array).map(list).sum(),
     }
 }
 
@@ -191,7 +194,7 @@ fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Optio
     let Test::Keys(keys) = &clause.test else { return None };
     let num_probes =
         meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.num_probes);
-    let ranges = f64::from(meta.ranges_in(blocks));
+    let ranges = f64::from(meta.parts_in(clause.column, blocks));
     // Pages for one key: a slice for each probe in each segment, which has at most a page of ranges.
     let each = f64::from(num_probes) * (ranges / RANGES_A_PAGE).ceil();
     let affordable = (probe::pages_left() as f64 / each) as usize / 2;
@@ -233,10 +236,9 @@ pub fn cost(table: &Table<'_>, estimate: &Estimate, outer: Option<Outer<'_>>) ->
     let consult = prices.lookup(estimate.slices / loops.sqrt(), estimate.index_blocks, estimate.words);
     let pages = estimate.heap_blocks;
     let read = if loops > 1.0 { table.pages_fetched(pages * loops) / loops } else { pages }.min(pages);
-    let io = prices.blocks(read, estimate.runs);
+    let io = prices.blocks(read, estimate.runs, estimate.table_blocks);
     let (startup, per_row) = table.row_costs(outer);
-    let lists = estimate.lists * OPERATORS_A_LIST * prices.operator;
-    let per_row = per_row - estimate.unpaid + lists;
+    let per_row = per_row - estimate.unpaid + estimate.lists;
     let rows_a_page = table.rows() / estimate.table_blocks.max(1.0);
     let rows = prices.rows(pages, rows_a_page, per_row);
     let startup = consult + startup;

@@ -52,7 +52,7 @@ pub fn survivors<'k>(
         }
         None => None,
     };
-    let unit = prune::unit(asked.iter().map(|asked| asked.meta.pages_per_range));
+    let unit = prune::unit(asked.iter().flat_map(IndexClauses::sizes));
     let Pruned { ranges, unfiltered, pages_per_range, .. } =
         pruned.unwrap_or_else(|| Pruned::nothing(blocks, unit));
     Survivors { ranges, unfiltered, pages_per_range, index_pages: page::pages_read() - pages }

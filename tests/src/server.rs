@@ -424,5 +424,5 @@ fn layout() -> Option<String> {
 
 /// Whether indexes that do not say their layout have maps.
 pub fn has_maps() -> bool {
-    layout().as_deref() == Some("map")
+    layout().as_deref() != Some("filters")
 }

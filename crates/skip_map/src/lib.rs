@@ -18,6 +18,7 @@
 //! | above them lie pages of fences | [`fence`] | [`FenceHead`], [`fence_entry`], [`check_fence`] |
 //! | the number of pages tells which is which | [`shape`] | [`RunShape`] |
 //! | and has a bound | [`size`] | [`most_pages`] |
+//! | what a range is in a map is chosen by counts | [`choice`] | [`PairCounts`] |
 //!
 //! Pages are given and taken as payloads of [`PAGE_BYTES`] bytes; frames, checksums and ids are the caller's. Where a
 //! payload is verified in quarters of [`HEAD_BYTES`], a lookup needs only the first quarter of a page and those with
@@ -33,6 +34,7 @@
 
 mod bits;
 pub mod block;
+pub mod choice;
 pub mod coding;
 pub mod fence;
 pub mod malformed;
@@ -47,6 +49,7 @@ pub mod spill;
 pub mod writer;
 
 pub use block::Block;
+pub use choice::PairCounts;
 pub use coding::{Coding, fingerprint_bits_for};
 pub use fence::{FenceHead, check_fence, fence_entry};
 pub use malformed::Malformed;

@@ -1,6 +1,6 @@
 //! What reading costs, in the planner's units: formulas over its cost parameters.
 
-/// CPU cost per prefetched page, in units of `operator`. It lets a sequential scan win where hardly anything is
+/// CPU cost per page that a scan is told to read, in units of `operator`. It lets a sequential scan win where hardly anything is
 /// skipped.
 const OPERATORS_A_PAGE: f64 = 20.0;
 /// CPU cost per word of 64 ranges that is ANDed, in units of `operator`.
@@ -26,16 +26,25 @@ impl Prices {
             + words * self.operator * OPERATORS_A_WORD
     }
 
-    /// Reading `blocks` blocks of the table in `runs` runs of consecutive ones: the first of each run at random.
-    pub fn blocks(&self, blocks: f64, runs: f64) -> f64 {
+    /// Reading `blocks` blocks of a table of `table_blocks` in `runs` runs of consecutive ones: the first of each run at
+    /// random. The more runs there are, the closer together they are, and the cheaper is a run's first block, as in
+    /// the server's cost of a bitmap heap scan.
+    pub fn blocks(&self, blocks: f64, runs: f64, table_blocks: f64) -> f64 {
         let runs = runs.min(blocks);
-        runs * self.random + (blocks - runs) * self.sequential
+        let closeness = if runs >= 2.0 { (runs / table_blocks.max(runs)).sqrt() } else { 0.0 };
+        let first = self.random - (self.random - self.sequential) * closeness;
+        runs * first + (blocks - runs) * self.sequential
+    }
+
+    /// Handing on `blocks` blocks to the scan that reads them: prefetching them, or adding them to a bitmap.
+    pub fn pages(&self, blocks: f64) -> f64 {
+        OPERATORS_A_PAGE * self.operator * blocks
     }
 
     /// Going through `blocks` blocks with `rows_a_block` rows each, where a row costs `per_row`, or at least one
     /// operator.
     pub fn rows(&self, blocks: f64, rows_a_block: f64, per_row: f64) -> f64 {
-        (per_row.max(self.operator) * rows_a_block + OPERATORS_A_PAGE * self.operator) * blocks
+        per_row.max(self.operator) * rows_a_block * blocks + self.pages(blocks)
     }
 }
 
@@ -65,10 +74,11 @@ mod tests {
 
     #[test]
     fn the_first_block_of_a_run_is_random() {
-        assert!(is_near(PRICES.blocks(100.0, 1.0), 4.0 + 99.0));
-        assert!(is_near(PRICES.blocks(100.0, 100.0), 400.0));
-        assert!(is_near(PRICES.blocks(3.0, 100.0), 12.0), "no more runs than blocks");
-        assert!(is_near(PRICES.blocks(0.0, 0.0), 0.0));
+        assert!(is_near(PRICES.blocks(100.0, 1.0, 1e6), 4.0 + 99.0));
+        assert!(is_near(PRICES.blocks(100.0, 100.0, 1e4), 370.0));
+        assert!(is_near(PRICES.blocks(100.0, 100.0, 100.0), 100.0), "the whole table is read in sequence");
+        assert!(is_near(PRICES.blocks(1.0, 100.0, 100.0), 4.0), "no more runs than blocks");
+        assert!(is_near(PRICES.blocks(0.0, 0.0, 0.0), 0.0));
     }
 
     #[test]

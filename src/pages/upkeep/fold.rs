@@ -10,6 +10,7 @@ use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, SegmentKind};
 use crate::pages::map::{self, Map, NULL_KEY, VALUE_KEY};
+use crate::pages::meta::MapForm;
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
 use crate::pg::{Damage, Rel, error::Read, memory};
@@ -43,7 +44,7 @@ fn fold_entries(
     entries: &mut [DeltaEntry],
 ) -> Read<()> {
     let index = directory.index();
-    entries.sort_unstable_by_key(|e| (e.column, e.range));
+    entries.sort_unstable_by_key(|e| (e.column, e.part));
     for same_column in entries.chunk_by(|a, b| a.column == b.column) {
         let column = usize::from(same_column[0].column);
         let Some(segments) = segments.get(column) else {
@@ -55,8 +56,9 @@ fn fold_entries(
         let mut rest = same_column;
         let mut of_maps: Vec<DeltaEntry> = Vec::new();
         for segment in segments {
-            let before = rest.partition_point(|e| e.range < segment.first_range);
-            let inside = rest.partition_point(|e| e.range < segment.end_range());
+            let parts = segment.part_span();
+            let before = rest.partition_point(|e| u64::from(e.part) < parts.start);
+            let inside = rest.partition_point(|e| u64::from(e.part) < parts.end);
             match segment.kind {
                 _ if before >= inside => {}
                 SegmentKind::Filters(_) => fold_into(index, segment, &rest[before..inside])?,
@@ -66,33 +68,35 @@ fn fold_entries(
             }
             rest = &rest[inside..];
         }
-        if let Some(bits) = segments.iter().find_map(Segment::map).map(|size| size.fingerprint_bits) {
-            add_to_maps(directory, bits, &of_maps)?;
+        if let Some(form) = segments.iter().find_map(Segment::map).map(|size| size.form) {
+            add_to_maps(directory, form, &of_maps)?;
         }
     }
     Ok(())
 }
 
-/// Publishes an addition of a column's entries, which are sorted by range; maps summarize all of their ranges.
-fn add_to_maps(directory: &mut Directory<'_>, fingerprint_bits: u8, entries: &[DeltaEntry]) -> Read<()> {
+/// Publishes an addition of a column's entries, which are sorted by part; maps summarize all of their ranges.
+fn add_to_maps(directory: &mut Directory<'_>, form: MapForm, entries: &[DeltaEntry]) -> Read<()> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
-    let (column, first_range) = (first.column, first.range);
-    let width = last.range - first_range + 1;
-    let coding = map::coding(fingerprint_bits, width)?;
+    let column = first.column;
+    let first_range = first.part / form.parts;
+    let width = last.part / form.parts - first_range + 1;
+    let coding = map::coding(form, width)?;
+    let first_part = first_range * form.parts;
     let mut numbers: Vec<u64> = entries
         .iter()
-        .map(|entry| coding.number(entry.hash.unwrap_or(NULL_KEY), entry.range - first_range))
+        .map(|entry| coding.number(entry.hash.unwrap_or(NULL_KEY), entry.part - first_part))
         .collect();
-    let with_values = ranges_with_values(directory, column, last.range + 1)?;
-    let is_new = |entry: &&DeltaEntry| entry.hash.is_some() && !with_values.contains(entry.range.into());
-    numbers.extend(entries.iter().filter(is_new).map(|e| coding.number(VALUE_KEY, e.range - first_range)));
+    let with_values = parts_with_values(directory, column, last.part + 1)?;
+    let is_new = |entry: &&DeltaEntry| entry.hash.is_some() && !with_values.contains(entry.part.into());
+    numbers.extend(entries.iter().filter(is_new).map(|e| coding.number(VALUE_KEY, e.part - first_part)));
     numbers.sort_unstable();
     numbers.dedup();
-    map::add(directory, column, first_range, coding, &numbers)
+    map::add(directory, column, form, (first_range, width), &numbers)
 }
 
-/// The ranges below `end` that have a value according to the maps of a column.
-fn ranges_with_values(directory: &Directory<'_>, column: u16, end: u32) -> Read<RangeSet> {
+/// The parts below `end` that have a value according to the maps of a column.
+fn parts_with_values(directory: &Directory<'_>, column: u16, end: u32) -> Read<RangeSet> {
     let mut found = RangeSet::empty(end.into());
     for segment in directory.segments(column).iter().chain(&directory.additions(column)) {
         if segment.map().is_some() {
@@ -108,7 +112,7 @@ fn fold_into(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> Read<()> 
     let num_probes = segment.filters()?.num_probes;
     let mut bits = Vec::with_capacity(entries.len() * (usize::from(num_probes) + 1));
     for entry in entries {
-        let range = entry.range - segment.first_range;
+        let range = entry.part - segment.first_range; // filters do not divide ranges
         match entry.hash {
             None => bits.push(Bit::new(&shape, NULLS_SLICE, range)),
             Some(hash) => {

@@ -94,12 +94,12 @@ fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[Segme
     let first_range = covering.iter().map(|s| s.first_range).min().unwrap_or(0);
     let end = covering.iter().map(Segment::end_range).max().unwrap_or(0);
     let Some((column, size)) = all().find_map(|s| Some((s.column, s.map()?))) else { return Ok(()) };
-    let fingerprint_bits = size.fingerprint_bits;
-    if all().any(|s| s.map().is_none_or(|size| size.fingerprint_bits != fingerprint_bits)) {
+    let form = size.form;
+    if all().any(|s| s.map().is_none_or(|size| size.form != form)) {
         return Ok(()); // each of them is correct by itself
     }
     let width = end - first_range;
-    let coding = map::coding(fingerprint_bits, width)?;
+    let coding = map::coding(form, width)?;
     let sources: Vec<Map<'_>> = all().map(|s| Map::of(directory.index(), s)).collect::<Read<_>>()?;
     let pairs = sources.iter().map(|map| map.pairs().map_err(Miss::not_recycled)).sum::<Read<u64>>()?;
     let most_pages = skip_map::most_pages(coding, pairs);
@@ -107,7 +107,7 @@ fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[Segme
         column,
         first_range,
         width,
-        fingerprint_bits,
+        form,
         is_addition: maps.is_empty(),
         most_pages: Some(most_pages),
         logging: Logging::EachPage,
@@ -115,14 +115,14 @@ fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[Segme
     let mut writer = MapWriter::new(directory, new)?;
     let numbers = sources
         .iter()
-        .zip(all())
-        .map(|(map, segment)| MergeSource {
+        .map(|map| MergeSource {
             coding: map.coding(),
-            first_range: segment.first_range,
+            first_range: map.first_part() as u32,
             numbers: map.numbers(),
         })
         .collect();
-    skip_map::merge(numbers, coding, first_range, |number| writer.push(number).map_err(Miss::from))
+    let first_part = first_range.saturating_mul(form.parts);
+    skip_map::merge(numbers, coding, first_part, |number| writer.push(number).map_err(Miss::from))
         .map_err(Miss::not_recycled)?;
     writer.finish()?;
     let ids: Vec<u64> = all().map(|s| s.id).collect();

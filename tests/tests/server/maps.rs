@@ -1,5 +1,5 @@
 //! Maps instead of filters: the option, what is shared with filters in one index, additions, open stretches, sorting on
-//! disk. The other tests run with maps as well: `PG_SKIP_LAYOUT=map`.
+//! disk. The other tests run with filters as well: `PG_SKIP_LAYOUT=filters`.
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::both_ways::{self, Case, Way};
@@ -63,9 +63,15 @@ fn the_option(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TABLE t (k int)");
     let error = session.error("CREATE INDEX ON t USING skip (k) WITH (layout = tree)");
-    assert!(error.detail().is_some_and(|detail| detail.contains("\"filters\" and \"map\"")), "{error:?}");
+    assert!(
+        error.detail().is_some_and(|detail| detail.contains("\"auto\", \"filters\" and \"map\"")),
+        "{error:?}"
+    );
     let error = session.error("CREATE INDEX ON t USING skip (k int4_skip_ops (layout = ''))");
-    assert!(error.detail().is_some_and(|detail| detail.contains("\"filters\" and \"map\"")), "{error:?}");
+    assert!(
+        error.detail().is_some_and(|detail| detail.contains("\"auto\", \"filters\" and \"map\"")),
+        "{error:?}"
+    );
     session.run("INSERT INTO t SELECT generate_series(1, 100); CREATE INDEX t_skip ON t USING skip (k) WITH (layout = map)");
     session.run("ALTER INDEX t_skip SET (layout = filters)");
     let pending = "SELECT layout || ', ' || pending_options FROM skip_index_info('t_skip')";
@@ -75,6 +81,132 @@ fn the_option(database: &Database) {
     session
         .run("SET pg_skip.default_layout = map; DROP INDEX t_skip; CREATE INDEX t_skip ON t USING skip (k)");
     assert_eq!(session.one("SELECT layout FROM skip_index_info('t_skip')"), "map");
+}
+
+/// Layout and pages of the ranges of each column.
+fn chosen(session: &mut Session) -> Vec<String> {
+    session.column(
+        "SELECT concat_ws(' ', layout, pages_per_range) FROM skip_index_info('t_skip') ORDER BY attnum",
+    )
+}
+
+on_shared!(chosen_from_the_data);
+fn chosen_from_the_data(database: &Database) {
+    let mut session = database.session();
+    // k is unique, d repeats on the pages of a range, n is a list of few values.
+    session.run(
+        "CREATE TABLE t (k int, d int, n int, pad text DEFAULT repeat('x', 200));
+         INSERT INTO t SELECT i, i * 7919 % 300, nullif(i % 50, 0) FROM generate_series(1, 6000) i;
+         SET pg_skip.default_layout = auto; CREATE INDEX t_skip ON t USING skip (k, d, n)",
+    );
+    assert_eq!(chosen(&mut session), ["map 1", "map 16", "map 16"]);
+    let reasons = session.column("SELECT layout_reason FROM skip_index_info('t_skip') ORDER BY attnum");
+    assert!(reasons.iter().all(|reason| reason.contains("rows per page")), "{reasons:?}");
+    all_conditions(&mut session);
+    // A rate that makes filters the smaller ones, set for the index or for a column.
+    session.run(
+        "DROP INDEX t_skip;
+         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = 0.001), d, n) WITH (false_positive_rate = 0.05)",
+    );
+    assert_eq!(chosen(&mut session), ["map 1", "filters 16", "filters 16"]);
+    all_conditions(&mut session);
+    // Ranges that are set: of the index, and of a column.
+    session.run(
+        "DROP INDEX t_skip;
+         CREATE INDEX t_skip ON t USING skip (k, d int4_skip_ops (pages_per_range = 2), n) WITH (pages_per_range = 8)",
+    );
+    assert_eq!(chosen(&mut session), ["map 8", "map 2", "map 8"]);
+    all_conditions(&mut session);
+    session.run(
+        "DROP INDEX t_skip;
+         CREATE INDEX t_skip ON t USING skip (k, d int4_skip_ops (pages_per_range = 24), n int4_skip_ops (layout = filters))",
+    );
+    assert_eq!(chosen(&mut session), ["map 1", "map 24", "filters 48"]);
+    all_conditions(&mut session);
+    let refused = |options: &str, with: &str| {
+        format!("CREATE INDEX ON t USING skip (k, d int4_skip_ops ({options})) WITH ({with})")
+    };
+    for (options, with) in [
+        ("pages_per_range = 3", "pages_per_range = 16"),
+        ("pages_per_range = 2, layout = filters", "pages_per_range = 16"),
+        ("pages_per_range = 1", "pages_per_range = 131072"),
+    ] {
+        let error = session.error(&refused(options, with));
+        assert_eq!(error.code().code(), "22023", "{options}: {error:?}");
+    }
+}
+
+on_shared!(chosen_with_the_first_range);
+fn chosen_with_the_first_range(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (k int, d int, n int, pad text DEFAULT repeat('x', 200));
+         SET pg_skip.default_layout = auto; CREATE INDEX t_skip ON t USING skip (k, d, n)",
+    );
+    assert_eq!(chosen(&mut session), ["auto 16", "auto 16", "auto 16"]);
+    assert!(session.one("SELECT min(layout_reason) FROM skip_index_info('t_skip')").contains("yet"));
+    all_conditions(&mut session);
+    session.run("INSERT INTO t SELECT i, i * 7919 % 300, nullif(i % 50, 0) FROM generate_series(1, 300) i");
+    assert_eq!(chosen(&mut session), ["auto 16", "auto 16", "auto 16"]);
+    all_conditions(&mut session);
+    // Inserts summarize the first ranges, and so choose; rows that come into those go to the delta.
+    for sql in [
+        "INSERT INTO t SELECT i, i * 7919 % 300, nullif(i % 50, 0) FROM generate_series(301, 9000) i",
+        "DELETE FROM t WHERE k % 5 = 1",
+        "VACUUM (INDEX_CLEANUP off) t",
+        "INSERT INTO t SELECT -i, i % 30, i % 50 FROM generate_series(1, 900) i",
+    ] {
+        session.run(sql);
+    }
+    assert_eq!(chosen(&mut session), ["map 1", "map 16", "map 16"]);
+    assert_ne!(session.one("SELECT sum(delta_entries) FROM skip_index_info('t_skip')"), "0");
+    all_conditions(&mut session);
+    session.run("UPDATE t SET k = k + 20000, d = d + 1, n = NULL WHERE k % 40 = 0");
+    session.run("VACUUM t");
+    all_conditions(&mut session);
+    // Truncated, rolled back, truncated: each time the choice is made anew.
+    session.run("BEGIN; TRUNCATE t; INSERT INTO t SELECT i, i, i FROM generate_series(1, 3000) i; ROLLBACK");
+    all_conditions(&mut session);
+    session.run("TRUNCATE t");
+    assert_eq!(chosen(&mut session), ["auto 16", "auto 16", "auto 16"]);
+}
+
+on_shared!(a_part_of_a_range_gets_keys);
+fn a_part_of_a_range_gets_keys(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (k int, d int, n int, pad text DEFAULT repeat('x', 200)) WITH (fillfactor = 50);
+         INSERT INTO t SELECT i, i / 100, nullif(i % 50, 0) FROM generate_series(1, 4000) i;
+         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (pages_per_range = 1), d int4_skip_ops (pages_per_range = 4), n)
+             WITH (layout = map, pages_per_range = 16, autosummarize = off, delta_limit = 64)",
+    );
+    assert_eq!(chosen(&mut session), ["map 1", "map 4", "map 16"]);
+    // A lookup finds the page of a key, the pages that it is updated on, and where it was.
+    let ranges =
+        "SELECT string_agg(r::text, ' ' ORDER BY r) FROM skip_matching_ranges('t_skip', 'k', 1000) r";
+    let pages = |session: &mut Session| {
+        session.one("SELECT string_agg(DISTINCT (ctid::text::point)[0]::text, ' ') FROM t WHERE k = 1000")
+    };
+    let before = pages(&mut session);
+    assert_eq!(session.one(ranges), before);
+    for round in 0..6 {
+        session.run(&format!("UPDATE t SET k = k, d = d + 1, n = {round} WHERE k % 37 = {round}"));
+        session.run(&format!("UPDATE t SET k = -k WHERE k % 41 = {round}"));
+        all_conditions(&mut session);
+        if round % 2 == 1 {
+            session.run("SELECT skip_summarize('t_skip')");
+            all_conditions(&mut session);
+        }
+    }
+    for sql in ["VACUUM t", "DELETE FROM t WHERE k > 1500", "VACUUM t"] {
+        session.run(sql);
+    }
+    all_conditions(&mut session);
+    session.run("INSERT INTO t SELECT i, i / 100, nullif(i % 50, 0) FROM generate_series(1501, 5000) i");
+    all_conditions(&mut session);
+    session.run("SELECT skip_summarize('t_skip')");
+    session.run("REINDEX INDEX CONCURRENTLY t_skip");
+    all_conditions(&mut session);
 }
 
 on_shared!(additions_are_merged);

@@ -155,6 +155,8 @@ on_shared!(useless_conditions_are_left_out);
 /// A condition that rules nothing out is checked on rows, not looked up, while another rules out nearly all.
 fn useless_conditions_are_left_out(database: &Database) {
     let mut session = database.session();
+    // With a map, u alone leaves one page, and no other condition is worth a lookup.
+    session.run("SET pg_skip.default_layout = filters");
     table_of_uuids(&mut session);
     let key = "u = md5('77')::uuid";
     for useless in ["b", "stretch IS NOT NULL", "b IN (true, false)", "NOT b"] {

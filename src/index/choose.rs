@@ -1,0 +1,193 @@
+//! Chooses the layout of columns, and the parts of ranges that their maps tell apart, from a sample of the table.
+//!
+//! A build chooses before it writes the meta page. If the table has no complete range then, the choice is left to the
+//! first maintenance that summarizes one; it is written, with a higher generation, before the watermark rises above 0.
+//! So whoever finds a range below the watermark finds the choice as well.
+//!
+//! A map needs about as much room as filters with a rate of 2 %, and a lookup in it reads a few pages instead of a few
+//! for each of some fourteen probes. So filters are chosen only for a higher rate that was set.
+//!
+//! [`skip_map::choice`] says which parts of ranges a map tells apart.
+
+use super::collect::{RangeCollector, RangeCollectorOptions};
+use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout};
+use crate::pg::error::Read;
+use crate::pg::options::{IndexLayout, Options};
+use crate::pg::{Rel, fail, settings};
+use pgrx::PgSqlErrorCode;
+use skip_map::{PairCounts, fingerprint_bits_for};
+
+/// The most pages of the table that are sampled: some tens of milliseconds.
+const MOST_PAGES: u32 = 1024;
+/// The most ranges that are sampled.
+const MOST_RANGES: u32 = 64;
+/// From this rate on filters are smaller than a map (DESIGN.md, section 9, has the measurement).
+const RATE_OF_FILTERS: f64 = 0.02;
+/// How many times its present size a table may reach before a lookup reads more than one page in vain.
+const GROWTH: f64 = 10.0;
+/// A table with fewer rows is treated as one of that size, because it may grow.
+const LEAST_ROWS: f64 = 10e6;
+/// Rows of a page of the table, where there is no sample.
+const ROWS_PER_PAGE: f64 = 100.0;
+
+/// The layout of a column of a new index, before anything is known of the data.
+pub fn at_first(index: Rel, options: &Options, column: usize) -> SegmentLayout {
+    let pages_per_range = options.pages_of_index(index);
+    let own = options.pages_of(index, column);
+    let layout = options.layout_of(index, column).unwrap_or_else(settings::default_layout);
+    if let Some(own) = own.filter(|&own| {
+        !pages_per_range.is_multiple_of(own)
+            || pages_per_range / own > MOST_PARTS
+            || (layout == IndexLayout::Filters && own != pages_per_range)
+    }) {
+        fail_pages(index, column, own, pages_per_range, layout);
+    }
+    match layout {
+        IndexLayout::Filters => SegmentLayout::Filters,
+        IndexLayout::Map => SegmentLayout::NotChosen { is_map: true },
+        IndexLayout::Auto => SegmentLayout::NotChosen { is_map: false },
+    }
+}
+
+fn fail_pages(index: Rel, column: usize, own: u32, pages_per_range: u32, layout: IndexLayout) -> ! {
+    let what = if layout == IndexLayout::Filters {
+        "Filters have the ranges of the index; only maps may have smaller ones."
+    } else {
+        "The ranges of a column divide those of the index, into at most 65535 parts."
+    };
+    fail(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        format!(
+            "column \"{}\" cannot have ranges of {own} pages in an index with ranges of {pages_per_range}",
+            index.column_name(column)
+        ),
+        Some(what.into()),
+        Some("Set the option pages_per_range of the index, or that of the column's operator class.".into()),
+    )
+}
+
+/// Chooses for all columns for which nothing is chosen yet, from a table of `blocks` blocks, at least one range.
+/// `how` says how the sample is collected.
+pub fn choose(heap: Rel, index: Rel, meta: &mut Meta, blocks: u32, how: &RangeCollectorOptions) {
+    let options = Options::of(index);
+    let samples = TableSample::take(heap, index, meta, blocks, how);
+    let pages_per_range = meta.pages_per_range;
+    for (c, column) in meta.columns.iter_mut().enumerate() {
+        let SegmentLayout::NotChosen { is_map } = column.layout else { continue };
+        let own = options.pages_of(index, c);
+        let rate = options.set_rate_of(index, c);
+        let pairs = &samples.pairs[c];
+        let pages = own.unwrap_or_else(|| pairs.smallest_part(samples.rows));
+        let may_be_filters = !is_map && pages_per_range == own.unwrap_or(pages_per_range);
+        column.layout = if may_be_filters && rate.is_some_and(|rate| rate >= RATE_OF_FILTERS) {
+            SegmentLayout::Filters
+        } else {
+            let fingerprint_bits = samples.fingerprint_bits(pages, blocks, rate);
+            SegmentLayout::Map(MapForm { fingerprint_bits, parts: pages_per_range / pages.max(1) })
+        };
+        column.sample = samples.of(pairs);
+    }
+}
+
+/// Makes the choice for an index that was built without one, if it has not been made yet. The caller holds the
+/// maintenance lock.
+///
+/// # Errors
+/// Damage to the meta page.
+pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> Read<()> {
+    let mut chosen = Meta::read(index)?;
+    let blocks = heap.blocks();
+    if !chosen.is_to_choose() || blocks < chosen.pages_per_range {
+        return Ok(());
+    }
+    choose(heap, index, &mut chosen, blocks, how);
+    meta::update(index, |meta| {
+        meta.columns = chosen.columns;
+        meta.generation += 1;
+    })
+}
+
+/// Why a column has its layout, in words. None if an option says it.
+pub fn reason(meta: &Meta, column: &ColumnMeta) -> Option<String> {
+    if matches!(column.layout, SegmentLayout::NotChosen { .. }) {
+        return Some("no block range is summarized yet".into());
+    }
+    let Sample { rows, pairs_of_pages, pairs_of_ranges } = column.sample?;
+    let range = meta.pages_per_range;
+    Some(format!(
+        "{rows:.1} rows per page; distinct values per page: {pairs_of_pages:.1} in single pages, {pairs_of_ranges:.1} in ranges of {range} pages"
+    ))
+}
+
+/// A sample of a table: for each column the pairs in some of its ranges.
+struct TableSample {
+    pages: f64,
+    rows: f64,
+    pages_per_range: u32,
+    pairs: Vec<PairCounts>,
+}
+
+impl TableSample {
+    fn take(heap: Rel, index: Rel, meta: &Meta, blocks: u32, how: &RangeCollectorOptions) -> Self {
+        let pages_per_range = meta.pages_per_range;
+        // Larger ranges are sampled in windows of this size.
+        let window = (1..=MOST_PAGES.min(pages_per_range))
+            .rev()
+            .find(|&pages| pages_per_range.is_multiple_of(pages))
+            .unwrap_or(1);
+        // The collector is to tell single pages apart.
+        let mut single = meta.clone();
+        single.pages_per_range = window;
+        for column in &mut single.columns {
+            column.layout = SegmentLayout::Map(MapForm { fingerprint_bits: 1, parts: window });
+        }
+        let may_be_part = |size: &u32| window.is_multiple_of(*size) && pages_per_range / size <= MOST_PARTS;
+        let whole = (window < pages_per_range).then_some(pages_per_range);
+        let sizes = || (1..=window).filter(may_be_part).chain(whole);
+        let empty = || PairCounts::new(sizes());
+        let mut pairs: Vec<PairCounts> = meta.columns.iter().map(|_| empty()).collect();
+        let mut collector = RangeCollector::new(heap, index, &single, how);
+        let ranges = (blocks / pages_per_range).max(1);
+        let count = (MOST_PAGES / window).clamp(1, MOST_RANGES).min(ranges);
+        let mut pages = 0.0;
+        for i in 0..count {
+            let range = (u64::from(i) * u64::from(ranges) / u64::from(count)) as u32;
+            let first = range * pages_per_range;
+            let end = first.saturating_add(window).min(blocks);
+            collector.collect(first, end);
+            pages += f64::from(end - first);
+            for (column, pairs) in collector.columns.iter().zip(&mut pairs) {
+                let parts: Vec<&[u64]> = column.contents().parts().map(|(_, hashes)| hashes).collect();
+                pairs.add(parts.iter().copied());
+            }
+        }
+        Self { pages, rows: collector.live_rows, pages_per_range, pairs }
+    }
+
+    /// Fingerprint bits of maps with parts of `pages` pages. A key that is nowhere matches pairs / 2^bits parts. If a
+    /// rate is set, the bits are chosen so that this is the given fraction of the parts. Otherwise they are chosen so
+    /// that less than one page is read in vain, even when the table has grown to ten times its size. Each row counts
+    /// as a pair: later rows may repeat less than those of the sample, and few pairs take little room anyway.
+    fn fingerprint_bits(&self, pages: u32, blocks: u32, rate: Option<f64>) -> u8 {
+        // The most parts that a table may have, so that its maps can always be merged into one.
+        let most_parts = (u32::MAX / pages.max(1)).saturating_add(1);
+        let has_rows = self.rows > 0.0 && self.pages > 0.0;
+        let rows_per_page = if has_rows { self.rows / self.pages } else { ROWS_PER_PAGE };
+        match rate {
+            Some(rate) => fingerprint_bits_for(rows_per_page * f64::from(pages), rate, most_parts),
+            None => {
+                let rows = (f64::from(blocks) * rows_per_page).max(LEAST_ROWS);
+                fingerprint_bits_for(GROWTH * rows * f64::from(pages), 1.0, most_parts)
+            }
+        }
+    }
+
+    fn of(&self, pairs: &PairCounts) -> Option<Sample> {
+        let per_page = |count: u64| (count as f64 / self.pages) as f32;
+        (self.pages > 0.0 && self.rows > 0.0).then(|| Sample {
+            rows: (self.rows / self.pages) as f32,
+            pairs_of_pages: per_page(pairs.of_part(1)),
+            pairs_of_ranges: per_page(pairs.of_part(self.pages_per_range)),
+        })
+    }
+}
