@@ -108,3 +108,20 @@ CREATE FUNCTION skip_index_verify(index regclass, OUT index regclass, OUT block 
     AS 'MODULE_PATHNAME', 'skip_index_verify_wrapper';
 COMMENT ON FUNCTION skip_index_verify(regclass) IS
     'checks every page of a skip index and looks up every row of the table in it; returns one row for each problem, none if the index is sound; a partitioned index stands for the indexes of all its partitions';
+
+CREATE FUNCTION skip_advise(
+    "table" regclass,
+    "column" name DEFAULT NULL,
+    OUT column_name text,
+    OUT method text,
+    OUT recommended boolean,
+    OUT index_bytes bigint,
+    OUT index_pages double precision,
+    OUT table_pages double precision,
+    OUT reason text,
+    OUT statement text)
+    RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_advise_wrapper';
+COMMENT ON FUNCTION skip_advise(regclass, name) IS
+    'which index serves lookups of single values of a column, or of each column, of a table: skip, btree, BRIN or none, with estimates from a sample of 1,024 pages of the index''s size in bytes and of the pages of the index and of the table that a lookup reads; the recommended one first, with the statement that creates it';

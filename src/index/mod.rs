@@ -14,6 +14,7 @@
 //! | [`range_map`] | skip_range_map |
 //! | [`verify`] | skip_index_verify |
 //! | [`alter`] | (object_access_hook) |
+//! | [`advise`] | skip_advise |
 //!
 //! Shared code: [`choose`] chooses the layout of columns from a sample of the table. [`collect`] reads block ranges of
 //! the table. [`place`] makes segments of them: filters ([`place_filters`]) or a map ([`place_map`]). [`summarize`]
@@ -21,6 +22,7 @@
 //! compares maps with the table. [`indexable`] refuses columns that cannot be indexed. [`target`] opens the index that
 //! a function is given, and [`steady`] reads one that may change meanwhile.
 
+mod advise;
 mod alter;
 mod autosummarize;
 mod build;

@@ -51,6 +51,7 @@ mod server;
 pub mod settings;
 pub mod shared;
 pub mod sql_text;
+pub mod table_columns;
 mod tagged;
 pub mod temp_file;
 pub mod text;

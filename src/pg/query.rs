@@ -1,12 +1,12 @@
-//! An internal query that finds the blocks of the visible rows with a value.
+//! Internal queries: one finds the blocks of the visible rows with a value, another one reads a column in some blocks.
 //!
-//! The query's text is composed in the database's encoding, from C strings, never from Rust strings. Every name in it
+//! A query's text is composed in the database's encoding, from C strings, never from Rust strings. Every name in it
 //! is qualified, and the operator is the one of the operator family, so a search_path or an operator of the same name
-//! cannot change its meaning. The query runs under the snapshot of the calling query, and is planned like any SELECT.
+//! cannot change its meaning. A query runs under the snapshot of the calling query, and is planned like any SELECT.
 
 use super::Rel;
 use super::clause::{Clause, Values};
-use super::server;
+use super::{compat, server};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use std::ffi::CStr;
@@ -35,9 +35,60 @@ pub fn blocks_of_rows(
             None => _ = text.add_column(index, clause.column).add(c" IS NOT DISTINCT FROM NULL"),
         }
         add_predicate(&text, table, index);
-        // SAFETY: the query's first column is a ctid, and its only parameter is of the value's type.
-        unsafe { each_block(&text, value, &mut each) };
+        // SAFETY: the query's only parameter is of the value's type, and its first column is a ctid.
+        unsafe { each_row(&text, value, &mut |row| row(1).into_iter().for_each(|tid| each(block_of(tid)))) };
     });
+}
+
+/// A value of a column that is not NULL.
+#[derive(Clone, Copy)]
+pub struct StoredValue {
+    pub block: u32,
+    /// A hash of the value's text.
+    pub hash: u64,
+    /// Bytes that it takes in the row.
+    pub bytes: u32,
+}
+
+/// Calls `each` with the values of a column (0-based) in the visible rows of the blocks `from..to`. The query has the
+/// rights of the current user, and obeys row security.
+pub fn values_in_blocks(
+    table: Rel,
+    column: usize,
+    (from, to): (u32, u32),
+    mut each: impl FnMut(StoredValue),
+) {
+    Spi::connect(|_| {
+        let name = SqlBuilder::new();
+        name.add_column_name(table, column);
+        // SAFETY: a NUL-terminated string that lives in the current memory context.
+        let name = unsafe { CStr::from_ptr((*name.0).data) };
+        let text = SqlBuilder::new();
+        text.add(c"SELECT ctid, pg_catalog.hashtextextended(").add(name);
+        text.add(c"::pg_catalog.text COLLATE pg_catalog.\"C\", 0), pg_catalog.pg_column_size(").add(name);
+        text.add(c") FROM ONLY ").add_name(table).add(c" WHERE ").add(name);
+        text.add(c" IS NOT NULL AND ctid OPERATOR(pg_catalog.>=) '(").add_number(from);
+        text.add(c",0)'::pg_catalog.tid AND ctid OPERATOR(pg_catalog.<) '(").add_number(to);
+        text.add(c",0)'::pg_catalog.tid");
+        // SAFETY: the query has no parameters; its columns are a ctid, a bigint and an integer.
+        unsafe {
+            each_row(&text, None, &mut |row| {
+                if let (Some(tid), Some(hash), Some(bytes)) = (row(1), row(2), row(3)) {
+                    let (hash, bytes) = (hash.value() as u64, bytes.value() as u32);
+                    each(StoredValue { block: block_of(tid), hash, bytes });
+                }
+            });
+        }
+    });
+}
+
+/// The block of a ctid.
+///
+/// # Safety
+/// `tid` is a tid.
+unsafe fn block_of(tid: pg_sys::Datum) -> u32 {
+    // SAFETY: a pointer to a tid, as the caller says.
+    unsafe { pgrx::itemptr::item_pointer_get_block_number(tid.cast_mut_ptr()) }
 }
 
 /// An SQL text being composed, in the database's encoding, in the current memory context.
@@ -53,6 +104,20 @@ impl SqlBuilder {
         // SAFETY: both are valid strings.
         unsafe { pg_sys::appendStringInfoString(self.0, text.as_ptr()) };
         self
+    }
+
+    fn add_number(&self, number: u32) -> &Self {
+        // Digits have no NUL.
+        self.add(&std::ffi::CString::new(number.to_string()).unwrap_or_default())
+    }
+
+    /// The name of a table's column (0-based).
+    fn add_column_name(&self, table: Rel, column: usize) -> &Self {
+        // SAFETY: the tuple descriptor of an open relation; a palloc'd copy, quoted if necessary.
+        unsafe {
+            let attribute = compat::attribute((*table.raw()).rd_att, column);
+            self.add(CStr::from_ptr(pg_sys::quote_identifier((*attribute).attname.data.as_ptr())))
+        }
     }
 
     fn add_name(&self, rel: Rel) -> &Self {
@@ -129,11 +194,14 @@ fn add_predicate(text: &SqlBuilder, table: Rel, index: Rel) {
     }
 }
 
+/// Gives the value of a column (1-based) of a row, None for NULL. The value lives as long as the row.
+type RowValues<'r> = &'r dyn Fn(i32) -> Option<pg_sys::Datum>;
+
 /// Runs the query through a cursor, so that only one batch of its rows is in memory.
 ///
 /// # Safety
-/// The query returns a tid that is not NULL; its only parameter, if it has any, is of the value's type.
-unsafe fn each_block(text: &SqlBuilder, value: Option<AnyElement>, each: &mut impl FnMut(u32)) {
+/// The query's only parameter, if it has any, is of the value's type.
+unsafe fn each_row(text: &SqlBuilder, value: Option<AnyElement>, each: &mut dyn FnMut(RowValues<'_>)) {
     // SAFETY: SPI is connected, and fetched rows live until they are freed here. After an ERROR the transaction's abort
     // frees everything.
     unsafe {
@@ -159,11 +227,12 @@ unsafe fn each_block(text: &SqlBuilder, value: Option<AnyElement>, each: &mut im
                 break;
             }
             for i in 0..pg_sys::SPI_processed as usize {
-                let mut is_null = false;
-                let tid = pg_sys::SPI_getbinval(*(*rows).vals.add(i), (*rows).tupdesc, 1, &mut is_null);
-                if !is_null {
-                    each(pgrx::itemptr::item_pointer_get_block_number(tid.cast_mut_ptr()));
-                }
+                let row = *(*rows).vals.add(i);
+                each(&|column| {
+                    let mut is_null = false;
+                    let value = pg_sys::SPI_getbinval(row, (*rows).tupdesc, column, &mut is_null);
+                    (!is_null).then_some(value)
+                });
             }
             pg_sys::SPI_freetuptable(rows);
         }

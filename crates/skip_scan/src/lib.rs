@@ -11,7 +11,7 @@
 //! | rows are checked against long lists of keys | [`members`] | [`members::ElementHashes`] |
 //! | what scans found is added up, over all processes | [`counters`] | [`counters::CounterTable`] |
 //!
-//! [`mod@picture`] draws a table's ranges. [`names`] reads the lists of indexes in settings;
+//! [`advice`] compares kinds of index for a column. [`mod@picture`] draws a table's ranges. [`names`] reads the lists of indexes in settings;
 //! [`shard`] knows how a distributed engine names the parts of a table.
 //!
 //! This crate knows nothing of filters, segments and pages: a range is a number here.
@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod advice;
 pub mod blocks;
 pub mod condition;
 pub mod cost;

@@ -5,6 +5,7 @@
 #![deny(dead_code)] // a test that is not registered
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod advise;
 mod bloom;
 mod build;
 mod column_types;

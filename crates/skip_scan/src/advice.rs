@@ -1,0 +1,274 @@
+//! What kinds of index cost, and what they save, for lookups of single keys of a column: the formulas of skip_advise.
+//!
+//! All of them are estimates from a sample of the table, good to about a third. Sizes of btree and BRIN follow from
+//! their formats as PostgreSQL documents them; the size of a map is that of sorted numbers in Elias and Fano's code.
+
+const PAGE: f64 = 8192.0;
+/// Pages of a btree that are full, by its default fillfactor.
+const BTREE_FILL: f64 = 0.9;
+/// Bytes of a btree entry besides its key: line pointer and tuple header.
+const BTREE_ENTRY: f64 = 4.0 + 8.0;
+/// Bytes of each further row of a key in a btree, which stores them as a list.
+const BTREE_ROW: f64 = 6.0;
+/// Pages per range of BRIN by default.
+const BRIN_PAGES: f64 = 128.0;
+/// BRIN bloom's defaults: false-positive rate, and distinct values per range as a fraction of the rows that may fit.
+const BRIN_BLOOM_RATE: f64 = 0.01;
+const BRIN_BLOOM_DISTINCT: f64 = 0.1 * 291.0 * BRIN_PAGES;
+/// Bytes of a BRIN entry with a minimum and a maximum, besides these.
+const BRIN_ENTRY: f64 = 16.0;
+/// Pages that a lookup of a map reads besides those of the map: meta page, directory, delta.
+const OTHER_PAGES: f64 = 3.0;
+/// Fence entries of a page of a map.
+const FENCES: f64 = 1012.0;
+/// Directory and check of each block of a map, as a factor.
+const MAP_OVERHEAD: f64 = 1.06;
+/// A lookup that reads more than this fraction of the table saves too little.
+const MOST_OF_TABLE: f64 = 0.1;
+/// A table of fewer pages is read as a whole in a few milliseconds.
+const LEAST_PAGES: f64 = 1000.0;
+/// The correlation from which on BRIN's minimum and maximum rule out nearly all ranges.
+const ORDERED: f64 = 0.98;
+
+/// What a sample says of a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnFacts {
+    /// Pages of the table.
+    pub pages: f64,
+    /// Rows of the table whose value is not NULL.
+    pub rows: f64,
+    /// Distinct values of the table.
+    pub keys: f64,
+    /// Pairs of a value and a page that has it.
+    pub pairs: f64,
+    /// Pages of the ranges that a map of the column has.
+    pub range_pages: f64,
+    /// Pairs of a value and such a range that has it.
+    pub range_pairs: f64,
+    /// Bytes of a value on average.
+    pub width: f64,
+    /// ANALYZE's correlation of the values with the order of the table, if it is known.
+    pub correlation: Option<f64>,
+}
+
+/// A kind of index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// A skip index with its default options.
+    Skip,
+    /// A btree.
+    Btree,
+    /// BRIN with Bloom filters and default options.
+    BrinBloom,
+    /// BRIN with the least and the greatest value of each range.
+    BrinMinmax,
+    /// No index.
+    SequentialScan,
+}
+
+/// What an index costs, and what a lookup of one key reads with it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// The kind of index.
+    pub method: Method,
+    /// Its size.
+    pub index_bytes: f64,
+    /// Index pages that a lookup of one key reads.
+    pub index_pages: f64,
+    /// Pages of the table that it reads.
+    pub table_pages: f64,
+}
+
+impl Candidate {
+    fn pages(&self) -> f64 {
+        self.index_pages + self.table_pages
+    }
+}
+
+/// Why a method is recommended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The table is too small for any index.
+    SmallTable,
+    /// A value is on too many pages for any index.
+    FrequentValues,
+    /// The values are in the order of the table.
+    Ordered,
+    /// The map is much smaller than the btree.
+    SmallerThanBtree,
+    /// The btree is hardly larger than the map.
+    BtreeIsSmall,
+}
+
+/// The candidates for lookups of single keys.
+pub fn candidates(facts: &ColumnFacts) -> [Candidate; 5] {
+    [skip(facts), btree(facts), brin_bloom(facts), brin_minmax(facts), sequential(facts)]
+}
+
+/// The method to recommend among [`candidates`], and why.
+pub fn recommend(facts: &ColumnFacts) -> (Method, Why) {
+    let [skip, btree, _, minmax, _] = candidates(facts);
+    if facts.pages < LEAST_PAGES {
+        return (Method::SequentialScan, Why::SmallTable);
+    }
+    if pages_of_key(facts) > facts.pages * MOST_OF_TABLE {
+        return (Method::SequentialScan, Why::FrequentValues);
+    }
+    let is_ordered = facts.correlation.is_some_and(|correlation| correlation.abs() >= ORDERED);
+    if is_ordered && minmax.pages() <= 2.0 * BRIN_PAGES + pages_of_key(facts) {
+        return (Method::BrinMinmax, Why::Ordered);
+    }
+    if skip.index_bytes * 2.0 <= btree.index_bytes {
+        (Method::Skip, Why::SmallerThanBtree)
+    } else {
+        (Method::Btree, Why::BtreeIsSmall)
+    }
+}
+
+/// Pages of the table that have a given value, on average over values.
+fn pages_of_key(facts: &ColumnFacts) -> f64 {
+    (facts.pairs / facts.keys.max(1.0)).max(1.0).min(facts.pages)
+}
+
+fn skip(facts: &ColumnFacts) -> Candidate {
+    let parts = (facts.pages / facts.range_pages).max(1.0);
+    let pairs = facts.range_pairs.max(1.0);
+    // Fingerprints that make less than one page false at ten times the size.
+    let universe = 10.0 * pairs.max(10e6) * facts.range_pages * parts;
+    let bits = 2.0 + (universe / pairs).log2().max(0.0);
+    let bytes = pairs * bits / 8.0 * MAP_OVERHEAD + 2.0 * PAGE;
+    let levels = ((bytes / PAGE).ln() / FENCES.ln()).ceil().max(0.0);
+    let ranges = (facts.range_pairs / facts.keys.max(1.0)).max(1.0);
+    Candidate {
+        method: Method::Skip,
+        index_bytes: bytes,
+        index_pages: 1.0 + levels + OTHER_PAGES,
+        table_pages: (ranges * facts.range_pages).min(facts.pages),
+    }
+}
+
+fn btree(facts: &ColumnFacts) -> Candidate {
+    let width = (facts.width / 8.0).ceil() * 8.0;
+    let bytes = (facts.keys * (BTREE_ENTRY + width) + (facts.rows - facts.keys).max(0.0) * BTREE_ROW)
+        / BTREE_FILL
+        + 2.0 * PAGE;
+    let fan_out = (PAGE * 0.7 / (BTREE_ENTRY + width)).max(2.0);
+    let levels = ((bytes / PAGE).ln() / fan_out.ln()).ceil().max(0.0);
+    let leaves = facts.rows / facts.keys.max(1.0) * BTREE_ROW / PAGE;
+    Candidate {
+        method: Method::Btree,
+        index_bytes: bytes,
+        index_pages: 1.0 + levels + leaves,
+        table_pages: pages_of_key(facts),
+    }
+}
+
+fn brin_bloom(facts: &ColumnFacts) -> Candidate {
+    let ranges = (facts.pages / BRIN_PAGES).max(1.0);
+    let bits = BRIN_BLOOM_DISTINCT * BRIN_BLOOM_RATE.ln().abs() / std::f64::consts::LN_2.powi(2);
+    let bytes = ranges * (bits / 8.0 + BRIN_ENTRY) + 2.0 * PAGE;
+    let keys = (facts.pairs / ranges).min(facts.rows / ranges);
+    let probes = (bits / BRIN_BLOOM_DISTINCT * std::f64::consts::LN_2).round();
+    let rate = (1.0 - (-probes * keys / bits).exp()).powf(probes);
+    let with_key = pages_of_key(facts).min(ranges);
+    let read = (with_key + rate * (ranges - with_key)).min(ranges);
+    Candidate {
+        method: Method::BrinBloom,
+        index_bytes: bytes,
+        index_pages: bytes / PAGE,
+        table_pages: (read * BRIN_PAGES).min(facts.pages),
+    }
+}
+
+fn brin_minmax(facts: &ColumnFacts) -> Candidate {
+    let ranges = (facts.pages / BRIN_PAGES).max(1.0);
+    let bytes = ranges * (BRIN_ENTRY + 2.0 * facts.width) + 3.0 * PAGE;
+    let is_ordered = facts.correlation.is_some_and(|correlation| correlation.abs() >= ORDERED);
+    let table_pages = if is_ordered { pages_of_key(facts) + BRIN_PAGES } else { facts.pages };
+    Candidate {
+        method: Method::BrinMinmax,
+        index_bytes: bytes,
+        index_pages: bytes / PAGE,
+        table_pages: table_pages.min(facts.pages),
+    }
+}
+
+fn sequential(facts: &ColumnFacts) -> Candidate {
+    let (method, table_pages) = (Method::SequentialScan, facts.pages);
+    Candidate { method, index_bytes: 0.0, index_pages: 0.0, table_pages }
+}
+
+/// An estimate of the distinct values of a table from those of a sample of its rows: `rows` rows of the table, `sampled`
+/// in the sample with `distinct` distinct values, `once` of which occur once. The estimator is Haas and Stokes' Duj1, as
+/// in ANALYZE.
+pub fn distinct_values(rows: f64, sampled: f64, distinct: f64, once: f64) -> f64 {
+    if sampled <= 0.0 {
+        return 0.0;
+    }
+    let rest = sampled - once + once * sampled / rows.max(sampled);
+    (sampled * distinct / rest.max(1.0)).clamp(distinct, rows.max(distinct))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 20 million unique 16-byte keys, 154 rows per page: the table of docs/benchmarks.md.
+    const UNIQUE: ColumnFacts = ColumnFacts {
+        pages: 130_000.0,
+        rows: 20e6,
+        keys: 20e6,
+        pairs: 20e6,
+        range_pages: 1.0,
+        range_pairs: 20e6,
+        width: 16.0,
+        correlation: Some(0.0),
+    };
+
+    fn of(facts: &ColumnFacts, method: Method) -> Candidate {
+        candidates(facts).into_iter().find(|candidate| candidate.method == method).unwrap()
+    }
+
+    #[test]
+    fn unique_keys_get_a_map_of_a_tenth_of_the_btree() {
+        assert_eq!(recommend(&UNIQUE), (Method::Skip, Why::SmallerThanBtree));
+        let (skip, btree) = (of(&UNIQUE, Method::Skip), of(&UNIQUE, Method::Btree));
+        // Measured: 58 MB and 602 MB.
+        assert!((45e6..80e6).contains(&skip.index_bytes), "{skip:?}");
+        assert!((500e6..720e6).contains(&btree.index_bytes), "{btree:?}");
+        assert!(skip.index_pages <= 7.0 && skip.table_pages == 1.0, "{skip:?}");
+        assert!((3.0..6.0).contains(&btree.index_pages) && btree.table_pages == 1.0, "{btree:?}");
+    }
+
+    #[test]
+    fn frequent_values_and_small_tables_get_nothing() {
+        let status = ColumnFacts { keys: 5.0, pairs: 5.0 * 130_000.0, range_pairs: 650_000.0, ..UNIQUE };
+        assert_eq!(recommend(&status), (Method::SequentialScan, Why::FrequentValues));
+        let small = ColumnFacts { pages: 500.0, rows: 70_000.0, keys: 70_000.0, ..UNIQUE };
+        assert_eq!(recommend(&small), (Method::SequentialScan, Why::SmallTable));
+    }
+
+    #[test]
+    fn values_in_the_order_of_the_table_get_a_minimum_and_a_maximum() {
+        let ordered = ColumnFacts { correlation: Some(-1.0), ..UNIQUE };
+        assert_eq!(recommend(&ordered), (Method::BrinMinmax, Why::Ordered));
+        assert!(of(&ordered, Method::BrinMinmax).table_pages < 200.0);
+        assert_eq!(of(&UNIQUE, Method::BrinMinmax).table_pages, UNIQUE.pages);
+    }
+
+    #[test]
+    fn an_overfull_brin_bloom_reads_most_of_the_table() {
+        let bloom = of(&UNIQUE, Method::BrinBloom);
+        assert!(bloom.table_pages > 0.8 * UNIQUE.pages, "19,700 values per range, made for 3,725: {bloom:?}");
+        let fewer = ColumnFacts { rows: 2e6, keys: 2e6, pairs: 2e6, range_pairs: 2e6, ..UNIQUE };
+        assert!(of(&fewer, Method::BrinBloom).table_pages < 0.01 * UNIQUE.pages);
+    }
+
+    #[test]
+    fn distinct_values_as_analyze_estimates_them() {
+        assert_eq!(distinct_values(1e6, 1000.0, 1000.0, 1000.0), 1e6, "all unique");
+        assert_eq!(distinct_values(1e6, 1000.0, 10.0, 0.0), 10.0, "all repeated");
+        assert_eq!(distinct_values(1000.0, 1000.0, 700.0, 500.0), 700.0, "the whole table");
+        assert_eq!(distinct_values(1e6, 0.0, 0.0, 0.0), 0.0);
+    }
+}

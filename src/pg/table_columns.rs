@@ -1,0 +1,74 @@
+//! The columns of a table, and which operator classes their types have.
+
+use super::{Rel, catalog, compat, text};
+use pgrx::pg_sys;
+
+/// A column of a table.
+pub struct TableColumn {
+    /// Its place in the table's row, from 0.
+    pub place: usize,
+    pub name: String,
+    /// The name as SQL needs it, with quotes if necessary.
+    pub quoted_name: String,
+    pub type_name: String,
+    /// Whether its type has a default operator class of the access method skip.
+    pub has_class: bool,
+    /// BRIN's operator class of Bloom filters for the type, if it has one.
+    pub bloom_class: Option<String>,
+}
+
+/// The columns of a table that are not dropped.
+pub fn columns(table: Rel) -> Vec<TableColumn> {
+    let skip = catalog::access_method_oid("skip").unwrap_or(pg_sys::InvalidOid);
+    // SAFETY: the tuple descriptor of an open relation; the strings made are NUL-terminated and live in the current
+    // memory context.
+    unsafe {
+        let row = (*table.raw()).rd_att;
+        let columns = (0..(*row).natts as usize).filter_map(|place| {
+            let attribute = &*compat::attribute(row, place);
+            if attribute.attisdropped {
+                return None;
+            }
+            let name = attribute.attname.data.as_ptr();
+            Some(TableColumn {
+                place,
+                name: text::of_server(name),
+                quoted_name: text::of_server(pg_sys::quote_identifier(name)),
+                type_name: text::of_server(pg_sys::format_type_be(attribute.atttypid)),
+                has_class: pg_sys::GetDefaultOpClass(attribute.atttypid, skip) != pg_sys::InvalidOid,
+                bloom_class: bloom_class(attribute.atttypid),
+            })
+        });
+        columns.collect()
+    }
+}
+
+/// BRIN's operator class of Bloom filters for a type: PostgreSQL calls it after the type.
+fn bloom_class(of: pg_sys::Oid) -> Option<String> {
+    // SAFETY: catalog lookups; NUL-terminated, palloc'd strings.
+    unsafe {
+        let base = pg_sys::getBaseType(of);
+        let minmax = pg_sys::GetDefaultOpClass(base, pg_sys::BRIN_AM_OID.into());
+        let name = operator_class_name(minmax)?;
+        let name = name.strip_suffix("_minmax_ops").map(|stem| format!("{stem}_bloom_ops"))?;
+        let class = text::to_server(&name);
+        let names =
+            pg_sys::lappend(std::ptr::null_mut(), pg_sys::makeString(class.as_ptr().cast_mut()).cast());
+        let found = pg_sys::get_opclass_oid(pg_sys::BRIN_AM_OID.into(), names, true);
+        (found != pg_sys::InvalidOid).then_some(name)
+    }
+}
+
+fn operator_class_name(class: pg_sys::Oid) -> Option<String> {
+    // SAFETY: a syscache tuple, released after its contents were copied.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::CLAOID as i32, class.into());
+        if tuple.is_null() {
+            return None;
+        }
+        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>();
+        let name = text::of_server(form.opcname.data.as_ptr());
+        pg_sys::ReleaseSysCache(tuple);
+        Some(name)
+    }
+}

@@ -1,0 +1,105 @@
+//! skip_advise: what it recommends, whether its figures come true, and what it may be asked by whom.
+use crate::registry::on_shared;
+use crate::shared::Database;
+use pg_skip_tests::session::Session;
+
+/// A table of 20,000 rows on some 2,500 pages: id is in the table's order, k unique and scattered, few has five values,
+/// group_of_ten stands ten times on one page each, point has no operator class.
+fn table(session: &mut Session) {
+    session.run(
+        "CREATE TABLE t AS SELECT i AS id, md5(i::text)::uuid AS k, i % 5 AS few, i / 10 AS group_of_ten,
+             i % 400 AS scattered, point(i, i) AS \"Point\", nullif(i % 9, 0) AS \"a \"\"quoted\"\" name\",
+             repeat('x', 900) AS pad FROM generate_series(1, 20000) i;
+         ANALYZE t",
+    );
+}
+
+fn best(session: &mut Session, column: &str) -> String {
+    session.one(&format!("SELECT method FROM skip_advise('t', '{column}') WHERE recommended"))
+}
+
+on_shared!(by_the_data);
+fn by_the_data(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    assert_eq!(best(&mut session, "k"), "skip");
+    assert_eq!(best(&mut session, "id"), "brin (minmax)");
+    assert_eq!(best(&mut session, "few"), "none");
+    assert_eq!(best(&mut session, "Point"), "none");
+    // Each column has exactly one recommendation, and it comes first.
+    let firsts = session.column(
+        "SELECT DISTINCT recommended = (place = min(place) OVER (PARTITION BY column_name))
+         FROM skip_advise('t') WITH ORDINALITY a(column_name, method, recommended, b, c, d, e, f, place)",
+    );
+    assert_eq!(firsts, ["t"]);
+    assert_eq!(session.one("SELECT count(DISTINCT column_name) FROM skip_advise('t')"), "8");
+    session.run("CREATE TABLE small AS SELECT 1 AS k");
+    assert_eq!(session.one("SELECT method FROM skip_advise('small') WHERE recommended"), "none");
+    session.run("CREATE TABLE none (k int)");
+    assert_eq!(session.one("SELECT method FROM skip_advise('none') WHERE recommended"), "none");
+}
+
+on_shared!(the_figures_come_true);
+fn the_figures_come_true(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t AS SELECT md5(i::text)::uuid AS k, i / 20 AS run FROM generate_series(1, 300000) i;
+         ANALYZE t",
+    );
+    for column in ["k", "run"] {
+        for method in ["skip", "btree", "brin (bloom)"] {
+            let row = format!("FROM skip_advise('t', '{column}') WHERE method = '{method}'");
+            let advised = session.number(&format!("SELECT index_bytes {row}"));
+            let statement = session.one(&format!("SELECT statement {row}"));
+            session.run(&statement.replace("INDEX ON", "INDEX made ON"));
+            let real = session.number("SELECT pg_relation_size('made')");
+            assert!(
+                advised < real * 1.5 + 65536.0 && advised > real / 1.5 - 65536.0,
+                "{column}, {method}: {advised} bytes expected, {real} in fact"
+            );
+            session.run("DROP INDEX made");
+        }
+    }
+    // The ranges that a build chooses are those that the advice counts with.
+    session.run("CREATE INDEX made ON t USING skip (k, run)");
+    for column in ["k", "run"] {
+        let pages = session.number(&format!(
+            "SELECT pages_per_range FROM skip_index_info('made') WHERE column_name = '{column}'"
+        ));
+        let advised = session
+            .number(&format!("SELECT table_pages FROM skip_advise('t', '{column}') WHERE method = 'skip'"));
+        assert!((pages..=3.0 * pages).contains(&advised), "{column}: {advised} pages, ranges of {pages}");
+    }
+}
+
+on_shared!(names_and_rights);
+fn names_and_rights(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    let statement =
+        session.one("SELECT statement FROM skip_advise('t', 'a \"quoted\" name') WHERE method = 'btree'");
+    session.run(&statement);
+    assert!(statement.contains(r#"("a ""quoted"" name")"#), "{statement}");
+    for (sql, code) in [
+        ("SELECT skip_advise('t', 'nothing')", "42703"),
+        ("SELECT skip_advise('pg_class_oid_index'::regclass)", "42809"),
+        ("CREATE TABLE p (k int) PARTITION BY HASH (k); SELECT skip_advise('p')", "42809"),
+    ] {
+        assert_eq!(session.error(sql).code().code(), code, "{sql}");
+    }
+    session.run(
+        "CREATE TABLE mine (k int, secret int); INSERT INTO mine SELECT i, i FROM generate_series(1, 100) i",
+    );
+    session.run("SET ROLE pg_monitor");
+    assert_eq!(session.error("SELECT skip_advise('mine')").code().code(), "42501");
+    session.run("RESET ROLE; GRANT SELECT ON mine TO pg_monitor; SET ROLE pg_monitor");
+    assert_eq!(session.one("SELECT method FROM skip_advise('mine', 'k') WHERE recommended"), "none");
+    session.run("RESET ROLE");
+    // Strangers' objects in the search path change nothing.
+    session.run(
+        "CREATE SCHEMA other; CREATE FUNCTION other.hashtextextended(text, bigint) RETURNS bigint
+             LANGUAGE sql AS 'SELECT 1 / 0::bigint';
+         SET search_path = other, pg_catalog, public",
+    );
+    assert_eq!(best(&mut session, "k"), "skip");
+}
