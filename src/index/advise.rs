@@ -1,7 +1,7 @@
 //! skip_advise: which index serves lookups of single values of a column, from a sample of the table.
 //!
-//! The sample is read by queries with the rights of the caller. The formulas are in [`skip_scan::advice`], the choice of
-//! a map's ranges is that of a build ([`skip_map::choice`]).
+//! The sample is read by queries with the rights of the caller. The formulas are in [`skip_scan::advice`]. The choice
+//! of a map's ranges is that of a build ([`skip_map::choice`]).
 
 use crate::pg::query::{self, StoredValue};
 use crate::pg::sql_text::Text;

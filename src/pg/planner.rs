@@ -127,8 +127,21 @@ impl IndexPathView {
 
     /// Cost of a row in a sequential scan: the row itself and the table's restrictions on it.
     pub fn cost_of_row(&self) -> f64 {
-        // SAFETY: a plain global.
-        unsafe { pg_sys::cpu_tuple_cost + self.table().baserestrictcost.per_tuple }
+        let restrictions = self.table().baserestrictinfo;
+        let mut joins = pg_sys::QualCost::default();
+        // SAFETY: lists of valid planner nodes; the costs of the path's join conditions, which are not among those of
+        // the table, are added to `joins`. The rest are plain globals.
+        unsafe {
+            for clause in list::<pg_sys::IndexClause>((*self.path).indexclauses) {
+                let condition = (*clause).rinfo;
+                if !pg_sys::list_member_ptr(restrictions, condition.cast()) {
+                    let mut one = pg_sys::QualCost::default();
+                    pg_sys::cost_qual_eval_node(&mut one, condition.cast(), self.root);
+                    joins.per_tuple += one.per_tuple;
+                }
+            }
+            pg_sys::cpu_tuple_cost + self.table().baserestrictcost.per_tuple + joins.per_tuple
+        }
     }
 
     /// The path's conditions.

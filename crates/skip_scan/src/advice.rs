@@ -198,9 +198,9 @@ fn sequential(facts: &ColumnFacts) -> Candidate {
     Candidate { method, index_bytes: 0.0, index_pages: 0.0, table_pages }
 }
 
-/// An estimate of the distinct values of a table from those of a sample of its rows: `rows` rows of the table, `sampled`
-/// in the sample with `distinct` distinct values, `once` of which occur once. The estimator is Haas and Stokes' Duj1, as
-/// in ANALYZE.
+/// An estimate of the distinct values of a table from those of a sample of its rows: the table has `rows` rows, the
+/// sample `sampled` with `distinct` distinct values, `once` of which occur once. The estimator is Haas and Stokes'
+/// Duj1, as in ANALYZE.
 pub fn distinct_values(rows: f64, sampled: f64, distinct: f64, once: f64) -> f64 {
     if sampled <= 0.0 {
         return 0.0;

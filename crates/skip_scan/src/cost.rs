@@ -1,7 +1,7 @@
 //! What reading costs, in the planner's units: formulas over its cost parameters.
 
-/// CPU cost per page that a scan is told to read, in units of `operator`. It lets a sequential scan win where hardly anything is
-/// skipped.
+/// CPU cost per page that a scan is told to read, in units of `operator`. It lets a sequential scan win where hardly
+/// anything is skipped.
 const OPERATORS_A_PAGE: f64 = 20.0;
 /// CPU cost per word of 64 ranges that is ANDed, in units of `operator`.
 const OPERATORS_A_WORD: f64 = 0.1;
@@ -26,8 +26,8 @@ impl Prices {
             + words * self.operator * OPERATORS_A_WORD
     }
 
-    /// Reading `blocks` blocks of a table of `table_blocks` in `runs` runs of consecutive ones: the first of each run at
-    /// random. The more runs there are, the closer together they are, and the cheaper is a run's first block, as in
+    /// Reading `blocks` blocks of a table of `table_blocks` in `runs` runs of consecutive ones: the first of each run
+    /// at random. The more runs there are, the closer together they are, and the cheaper is a run's first block, as in
     /// the server's cost of a bitmap heap scan.
     pub fn blocks(&self, blocks: f64, runs: f64, table_blocks: f64) -> f64 {
         let runs = runs.min(blocks);

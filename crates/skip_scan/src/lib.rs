@@ -11,8 +11,8 @@
 //! | rows are checked against long lists of keys | [`members`] | [`members::ElementHashes`] |
 //! | what scans found is added up, over all processes | [`counters`] | [`counters::CounterTable`] |
 //!
-//! [`advice`] compares kinds of index for a column. [`mod@picture`] draws a table's ranges. [`names`] reads the lists of indexes in settings;
-//! [`shard`] knows how a distributed engine names the parts of a table.
+//! [`advice`] compares kinds of index for a column. [`mod@picture`] draws a table's ranges. [`names`] reads the lists
+//! of indexes in settings; [`shard`] knows how a distributed engine names the parts of a table.
 //!
 //! This crate knows nothing of filters, segments and pages: a range is a number here.
 
