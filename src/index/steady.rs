@@ -6,7 +6,7 @@ use crate::pg::error::or_raise;
 use crate::pg::{Rel, fail, memory};
 use pgrx::prelude::*;
 
-/// How often a read starts over.
+/// How often a read starts over before it is an error: as often as a lookup (`MOST_RESTARTS` in [`crate::prune`]).
 const MOST_LOOKS: usize = 20;
 
 /// Repeats `look` while pages are recycled during it, and returns only the result of an undisturbed read. After

@@ -28,7 +28,8 @@ pub enum Caller {
     Function,
 }
 
-/// The most ranges that one insert summarizes, even if many more are not summarized.
+/// The most ranges that one insert summarizes, even if many more are not summarized: 8 MB of the table with ranges of
+/// 16 pages, some ten milliseconds. Eight batches, so that inserts catch up after a time without maintenance.
 const MOST_RANGES_OF_INSERT: u32 = 64;
 
 impl Caller {

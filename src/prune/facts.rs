@@ -48,9 +48,11 @@ struct Filters {
     segments: usize,
 }
 
-/// Filter sizes that are distinguished in a column; a further size is counted as the last one.
+/// Filter sizes that are distinguished in a column; a further size is counted as the last one. Sizes change with the
+/// number of distinct values per range only, so more are rare, and the result is used for costs only.
 const MOST_KINDS: usize = 16;
-/// The most indexes that are remembered.
+/// The most indexes that are remembered: a few megabytes in each session. Planning over more partitions than these
+/// reads their directories each time.
 const MOST_INDEXES: usize = 16_384;
 
 /// What is remembered of an index: the checksum of its meta page, the buffer that the page was in, and the facts.

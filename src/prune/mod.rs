@@ -126,7 +126,8 @@ pub fn sizes(meta: &Meta, columns: impl Iterator<Item = u16>) -> impl Iterator<I
 }
 
 /// How often a lookup starts over because maintenance recycled pages during it. After that it returns every range. Each
-/// restart means that a merge ended meanwhile.
+/// restart means that a merge ended meanwhile. A lookup takes less than a millisecond and a merge several, so that even
+/// two restarts are rare; the number only has to be finite.
 const MOST_RESTARTS: usize = 20;
 
 /// The ranges of a table of `blocks` blocks that may hold rows satisfying all clauses. None when the budget

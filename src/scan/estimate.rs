@@ -25,7 +25,8 @@ use crate::prune::{Ask, HashedClause, Test, hashed, probe};
 use skip_scan::expected::{OTHER_PAGES, Over, is_little, part_of_all_keys, scattered_runs};
 use skip_scan::{Condition, RangeSet};
 
-/// The fraction of surviving ranges from which on a condition is not worth a lookup.
+/// The fraction of surviving ranges from which on a condition is not worth a lookup. If it rules out a tenth of the
+/// ranges that other conditions leave, it saves about what the lookup costs. A judgement, not a measurement.
 const NEARLY_ALL: f64 = 0.9;
 /// The most keys of one list that are looked up while planning: a millisecond's work.
 const MOST_KEYS: usize = 256;
