@@ -8,6 +8,7 @@
 use super::{
     Rel,
     datum::{ColumnLayout, Repr, Value},
+    server,
 };
 use pgrx::pg_sys::{self, Datum};
 use skip_segment::page::{PAGE, get_u16, get_u32};
@@ -77,7 +78,7 @@ impl<'a> HeapReader<'a> {
         // SAFETY: the block exists (the caller has read the relation's size and holds a lock against truncation); the
         // page is copied under the share lock.
         unsafe {
-            let buffer = pg_sys::ReadBufferExtended(
+            let buffer = server::ReadBufferExtended(
                 self.heap.raw(),
                 pg_sys::ForkNumber::MAIN_FORKNUM,
                 block,

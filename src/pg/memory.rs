@@ -1,5 +1,6 @@
 //! Memory contexts for repeated work, memory limits, checks for interrupts, and random seeds.
 
+use super::server;
 use pgrx::pg_sys;
 use skip_value::sharable;
 use std::sync::OnceLock;
@@ -51,7 +52,13 @@ impl Drop for Scratch {
 
 /// Processes a pending cancel or shutdown. Must not be called under a buffer lock.
 pub fn check_for_interrupts() {
-    pgrx::check_for_interrupts!();
+    // SAFETY: a plain global of the server, which signal handlers set. Errors pass unchanged: one of a parallel worker
+    // has a context and other fields that pgrx's guard would drop.
+    unsafe {
+        if std::ptr::read_volatile(&raw const pg_sys::InterruptPending) != 0 {
+            server::ProcessInterrupts();
+        }
+    }
 }
 
 /// maintenance_work_mem in bytes.

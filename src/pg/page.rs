@@ -1,6 +1,6 @@
 //! Buffers of an index: guards for pins and content locks, and new blocks.
 
-use super::{Damage, Rel, cache, compat, error::Read, lock::ExtensionLock};
+use super::{Damage, Rel, cache, compat, error::Read, lock::ExtensionLock, server};
 use pgrx::pg_sys;
 use skip_segment::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView};
 use std::ops::Range;
@@ -59,7 +59,7 @@ impl Locked {
     fn pin(rel: Rel, block: u32) -> pg_sys::Buffer {
         // SAFETY: rel is open; ReadBufferExtended raises an error for a missing block.
         unsafe {
-            pg_sys::ReadBufferExtended(
+            server::ReadBufferExtended(
                 rel.raw(),
                 pg_sys::ForkNumber::MAIN_FORKNUM,
                 block,
@@ -276,7 +276,7 @@ impl ExclusivePage {
     pub fn overwrite(rel: Rel, block: u32) -> Self {
         // SAFETY: rel is open and the block exists (allocated by extend() or recycled).
         let buffer = unsafe {
-            pg_sys::ReadBufferExtended(
+            server::ReadBufferExtended(
                 rel.raw(),
                 pg_sys::ForkNumber::MAIN_FORKNUM,
                 block,
@@ -329,7 +329,7 @@ pub fn extend(rel: Rel, count: u32) -> u32 {
     for _ in 0..count {
         // SAFETY: the extension lock is held, as P_NEW demands.
         unsafe {
-            let buffer = pg_sys::ReadBufferExtended(
+            let buffer = server::ReadBufferExtended(
                 rel.raw(),
                 pg_sys::ForkNumber::MAIN_FORKNUM,
                 pg_sys::InvalidBlockNumber, // P_NEW

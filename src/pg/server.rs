@@ -1,5 +1,6 @@
 //! Functions of the server that run code of others: users' functions and expressions, other extensions' hooks, the
-//! planner and the executor below us. Errors in them pass unchanged ([`boundary::call`]).
+//! planner and the executor below us; and those that process interrupts. Errors in them pass unchanged
+//! ([`boundary::call`]).
 //!
 //! `pg_sys` has the same functions behind pgrx's guard, which drops most of an error's fields. Use the functions of
 //! this file instead.
@@ -7,9 +8,10 @@
 use super::boundary::call;
 use pgrx::pg_sys;
 use pgrx::pg_sys::{
-    Bitmapset, Datum, EState, ExecScanAccessMtd, ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo,
-    IndexInfo, JoinType, List, Node, Oid, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo,
-    Portal, Query, RelOptInfo, Relation, ScanState, Selectivity, SpecialJoinInfo, TupleTableSlot,
+    Bitmapset, BlockNumber, Buffer, BufferAccessStrategy, Datum, EState, ExecScanAccessMtd,
+    ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo, ForkNumber, IndexInfo, JoinType, List, Node,
+    Oid, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo, Portal, Query, ReadBufferMode,
+    RelOptInfo, Relation, ScanState, Selectivity, SpecialJoinInfo, TupleTableSlot,
 };
 use std::ffi::{c_char, c_int, c_long};
 
@@ -79,6 +81,13 @@ passing_errors! {
     ) -> Portal;
     /// Fetches rows from a cursor.
     fn SPI_cursor_fetch(portal: Portal, forward: bool, count: c_long);
+    /// Processes a cancel, a shutdown, or messages and errors of parallel workers.
+    fn ProcessInterrupts();
+    /// Reads a page; processes interrupts while another process reads it.
+    fn ReadBufferExtended(
+        rel: Relation, fork: ForkNumber::Type, block: BlockNumber, mode: ReadBufferMode::Type,
+        strategy: BufferAccessStrategy,
+    ) -> Buffer;
 }
 
 /// Evaluates an expression in the current memory context; None for NULL.

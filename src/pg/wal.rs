@@ -9,7 +9,7 @@
 //! Inside the critical sections this code allocates nothing and cannot raise an error: everything is prepared before.
 
 use super::page::ExclusivePage;
-use super::{Rel, error::Read};
+use super::{Rel, error::Read, server};
 use pgrx::pg_sys;
 use skip_segment::page::{PAGE, PageBytes, PageImage, PageKind, PageView};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -135,7 +135,7 @@ pub fn append_init_page(rel: Rel, block: u32, image: PageImage) {
     unsafe {
         let buffer = {
             let _lock = super::lock::ExtensionLock::take(rel);
-            pg_sys::ReadBufferExtended(
+            server::ReadBufferExtended(
                 rel.raw(),
                 pg_sys::ForkNumber::INIT_FORKNUM,
                 pg_sys::InvalidBlockNumber,

@@ -4,6 +4,7 @@
 //! this file makes a hash table. The hashes of rows and elements come from the operator's own hash functions, as in a
 //! hash join. The operator itself compares a row with the few elements that have the row's hash.
 
+use crate::pg::memory;
 use pgrx::pg_sys;
 use skip_scan::members::ElementHashes;
 
@@ -144,7 +145,7 @@ impl List {
             let hashes = pg_sys::palloc(count * size_of::<u32>()).cast::<u32>();
             let mut present = 0;
             for i in 0..count {
-                pgrx::check_for_interrupts!();
+                memory::check_for_interrupts();
                 // Nothing equals NULL.
                 if !*nulls.add(i) {
                     *values.add(present) = *values.add(i);
