@@ -16,10 +16,10 @@
 //! (for example because an operator class was replaced), the column rules nothing out.
 
 use crate::pages::meta::Meta;
-use crate::pg::Rel;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
 use crate::pg::heap::Field;
 use crate::pg::types;
+use crate::pg::{Rel, catalog};
 use pgrx::pg_sys::{self, Oid};
 use skip_filter::{canonical_f64, hash_bytes};
 
@@ -192,6 +192,18 @@ pub fn is_of_users(index: Rel) -> bool {
         let class = index.column_class(column);
         let function = datum::hash_function_of(class.family, class.input);
         function.is_some_and(|function| function.to_u32() >= pg_sys::FirstNormalObjectId)
+    })
+}
+
+/// Whether the hash functions of all columns may run in parallel workers.
+pub fn is_parallel_safe(index: Rel) -> bool {
+    let is_unsafe = |function: Option<Oid>| function.is_some_and(|f| !catalog::is_parallel_safe(f));
+    !(0..index.key_columns()).any(|column| {
+        let class = index.column_class(column);
+        // The hash functions of arrays, ranges and rows call those of their parts.
+        let of_part = |part| is_unsafe(catalog::extended_hash(part));
+        is_unsafe(datum::hash_function_of(class.family, class.input))
+            || types::any_part(index.column_type(column), &of_part)
     })
 }
 

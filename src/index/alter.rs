@@ -6,7 +6,7 @@ use crate::pg::options::{IndexLayout, Options, number};
 use crate::pg::{Rel, alter};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
-/// Makes ALTER INDEX report them; called once per process, when the library is loaded.
+/// Makes ALTER INDEX report them.
 pub fn register() {
     alter::register(notice);
 }

@@ -4,6 +4,7 @@
 //! meta page. The trailing, partial range is summarized too if there are complete ones, so that a table that does not
 //! grow is covered to its end.
 
+use super::build_parallel;
 use super::choose;
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::indexable;
@@ -34,8 +35,9 @@ pub fn phase_name(phase: i64) -> Option<&'static CStr> {
     }
 }
 
-/// Builds the index. Returns the table's number of rows, as hint bits tell it, and the number of ranges summarized.
-pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
+/// Builds the index, with at most `workers` parallel workers. Returns the table's number of rows, as hint bits tell it,
+/// and the number of ranges summarized.
+pub fn build(heap: Rel, index: Rel, workers: u32) -> (f64, f64) {
     check_buildable(heap, index);
     let mut meta = new_meta(index);
     let index = meta.bind(index);
@@ -48,7 +50,10 @@ pub fn build(heap: Rel, index: Rel) -> (f64, f64) {
     am::progress_blocks_total(blocks);
     let result = Directory::load(index, &meta).and_then(|mut directory| {
         let end = summarize::end_of_summarized(&meta, blocks, Caller::Build.takes_partial());
-        summarize::summarize_to(heap, index, &mut directory, end, Caller::Build)
+        match build_parallel::summarize(heap, index, &mut directory, end, workers)? {
+            Some(summary) => Ok(summary),
+            None => summarize::summarize_to(heap, index, &mut directory, end, Caller::Build),
+        }
     });
     let summary = or_raise(index, result);
     let rows_left_out =

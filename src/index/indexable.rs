@@ -17,7 +17,7 @@ pub fn check(index: Rel, column: usize) {
     // An operator class may lack its hash function, and a hash function for any array or range does not imply one for
     // the elements.
     let hashable = datum::hash_function_of(class.family, class.input).is_some()
-        && (!types::is_pseudo(class.input) || catalog::has_extended_hash(values));
+        && (!types::is_pseudo(class.input) || catalog::extended_hash(values).is_some());
     if !hashable {
         fail(
             PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,

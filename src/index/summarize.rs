@@ -111,19 +111,9 @@ pub fn fill_gaps(
     if stretches.is_empty() {
         return Ok(Summary::default());
     }
-    let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
-    let options = collector_options(caller, memory);
+    let options = collector_options(caller, memory_of_column(&meta));
     let mut collector = RangeCollector::new(heap, index, &meta, &options);
-    let frozen = meta.columns.iter().enumerate();
-    let place = Place {
-        index,
-        logging: caller.logging(),
-        is_build: caller == Caller::Build,
-        memory: memory / 2,
-        pages_per_range: meta.pages_per_range,
-    };
-    let mut placers: Vec<ColumnPlacer<'_>> =
-        frozen.map(|(c, column)| ColumnPlacer::new(&place, c as u16, column)).collect();
+    let mut placers = placers(index, &meta, caller);
     let mut ranges = 0;
     for stretch in stretches {
         let left = u64::from(caller.most_ranges()).saturating_sub(ranges).min(u32::MAX.into()) as u32;
@@ -150,7 +140,7 @@ pub fn fill_gaps(
 }
 
 /// How ranges are collected for a caller. The values of a range and column take at most `memory` bytes.
-fn collector_options(caller: Caller, memory: usize) -> RangeCollectorOptions {
+pub fn collector_options(caller: Caller, memory: usize) -> RangeCollectorOptions {
     RangeCollectorOptions {
         bulk: caller.reads_in_bulk(),
         in_vacuum: caller == Caller::Vacuum,
@@ -160,6 +150,32 @@ fn collector_options(caller: Caller, memory: usize) -> RangeCollectorOptions {
         // CREATE INDEX fails if users' code fails, as with any access method.
         may_fail: caller != Caller::Build,
     }
+}
+
+/// Bytes of memory for the distinct hashes of a range in one column, and for what is not written yet of a column, each.
+pub fn memory_of_column(meta: &Meta) -> usize {
+    memory::maintenance_work_mem() / 2 / meta.columns.len().max(1)
+}
+
+/// The placers of all columns.
+pub fn placers<'a>(index: Rel<'a>, meta: &Meta, caller: Caller) -> Vec<ColumnPlacer<'a>> {
+    let place = Place {
+        index,
+        logging: caller.logging(),
+        is_build: caller == Caller::Build,
+        memory: memory_of_column(meta) / 2,
+        pages_per_range: meta.pages_per_range,
+    };
+    let columns = meta.columns.iter().enumerate();
+    columns.map(|(c, column)| ColumnPlacer::new(&place, c as u16, column)).collect()
+}
+
+/// The blocks of a range in a table of `blocks` blocks, as (first, end), and whether the range is not complete yet.
+pub fn blocks_of(meta: &Meta, range: u32, blocks: u32) -> (u32, u32, bool) {
+    let first = u64::from(range) * u64::from(meta.pages_per_range);
+    let end = first + u64::from(meta.pages_per_range);
+    let within = |block: u64| block.min(blocks.into()) as u32;
+    (within(first), within(end), end > u64::from(blocks))
 }
 
 #[allow(
@@ -181,13 +197,11 @@ fn fill_span(
         placers[c].start_at(from, to, before)?;
     }
     for range in from..to {
-        let first = u64::from(range) * u64::from(meta.pages_per_range);
-        let end = first + u64::from(meta.pages_per_range);
-        let (first, last) = (first.min(blocks.into()) as u32, end.min(blocks.into()) as u32);
+        let (first, last, is_partial) = blocks_of(meta, range, blocks);
         collector.collect(first, last);
         for &c in lacking {
             let contents = collector.columns[c].contents();
-            placers[c].push(directory, contents, end > u64::from(blocks))?;
+            placers[c].push(directory, contents, is_partial)?;
         }
         if progress {
             am::progress_blocks_done(last);
@@ -199,7 +213,8 @@ fn fill_span(
     Ok(())
 }
 
-fn warn_of_overflow(index: Rel) {
+/// Warns of ranges with too many values.
+pub fn warn_of_overflow(index: Rel) {
     report(
         PgLogLevel::WARNING,
         PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

@@ -15,8 +15,9 @@ pub trait AccessMethod {
     /// State that the inserts of one statement keep from row to row.
     type InsertState: 'static;
 
-    /// Builds the index; returns the numbers of table rows and of index entries.
-    fn build(heap: Rel, index: Rel) -> (f64, f64);
+    /// Builds the index, with at most `workers` parallel workers; returns the numbers of table rows and of index
+    /// entries.
+    fn build(heap: Rel, index: Rel, workers: u32) -> (f64, f64);
     /// Writes the init fork of an unlogged index.
     fn build_empty(index: Rel);
     /// Called when a row was inserted into heap block `block` at `offset`.
@@ -113,11 +114,15 @@ pub fn routine<A: AccessMethod>() -> PgBox<pg_sys::IndexAmRoutine> {
 unsafe extern "C-unwind" fn build<A: AccessMethod>(
     heap: pg_sys::Relation,
     index: pg_sys::Relation,
-    _info: *mut pg_sys::IndexInfo,
+    info: *mut pg_sys::IndexInfo,
 ) -> *mut pg_sys::IndexBuildResult {
     boundary::callback(|| {
-        // SAFETY: PostgreSQL passes open relations.
-        let (heap_tuples, index_tuples) = unsafe { A::build(Rel::from_raw(heap), Rel::from_raw(index)) };
+        // SAFETY: PostgreSQL passes open relations, and the IndexInfo of the index.
+        let (heap_tuples, index_tuples) = unsafe {
+            let (heap, index) = (Rel::from_raw(heap), Rel::from_raw(index));
+            let workers = compat::planned_workers(heap, index, info);
+            A::build(heap, index, u32::try_from(workers).unwrap_or(0))
+        };
         // SAFETY: a palloc'd struct for the caller.
         let mut result = unsafe { PgBox::<pg_sys::IndexBuildResult>::alloc0() };
         result.heap_tuples = heap_tuples;

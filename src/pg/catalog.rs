@@ -212,13 +212,20 @@ pub fn is_binary_coercible(from: pg_sys::Oid, to: pg_sys::Oid) -> bool {
     unsafe { pg_sys::IsBinaryCoercible(from, to) }
 }
 
-/// Whether values of a type, including all their parts, can be hashed to 64 bits.
-pub fn has_extended_hash(oid: pg_sys::Oid) -> bool {
+/// The extended hash function that the server's type cache has for a type; None if values of the type, including all
+/// their parts, cannot be hashed to 64 bits.
+pub fn extended_hash(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: the type cache's entry lives as long as the backend.
-    unsafe {
-        let entry = pg_sys::lookup_type_cache(oid, pg_sys::TYPECACHE_HASH_EXTENDED_PROC as i32);
-        (*entry).hash_extended_proc != pg_sys::InvalidOid
-    }
+    let function = unsafe {
+        (*pg_sys::lookup_type_cache(oid, pg_sys::TYPECACHE_HASH_EXTENDED_PROC as i32)).hash_extended_proc
+    };
+    (function != pg_sys::InvalidOid).then_some(function)
+}
+
+/// Whether a function may run in parallel workers.
+pub fn is_parallel_safe(function: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog lookup.
+    unsafe { pg_sys::func_parallel(function) as u8 == pg_sys::PROPARALLEL_SAFE }
 }
 
 /// amadjustmembers: operators may leave a family without its operator class; the hash function of a class may not; the

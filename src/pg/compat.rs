@@ -210,8 +210,67 @@ pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
     {
         am.amsummarizing = true;
     }
+    // The server plans workers for such access methods itself (planned_workers).
+    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    {
+        am.amcanbuildparallel = true;
+    }
     #[cfg(feature = "pg15")]
     let _ = am;
+}
+
+/// The number of parallel workers that the server plans for building an index. From 17 on, it tells the access method;
+/// before, it does so for its own btree only, and must be asked.
+///
+/// # Safety
+/// `heap` and `index` are open, and `info` is the IndexInfo with which ambuild was called.
+pub unsafe fn planned_workers(
+    heap: super::Rel,
+    index: super::Rel,
+    info: *const pg_sys::IndexInfo,
+) -> std::ffi::c_int {
+    // Not called through pg_sys: it simplifies the index's expressions, and errors in them must pass unchanged.
+    #[cfg(any(feature = "pg15", feature = "pg16"))]
+    // SAFETY: the signature of planner.h.
+    unsafe extern "C-unwind" {
+        fn plan_create_index_workers(table: pg_sys::Oid, index: pg_sys::Oid) -> std::ffi::c_int;
+    }
+    // SAFETY: as the caller promises; the relations are open and locked.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        {
+            let _ = info;
+            let (table, index) = (heap.oid(), index.oid());
+            super::boundary::call(|| plan_create_index_workers(table, index))
+        }
+        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        {
+            let _ = (heap, index);
+            (*info).ii_ParallelWorkers
+        }
+    }
+}
+
+/// The identifier of the current query, where workers of index builds report it (18 and later).
+pub fn query_id() -> i64 {
+    #[cfg(feature = "pg18")]
+    // SAFETY: reads this backend's state.
+    unsafe {
+        pg_sys::pgstat_get_my_query_id()
+    }
+    #[cfg(not(feature = "pg18"))]
+    0
+}
+
+/// Reports the identifier of the leader's query in a worker (18 and later).
+pub fn report_query_id(id: i64) {
+    #[cfg(feature = "pg18")]
+    // SAFETY: sets this backend's state.
+    unsafe {
+        pg_sys::pgstat_report_query_id(id, false);
+    }
+    #[cfg(not(feature = "pg18"))]
+    let _ = id;
 }
 
 /// Counts one index search for EXPLAIN (18 and later) and for pg_stat_user_indexes.

@@ -39,6 +39,7 @@ pub mod lock;
 pub mod memory;
 pub mod options;
 pub mod page;
+pub mod parallel_build;
 pub mod parallel_memory;
 mod plan_tree;
 pub mod planner;

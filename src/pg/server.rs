@@ -1,5 +1,5 @@
 //! Functions of the server that run code of others: users' functions and expressions, other extensions' hooks, the
-//! planner and the executor below us; and those that process interrupts. Errors in them pass unchanged
+//! planner and the executor below us; and those that raise errors of parallel workers. Errors in them pass unchanged
 //! ([`boundary::call`]).
 //!
 //! `pg_sys` has the same functions behind pgrx's guard, which drops most of an error's fields. Use the functions of
@@ -10,10 +10,11 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::{
     Bitmapset, BlockNumber, Buffer, BufferAccessStrategy, Datum, EState, ExecScanAccessMtd,
     ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo, ForkNumber, IndexInfo, JoinType, List, Node,
-    Oid, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo, Portal, Query, ReadBufferMode,
-    RelOptInfo, Relation, ScanState, Selectivity, SpecialJoinInfo, TupleTableSlot,
+    Oid, ParallelContext, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo, Portal, Query,
+    ReadBufferMode, RelOptInfo, Relation, ScanState, Selectivity, SpecialJoinInfo, TupleTableSlot,
+    shm_mq_handle, shm_mq_result,
 };
-use std::ffi::{c_char, c_int, c_long};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 macro_rules! passing_errors {
     ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
@@ -88,6 +89,12 @@ passing_errors! {
         rel: Relation, fork: ForkNumber::Type, block: BlockNumber, mode: ReadBufferMode::Type,
         strategy: BufferAccessStrategy,
     ) -> Buffer;
+    /// Waits for parallel workers, and raises their errors.
+    fn WaitForParallelWorkersToFinish(context: *mut ParallelContext);
+    /// Sends a message through a queue; waits, and processes interrupts, while the queue is full.
+    fn shm_mq_send(
+        queue: *mut shm_mq_handle, bytes: usize, data: *const c_void, nowait: bool, flush: bool,
+    ) -> shm_mq_result::Type;
 }
 
 /// Evaluates an expression in the current memory context; None for NULL.

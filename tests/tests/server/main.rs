@@ -27,6 +27,7 @@ mod merge;
 mod old_snapshots;
 mod oracle;
 mod page_rot;
+mod parallel_build;
 mod plans;
 mod privileges;
 mod publication;

@@ -1,0 +1,398 @@
+//! Parallel processes that build an index together.
+//!
+//! The backend that runs the command is the leader. It starts parallel workers, as the server's own index builds do.
+//! The work is divided into chunks, which are numbers here. All processes claim chunks from a shared counter, so each
+//! is claimed once, in ascending order. A worker sends messages to the leader through a queue of its own, in the order
+//! in which it made them. Only the leader writes to the index.
+//!
+//! **Errors.** The server sends an error of a worker to the leader, which raises it at its next check for interrupts,
+//! with all of its fields. When the leader fails, the abort of its transaction stops the workers, before it releases
+//! any lock.
+//!
+//! **Locks.** The leader holds the locks of the command to its end. Workers are members of the leader's lock group, so
+//! their own locks cannot conflict with those. They take AccessShare only to open the relations.
+
+use super::relation::Mode;
+use super::{OpenRel, Rel, boundary, compat, memory, server};
+use pgrx::pg_sys;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers that the leader passes to its workers.
+pub const JOB: usize = 3;
+/// A description of the work, which only the caller understands.
+pub type JobWords = [u64; JOB];
+
+/// Bytes of a worker's queue. A worker waits while its queue is full. The leader reads the queues whenever it has
+/// processed a block range, so they need not be large.
+const QUEUE: usize = 512 * 1024;
+
+/// Keys of the parts of the shared memory.
+const KEY_SHARED: u64 = 1;
+const KEY_QUEUES: u64 = 2;
+const KEY_QUERY: u64 = 3;
+const KEY_BUFFER_USAGE: u64 = 4;
+const KEY_WAL_USAGE: u64 = 5;
+
+/// What all processes of a build share.
+#[repr(C)]
+struct SharedBuild {
+    table: pg_sys::Oid,
+    index: pg_sys::Oid,
+    query_id: i64,
+    chunks: u64,
+    /// The first chunk that is not claimed.
+    next: AtomicU64,
+    job: JobWords,
+}
+
+impl SharedBuild {
+    fn claim(&self) -> Option<u64> {
+        // The counter only divides the work: it orders no other memory.
+        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
+        (chunk < self.chunks).then_some(chunk)
+    }
+}
+
+/// The function that workers run.
+static WORK: OnceLock<fn(&Worker<'_>)> = OnceLock::new();
+
+/// Sets the function that workers run. Called when the library is loaded, in workers too.
+pub fn register(work: fn(&Worker<'_>)) {
+    let _ = WORK.set(work);
+}
+
+/// The leader's side of a build with running workers.
+pub struct Team<'a> {
+    /// NULL after the end.
+    context: *mut pg_sys::ParallelContext,
+    shared: &'a SharedBuild,
+    /// The queues of the workers that were started; NULL after the worker has left.
+    queues: Vec<*mut pg_sys::shm_mq_handle>,
+}
+
+/// The result of reading a worker's queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// A message.
+    Message,
+    /// There is no message now.
+    Nothing,
+    /// The worker has left, and all of its messages have been read.
+    Gone,
+}
+
+impl<'a> Team<'a> {
+    /// Starts at most `workers` workers, which divide `chunks` chunks with the leader. None if none could be started.
+    pub fn start(heap: Rel<'a>, index: Rel<'a>, workers: u32, chunks: u64, job: JobWords) -> Option<Self> {
+        let library = library();
+        // SAFETY: the order of calls is that of the server's own builds (_bt_begin_parallel). Parallel mode and the
+        // context are ended by end(), or by the abort of the transaction.
+        unsafe {
+            if workers == 0 || !pg_sys::ActiveSnapshotSet() {
+                return None;
+            }
+            pg_sys::EnterParallelMode();
+            let workers = i32::try_from(workers).unwrap_or(i32::MAX);
+            let context = pg_sys::CreateParallelContext(library.as_ptr(), ENTRY.as_ptr(), workers);
+            let count = usize::try_from((*context).nworkers).unwrap_or(0);
+            let query = query_text();
+            estimate(context, count, query);
+            pg_sys::InitializeParallelDSM(context);
+            if (*context).seg.is_null() {
+                // There is no free segment, or no worker can be started now.
+                leave(context);
+                return None;
+            }
+            let shared = allocate::<SharedBuild>(context, KEY_SHARED, 1);
+            shared.write(SharedBuild {
+                table: heap.oid(),
+                index: index.oid(),
+                query_id: compat::query_id(),
+                chunks,
+                next: AtomicU64::new(0),
+                job,
+            });
+            let queues = make_queues(context, count);
+            allocate::<pg_sys::BufferUsage>(context, KEY_BUFFER_USAGE, count);
+            allocate::<pg_sys::WalUsage>(context, KEY_WAL_USAGE, count);
+            if let Some(query) = query {
+                let bytes = query.to_bytes_with_nul();
+                let copy = allocate::<u8>(context, KEY_QUERY, bytes.len());
+                copy.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            }
+            pg_sys::LaunchParallelWorkers(context);
+            let launched = usize::try_from((*context).nworkers_launched).unwrap_or(0).min(count);
+            if launched == 0 {
+                leave(context);
+                return None;
+            }
+            // With the worker's handle, a queue also tells when the worker could not be started.
+            let attach = |(number, &queue): (usize, &*mut pg_sys::shm_mq)| {
+                pg_sys::shm_mq_attach(queue, (*context).seg, (*(*context).worker.add(number)).bgwhandle)
+            };
+            let queues = queues.iter().take(launched).enumerate().map(attach).collect();
+            // The shared memory is removed by end(), which consumes the team.
+            Some(Self { context, shared: &*shared, queues })
+        }
+    }
+
+    /// Number of workers that were started.
+    pub fn workers(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Whether all workers have left.
+    pub fn is_alone(&self) -> bool {
+        self.queues.iter().all(|queue| queue.is_null())
+    }
+
+    /// Claims a chunk for the leader; None if all have been claimed.
+    pub fn claim(&self) -> Option<u64> {
+        self.shared.claim()
+    }
+
+    /// Reads a worker's next message into `message`, without waiting.
+    pub fn receive(&mut self, worker: usize, message: &mut Vec<u64>) -> Received {
+        let Some(queue) = self.queues.get_mut(worker).filter(|queue| !queue.is_null()) else {
+            return Received::Gone;
+        };
+        let (mut bytes, mut data) = (0, std::ptr::null_mut());
+        // SAFETY: the handle of a queue to which this process is attached. The message is valid until the next call.
+        unsafe {
+            match pg_sys::shm_mq_receive(*queue, &mut bytes, &mut data, true) {
+                pg_sys::shm_mq_result::SHM_MQ_SUCCESS => {
+                    let words = bytes / size_of::<u64>();
+                    message.clear();
+                    message.reserve(words);
+                    std::ptr::copy_nonoverlapping(data.cast::<u8>(), message.as_mut_ptr().cast(), words * 8);
+                    message.set_len(words);
+                    Received::Message
+                }
+                pg_sys::shm_mq_result::SHM_MQ_WOULD_BLOCK => Received::Nothing,
+                _ => {
+                    pg_sys::shm_mq_detach(*queue);
+                    *queue = std::ptr::null_mut();
+                    Received::Gone
+                }
+            }
+        }
+    }
+
+    /// Waits until a worker has sent something, or has left. All queues must have been read before: what comes after
+    /// that ends the wait.
+    pub fn wait(&self) {
+        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
+        // SAFETY: the latch of this process. Senders and interrupts set it.
+        unsafe {
+            let event = pg_sys::WaitEventIPC::WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN;
+            pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, -1, event);
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+        memory::check_for_interrupts();
+    }
+
+    /// Waits until all workers have left, and adds their buffer and WAL usage to that of this process. An error of a
+    /// worker is raised here.
+    pub fn finish(mut self) {
+        // A worker that still sends something would wait for the leader for ever.
+        self.detach();
+        // SAFETY: the context of start(), which is not ended yet. The arrays have an element for each worker.
+        unsafe {
+            server::WaitForParallelWorkersToFinish(self.context);
+            let toc = (*self.context).toc;
+            let buffers = pg_sys::shm_toc_lookup(toc, KEY_BUFFER_USAGE, false).cast::<pg_sys::BufferUsage>();
+            let wal = pg_sys::shm_toc_lookup(toc, KEY_WAL_USAGE, false).cast::<pg_sys::WalUsage>();
+            for worker in 0..self.queues.len() {
+                pg_sys::InstrAccumParallelQuery(buffers.add(worker), wal.add(worker));
+            }
+        }
+    }
+
+    fn detach(&mut self) {
+        for queue in &mut self.queues {
+            if !queue.is_null() {
+                // SAFETY: the handle of a queue, which is not used after this.
+                unsafe { pg_sys::shm_mq_detach(*queue) };
+                *queue = std::ptr::null_mut();
+            }
+        }
+    }
+}
+
+impl Drop for Team<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.detach();
+            // SAFETY: made by start(), ended once. Workers that still run are stopped.
+            unsafe { leave(self.context) }
+        }
+    }
+}
+
+/// Ends a parallel context, and parallel mode.
+///
+/// # Safety
+/// The context was made after EnterParallelMode(), and is not used after this.
+unsafe fn leave(context: *mut pg_sys::ParallelContext) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        pg_sys::DestroyParallelContext(context);
+        pg_sys::ExitParallelMode();
+    }
+}
+
+/// The text of the current command.
+fn query_text() -> Option<&'static CStr> {
+    // SAFETY: NULL or a NUL-terminated string that lives as long as the command.
+    unsafe {
+        let text = pg_sys::debug_query_string;
+        (!text.is_null()).then(|| CStr::from_ptr(text))
+    }
+}
+
+/// Announces the parts of the shared memory, in the sizes that are allocated later.
+///
+/// # Safety
+/// `context` has no shared memory yet.
+unsafe fn estimate(context: *mut pg_sys::ParallelContext, workers: usize, query: Option<&CStr>) {
+    // SAFETY: a valid context. The same as the macros shm_toc_estimate_chunk and shm_toc_estimate_keys.
+    let estimator = unsafe { &mut (*context).estimator };
+    let parts = [
+        size_of::<SharedBuild>(),
+        workers * QUEUE,
+        workers * size_of::<pg_sys::BufferUsage>(),
+        workers * size_of::<pg_sys::WalUsage>(),
+    ];
+    let query = query.map(|query| query.to_bytes_with_nul().len());
+    for bytes in parts.into_iter().chain(query) {
+        estimator.space_for_chunks += bytes.next_multiple_of(pg_sys::ALIGNOF_BUFFER as usize);
+        estimator.number_of_keys += 1;
+    }
+}
+
+/// Allocates shared memory for `count` values.
+///
+/// # Safety
+/// `context` has shared memory, with room for the values by estimate().
+unsafe fn allocate<T>(context: *mut pg_sys::ParallelContext, key: u64, count: usize) -> *mut T {
+    // SAFETY: the server raises an error if there is no room. It aligns by ALIGNOF_BUFFER.
+    unsafe {
+        let memory = pg_sys::shm_toc_allocate((*context).toc, count * size_of::<T>());
+        pg_sys::shm_toc_insert((*context).toc, key, memory);
+        memory.cast()
+    }
+}
+
+/// Makes a queue for each worker, with this process as the receiver.
+///
+/// # Safety
+/// As [`allocate`].
+unsafe fn make_queues(context: *mut pg_sys::ParallelContext, workers: usize) -> Vec<*mut pg_sys::shm_mq> {
+    // SAFETY: each queue has its own QUEUE bytes.
+    unsafe {
+        let memory = allocate::<u8>(context, KEY_QUEUES, workers * QUEUE);
+        let make = |worker: usize| {
+            let queue = pg_sys::shm_mq_create(memory.add(worker * QUEUE).cast(), QUEUE);
+            pg_sys::shm_mq_set_receiver(queue, pg_sys::MyProc);
+            queue
+        };
+        (0..workers).map(make).collect()
+    }
+}
+
+/// The path of this library, as it was loaded. Workers look their function up in the library with this name, and find
+/// the one that they have loaded already, wherever it was installed.
+fn library() -> CString {
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the address of a function of this library. The name is NUL-terminated, and lives as long as the library.
+    unsafe {
+        if libc::dladdr(pg_skip_build_worker as *const c_void, found.as_mut_ptr()) != 0 {
+            let name = found.assume_init().dli_fname;
+            if !name.is_null() {
+                return CStr::from_ptr(name).to_owned();
+            }
+        }
+    }
+    c"pg_skip".to_owned()
+}
+
+/// A worker's side of a build.
+pub struct Worker<'a> {
+    shared: &'a SharedBuild,
+    table: Rel<'a>,
+    index: Rel<'a>,
+    queue: *mut pg_sys::shm_mq_handle,
+}
+
+impl<'a> Worker<'a> {
+    /// The table.
+    pub fn table(&self) -> Rel<'a> {
+        self.table
+    }
+
+    /// The index, which the leader is writing.
+    pub fn index(&self) -> Rel<'a> {
+        self.index
+    }
+
+    /// The description of the work.
+    pub fn job(&self) -> JobWords {
+        self.shared.job
+    }
+
+    /// Claims a chunk; None if all have been claimed.
+    pub fn claim(&self) -> Option<u64> {
+        self.shared.claim()
+    }
+
+    /// Sends a message to the leader, and waits while the queue has no room. Returns false if the leader does not read
+    /// messages any more.
+    pub fn send(&self, message: &[u64]) -> bool {
+        // SAFETY: the handle of the queue to which this worker is attached. The server copies the message.
+        let result = unsafe {
+            let (data, bytes) = (message.as_ptr().cast::<c_void>(), size_of_val(message));
+            server::shm_mq_send(self.queue, bytes, data, false, true)
+        };
+        result == pg_sys::shm_mq_result::SHM_MQ_SUCCESS
+    }
+}
+
+/// Name of the function below.
+const ENTRY: &CStr = c"pg_skip_build_worker";
+
+/// The function with which a worker starts. The server finds it in the library by its name.
+///
+/// # Safety
+/// Called by the server in a parallel worker that [`Team::start`] has started.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pg_skip_build_worker(
+    segment: *mut pg_sys::dsm_segment,
+    toc: *mut pg_sys::shm_toc,
+) {
+    // SAFETY: the parts of the shared memory that start() has made. It is mapped as long as the worker runs, and the
+    // leader does not change what it has written, except for the counter. The numbers of workers are below the length
+    // of the arrays.
+    boundary::callback(|| unsafe {
+        let find = |key| pg_sys::shm_toc_lookup(toc, key, false);
+        let query = pg_sys::shm_toc_lookup(toc, KEY_QUERY, true).cast::<c_char>();
+        pg_sys::debug_query_string = query;
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, query);
+        let shared = &*find(KEY_SHARED).cast::<SharedBuild>();
+        compat::report_query_id(shared.query_id);
+        let number = usize::try_from(pg_sys::ParallelWorkerNumber).unwrap_or(0);
+        let queue = find(KEY_QUEUES).cast::<u8>().add(number * QUEUE).cast::<pg_sys::shm_mq>();
+        pg_sys::shm_mq_set_sender(queue, pg_sys::MyProc);
+        let queue = pg_sys::shm_mq_attach(queue, segment, std::ptr::null_mut());
+        let table = OpenRel::table(shared.table, Mode::AccessShare);
+        let index = OpenRel::index(shared.index, Mode::AccessShare);
+        pg_sys::InstrStartParallelQuery();
+        if let Some(work) = WORK.get() {
+            work(&Worker { shared, table: table.rel(), index: index.rel(), queue });
+        }
+        let buffers = find(KEY_BUFFER_USAGE).cast::<pg_sys::BufferUsage>().add(number);
+        let wal = find(KEY_WAL_USAGE).cast::<pg_sys::WalUsage>().add(number);
+        pg_sys::InstrEndParallelQuery(buffers, wal);
+    })
+}
