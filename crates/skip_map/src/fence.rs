@@ -137,8 +137,9 @@ fn guide(entries: &[u64], quarter: usize) -> u64 {
     entries.get((HEAD_BYTES * (quarter + 1) - ENTRIES_AT) / 8).copied().unwrap_or(NO_ENTRY)
 }
 
-/// Writes a fence page of up to [`MOST_ENTRIES`] entries.
-pub(crate) fn write_fence(entries: &[u64], page: &mut Page) {
+/// Writes a fence page of up to [`MOST_ENTRIES`] entries; further ones are left out.
+pub fn write_fence(entries: &[u64], page: &mut Page) {
+    let entries = &entries[..entries.len().min(MOST_ENTRIES)];
     page.fill(0);
     page[KIND_AT..COUNT_AT].copy_from_slice(&KIND.to_le_bytes());
     page[COUNT_AT..COUNT_AT + 2].copy_from_slice(&(entries.len() as u16).to_le_bytes());

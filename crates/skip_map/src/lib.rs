@@ -12,6 +12,7 @@
 //! | a pair becomes a number | [`coding`] | [`Coding`] |
 //! | numbers come in any order and are sorted | [`sorter`], [`spill`] | [`Sorter`], [`Spill`] |
 //! | or come from runs that become one | [`mod@merge`] | [`merge()`] |
+//! | a portion of the pages at a time | [`portion`] | [`merge_portion()`] |
 //! | numbers are coded, up to 256 at a time | [`block`] | [`Block`] |
 //! | blocks lie on a page, behind a directory | [`page`] | [`Head`], [`read_page`] |
 //! | ascending numbers become the pages of a run | [`writer`] | [`RunWriter`] |
@@ -41,6 +42,7 @@ pub mod malformed;
 pub mod merge;
 pub mod page;
 mod partitions;
+pub mod portion;
 mod radix;
 pub mod shape;
 pub mod size;
@@ -51,10 +53,11 @@ pub mod writer;
 pub use block::Block;
 pub use choice::PairCounts;
 pub use coding::{Coding, fingerprint_bits_for};
-pub use fence::{FenceHead, check_fence, fence_entry};
+pub use fence::{FenceHead, check_fence, fence_entry, write_fence};
 pub use malformed::Malformed;
 pub use merge::{MergeSource, merge};
 pub use page::{HEAD_BYTES, Head, PAGE_BYTES, Page, read_page};
+pub use portion::{Portion, merge_portion};
 pub use shape::RunShape;
 pub use size::most_pages;
 pub use sorter::Sorter;

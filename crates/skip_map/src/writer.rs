@@ -50,6 +50,9 @@ pub struct RunWriter {
     /// The first number of each finished data page.
     firsts: Vec<u64>,
     numbers: u64,
+    /// Numbers on pages, the unfinished one among them, and on finished pages.
+    placed: u64,
+    finished: u64,
 }
 
 impl Default for RunWriter {
@@ -68,7 +71,14 @@ impl RunWriter {
             bytes: Box::new([0; PAGE_BYTES]),
             firsts: vec![],
             numbers: 0,
+            placed: 0,
+            finished: 0,
         }
+    }
+
+    /// Number of numbers on the pages that were given to the sink.
+    pub fn numbers_on_pages(&self) -> u64 {
+        self.finished
     }
 
     /// Adds a number. One that equals the last is left out.
@@ -115,6 +125,16 @@ impl RunWriter {
         Ok(())
     }
 
+    /// Writes what is left on data pages. The fence pages are the caller's ([`crate::fence::write_fence`]).
+    ///
+    /// # Errors
+    /// An error of the sink.
+    pub fn finish_data<E>(&mut self, sink: &mut impl FnMut(&Page) -> Result<(), E>) -> Result<(), E> {
+        self.settle(sink)?;
+        self.put_list(sink)?;
+        self.end_page(sink)
+    }
+
     /// Writes what is left, then the fence pages.
     ///
     /// # Errors
@@ -123,9 +143,7 @@ impl RunWriter {
         mut self,
         sink: &mut impl FnMut(&Page) -> Result<(), E>,
     ) -> Result<Written, E> {
-        self.settle(sink)?;
-        self.put_list(sink)?;
-        self.end_page(sink)?;
+        self.finish_data(sink)?;
         let data_pages =
             u32::try_from(self.firsts.len()).map_err(|_| Malformed("a run has too many pages"))?;
         let mut level = self.firsts;
@@ -173,6 +191,7 @@ impl RunWriter {
             }
             let end = span.end.min(span.start + MOST_CONSECUTIVE);
             self.page.add_consecutive(span.start..end);
+            self.placed += end - span.start;
             span.start = end;
         }
         Ok(())
@@ -191,6 +210,7 @@ impl RunWriter {
         let count = good_part(&self.list);
         let part = &self.list[..count];
         if self.page.continue_bitmap(part) {
+            self.placed += count as u64;
             self.list.drain(..count);
             return Ok(());
         }
@@ -204,6 +224,7 @@ impl RunWriter {
         }
         if taken > 0 {
             self.page.add(&part[..taken], smallest(&part[..taken]).0);
+            self.placed += taken as u64;
             self.list.drain(..taken);
         }
         if taken < count { self.end_page(sink) } else { Ok(()) }
@@ -214,6 +235,7 @@ impl RunWriter {
             return Ok(());
         }
         self.firsts.push(self.page.finish(&mut self.bytes));
+        self.finished = self.placed;
         sink(&self.bytes)
     }
 }

@@ -75,6 +75,54 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn portions_are_the_same_as_all_at_once(
+        runs in prop::collection::vec(given(), 1..=4),
+        keys in 0..20_000u64,
+        bits in 16..=40u8,
+        most_pages in 1..4u32,
+    ) {
+        // One run is large enough for several pages, and has keys of others.
+        let spread = |key: u64| key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let pairs = (0..keys).map(|key| (spread(key / 2), 7 + (key % 90) as u32)).collect();
+        let mut runs = runs;
+        runs.push(Given { first_range: 7, ranges: 90, pairs });
+        let first_range = runs.iter().map(|run| run.first_range).min().unwrap();
+        let end = runs.iter().map(|run| run.first_range + run.ranges).max().unwrap();
+        let to = Coding::new(bits, end - first_range).unwrap();
+        let mut expected = vec![];
+        let sources = runs.iter().map(|run| source(run, bits)).collect();
+        merge(sources, to, first_range, |number| { expected.push(number); Ok(()) }).unwrap();
+
+        let (mut found, mut count, mut pages) = (vec![], 0, 0);
+        loop {
+            let after = found.last().copied();
+            let sources = runs.iter().map(|run| {
+                let source = source(run, bits);
+                let start = after.map_or(0, |after| portion::start_in(source.coding, to, after));
+                let numbers: Vec<_> =
+                    source.numbers.filter(|number| number.as_ref().is_ok_and(|number| *number >= start)).collect();
+                MergeSource { coding: source.coding, first_range: source.first_range, numbers: numbers.into_iter() }
+            });
+            let sink = |page: &Page| read_page(page, |numbers| found.extend(numbers));
+            let portion =
+                merge_portion(sources.collect(), (to, first_range), after, most_pages, sink).unwrap();
+            prop_assert!(portion.pages <= most_pages && (portion.pages == most_pages || portion.is_last));
+            pages += portion.pages;
+            count += portion.numbers;
+            prop_assert_eq!(count, found.len() as u64);
+            if portion.is_last {
+                break;
+            }
+        }
+        prop_assert_eq!(&found, &expected);
+        prop_assert!(pages <= skip_map::most_pages(to, expected.len() as u64) + 1);
+    }
+}
+
 fn merged(sources: Vec<Vec<u64>>) -> Result<Vec<u64>, Malformed> {
     let coding = Coding::new(8, 100).unwrap();
     let sources = sources.into_iter();

@@ -8,6 +8,7 @@
 //! | which lie on pages | [`segment`] | [`SegmentShape`] |
 //! | and pages get their checksums | [`page`] | [`page::PageImage`], [`page::PageView`] |
 //! | gaps between segments are found, and runs to merge | [`spans`] | [`spans::gaps`], [`spans::runs_to_merge`] |
+//! | and those to merge while a table grows | [`growth`] | [`growth::run_to_merge`] |
 //! | narrow segments are put side by side | [`merge`] | [`copy_bits`] |
 //! | a lookup ANDs and ORs slices | [`lookup`] | [`and_slice`], [`or_slice`] |
 //!
@@ -22,6 +23,7 @@
 #![warn(missing_docs)]
 
 pub mod builder;
+pub mod growth;
 pub mod lookup;
 pub mod merge;
 pub mod page;

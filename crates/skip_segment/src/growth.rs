@@ -1,0 +1,196 @@
+//! Which segments of a growing column are merged, and when: so that few remain, and each is written few times.
+//!
+//! A column of `r` block ranges keeps at most [`most_segments`]`(r)`, which is log8 of `r`, rounded down. Nothing is
+//! merged before there are more. Then the newest ones are gathered: two at least, and further ones as long as the next
+//! is less than [`RATIO`] times as large as those gathered. So small segments are merged often and large ones seldom.
+//!
+//! Why these numbers. Batches of the same size, merged by this rule, were simulated. On average each batch is written
+//! 6.7 times until there are 1,000 of them, 12 times until there are 10,000, 16 times until there are 100,000 (with
+//! [`RATIO`] 2: 6.5, 15, 26; with 5: 8.8, 14, 18). The rule of a binary counter, which merges whenever the next segment
+//! is less than twice as large, writes them 7 times until there are 10,000, but leaves up to 13 segments.
+//!
+//! A merge that is too large for one insert is done in steps, while new segments come. They are merged among
+//! themselves, and have to do with less room ([`room`]). With steps of 60 times what comes meanwhile, the simulation
+//! never had more than [`bound`] in all, and [`most_segments`] on average.
+
+use std::ops::Range;
+
+/// A segment is gathered if it is less than so many times as large as those that were gathered before it.
+pub const RATIO: u64 = 3;
+/// Segments that may stand behind those that are being merged.
+const LEAST_ROOM: usize = 3;
+
+/// A segment, as far as merging is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its size, in any unit.
+    pub size: u64,
+    /// Whether it can be merged with the segment before it.
+    pub joins: bool,
+}
+
+/// The number of segments that a column with so many block ranges keeps: log8, rounded down, but two at least.
+pub fn most_segments(ranges: u32) -> usize {
+    (ranges.max(1).ilog2() as usize / 3).max(2)
+}
+
+/// The number of segments that such a column never exceeds, those that are being merged in steps counted one by one.
+pub fn bound(ranges: u32) -> usize {
+    2 * most_segments(ranges) + 3
+}
+
+/// The number of segments that may stand behind those that are being merged in steps, of which there are `busy`.
+pub fn room(ranges: u32, busy: usize) -> usize {
+    let most = most_segments(ranges);
+    if busy == 0 { most } else { most.saturating_sub(busy).max(LEAST_ROOM) }
+}
+
+/// The segments to merge, two or more neighbours, if there are more than `most`. `is_good` tells of some whether one
+/// segment of all of them would be a good one. The newest segment is the last one.
+pub fn run_to_merge(
+    links: &[Link],
+    most: usize,
+    is_good: impl Fn(Range<usize>) -> bool,
+) -> Option<Range<usize>> {
+    let mut end = if links.len() > most { links.len() } else { 0 };
+    while end > 1 {
+        let run = run_that_ends(&links[..end], &is_good);
+        if run.is_some() {
+            return run;
+        }
+        // The last one can be merged with none: those before it may be.
+        end -= 1;
+    }
+    None
+}
+
+fn run_that_ends(links: &[Link], is_good: &impl Fn(Range<usize>) -> bool) -> Option<Range<usize>> {
+    let end = links.len();
+    let (mut start, mut gathered, mut chosen) = (end - 1, links[end - 1].size, None);
+    while start > 0 && links[start].joins {
+        let next = links[start - 1].size;
+        if chosen.is_some() && next >= gathered.saturating_mul(RATIO) {
+            break;
+        }
+        start -= 1;
+        gathered = gathered.saturating_add(next);
+        if is_good(start..end) {
+            chosen = Some(start);
+        }
+    }
+    chosen.map(|start| start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(sizes: &[u64]) -> Vec<Link> {
+        sizes.iter().map(|&size| Link { size, joins: true }).collect()
+    }
+
+    fn run(sizes: &[u64], most: usize) -> Option<Range<usize>> {
+        run_to_merge(&links(sizes), most, |_| true)
+    }
+
+    #[test]
+    fn the_number_of_segments_is_logarithmic() {
+        let most = |ranges| most_segments(ranges);
+        assert_eq!([0, 1, 8, 511].map(most), [2; 4]);
+        assert_eq!(
+            [512, 4095, 4096, 32_767, 32_768, 83_333, 1 << 18, u32::MAX].map(most),
+            [3, 3, 4, 4, 5, 5, 6, 10]
+        );
+        assert_eq!([0, 1, 4].map(|busy| room(83_333, busy)), [5, 4, 3]);
+    }
+
+    #[test]
+    fn nothing_is_merged_while_there_are_few() {
+        assert_eq!(run(&[], 2), None);
+        assert_eq!(run(&[1, 1], 2), None);
+        assert_eq!(run(&[1, 1, 1], 2), Some(0..3));
+        assert_eq!(run(&[1], 0), None);
+    }
+
+    #[test]
+    fn the_newest_are_gathered_up_to_one_that_is_much_larger() {
+        assert_eq!(run(&[100, 5, 1, 1], 3), Some(1..4));
+        assert_eq!(run(&[100, 6, 1, 1], 3), Some(2..4));
+        assert_eq!(run(&[100, 40, 9, 2], 3), Some(2..4), "two at least");
+        assert_eq!(run(&[100, 40, 9, 2], 4), None);
+    }
+
+    #[test]
+    fn what_cannot_be_merged_is_passed_over() {
+        let mut parts = links(&[3, 2, 1, 1]);
+        parts[3].joins = false;
+        assert_eq!(run_to_merge(&parts, 2, |_| true), Some(0..3));
+        parts[2].joins = false;
+        assert_eq!(run_to_merge(&parts, 2, |_| true), Some(0..2));
+        parts[1].joins = false;
+        assert_eq!(run_to_merge(&parts, 2, |_| true), None);
+    }
+
+    #[test]
+    fn a_run_that_would_not_be_good_is_longer_or_shorter() {
+        let parts = links(&[20, 3, 1, 1]);
+        assert_eq!(run_to_merge(&parts, 2, |run| run.len() != 3), Some(2..4));
+        assert_eq!(run_to_merge(&parts, 2, |run| run.len() == 4), Some(0..4));
+        assert_eq!(run_to_merge(&parts, 2, |run| run.end == 3), Some(1..3));
+        assert_eq!(run_to_merge(&parts, 2, |_| false), None);
+    }
+
+    /// Merges in steps, as those who use this do: at most `step` of all that is left to do after each batch, the merge
+    /// with the least left first; at once what is at most `at_once`.
+    fn grow(batches: u32, at_once: u64, step: u64) -> (f64, usize) {
+        /// A segment: its size, and the merge that it is a part of.
+        type Sized = (u64, Option<u32>);
+        let mut segments: Vec<Sized> = vec![];
+        let mut merges: Vec<(u32, u64)> = vec![];
+        let (mut written, mut most, mut batch) = (0, 0, 0);
+        while batch < batches {
+            batch += 1;
+            segments.push((4, None));
+            for _ in 0..4 {
+                let newer = segments.iter().rposition(|segment| segment.1.is_some()).map_or(0, |at| at + 1);
+                let busy = segments.iter().filter(|segment| segment.1.is_some()).count();
+                let parts = links(&segments[newer..].iter().map(|segment| segment.0).collect::<Vec<_>>());
+                let Some(run) = run_to_merge(&parts, room(batch * 8, busy), |_| true) else { break };
+                let size = parts[run.clone()].iter().map(|part| part.size).sum();
+                if size <= at_once {
+                    segments.splice(newer + run.start..newer + run.end, [(size, None)]);
+                    written += size;
+                } else {
+                    segments[newer + run.start..newer + run.end].iter_mut().for_each(|s| s.1 = Some(batch));
+                    merges.push((batch, size));
+                    break;
+                }
+            }
+            let mut left = step;
+            while let Some(at) = (0..merges.len()).min_by_key(|&at| merges[at].1).filter(|_| left > 0) {
+                let done = merges[at].1.min(left);
+                (merges[at].1, left, written) = (merges[at].1 - done, left - done, written + done);
+                if merges[at].1 > 0 {
+                    break;
+                }
+                let (merge, _) = merges.swap_remove(at);
+                let first = segments.iter().position(|segment| segment.1 == Some(merge)).unwrap();
+                let count = segments.iter().filter(|segment| segment.1 == Some(merge)).count();
+                let size = segments[first..first + count].iter().map(|segment| segment.0).sum();
+                segments.splice(first..first + count, [(size, None)]);
+            }
+            let bound = bound(batch * 8);
+            assert!(segments.len() <= bound, "{} segments after {batch} batches", segments.len());
+            most = most.max(segments.len());
+        }
+        (written as f64 / f64::from(batches) / 4.0, most)
+    }
+
+    #[test]
+    fn few_segments_remain_and_each_batch_is_written_few_times() {
+        let (written, most) = grow(10_400, 128, 256);
+        assert!(written < 15.0 && most <= 11, "written {written} times, {most} segments");
+        let (written, most) = grow(100_000, 128, 256);
+        assert!(written < 20.0 && most <= 15, "written {written} times, {most} segments");
+    }
+}
