@@ -19,7 +19,7 @@ use crate::pages::entry::{FilterSize, OpenStretch, Segment};
 use crate::pages::map;
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit, Group};
-use crate::pages::upkeep;
+use crate::pages::upkeep::{self, unfinished};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::{Rel, attempt, memory};
@@ -41,6 +41,8 @@ pub fn before_valid(heap: Rel, index: Rel) {
 
 fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     let (meta, mut directory) = upkeep::load(index)?;
+    // What is added here would have to be added to them too, and ranges be opened.
+    unfinished::abandon_all(&mut directory)?;
     let options = RangeCollectorOptions {
         bulk: true,
         in_vacuum: true,

@@ -8,6 +8,7 @@ use crate::pages::entry::{FilterSize, Segment, SegmentKind};
 use crate::pages::meta::{MapForm, Meta};
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
+use crate::pages::upkeep::unfinished;
 use crate::pg::{Rel, error::Read, memory, wal::Logging};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
@@ -75,7 +76,7 @@ fn close_filters<'a>(directory: &Directory<'a>, ranges: &mut Ranges<'a, '_>) -> 
         let is_open = |r: &u32| open[(r / 64) as usize] >> (r % 64) & 1 != 0;
         for range in (0..segment.width).filter(is_open) {
             let collector = ranges.collect(index, segment.first_range + range);
-            closed += u64::from(close_range(index, &segment, range, collector)?);
+            closed += u64::from(close_range(directory, &segment, range, collector)?);
         }
     }
     Ok(closed)
@@ -107,21 +108,34 @@ fn close_maps<'a>(
     Ok(closed)
 }
 
-fn close_range(index: Rel, segment: &Segment, range: u32, collector: &RangeCollector) -> Read<bool> {
+fn close_range(
+    directory: &Directory<'_>,
+    segment: &Segment,
+    range: u32,
+    collector: &RangeCollector,
+) -> Read<bool> {
+    let index = directory.index();
     let contents = collector.columns[usize::from(segment.column)].contents();
     // A range that is open because it has too many values would only fill the filter up.
     let FilterSize { bits: most, num_probes } = segment.filters()?;
     if contents.state.open || contents.hashes.len() as u64 > u64::from(most) {
         return Ok(false);
     }
-    let shape = segment.shape()?;
-    let mut bits = Vec::new();
-    bits.extend(contents.state.nulls.then(|| Bit::new(&shape, NULLS_SLICE, range)));
-    bits.extend(contents.state.values.then(|| Bit::new(&shape, VALUES_SLICE, range)));
-    for &hash in contents.hashes {
-        bits.extend(Bit::of_key(&shape, num_probes, hash, range));
+    let absolute = segment.first_range + range;
+    let copies = unfinished::copies(directory, segment.column).into_iter();
+    let copies = copies.filter(|(copy, _)| (copy.first_range..copy.end_range()).contains(&absolute));
+    for (segment, pages) in copies.chain([(*segment, u32::MAX)]) {
+        let (shape, range) = (segment.shape()?, absolute - segment.first_range);
+        let mut bits = Vec::new();
+        bits.extend(contents.state.nulls.then(|| Bit::new(&shape, NULLS_SLICE, range)));
+        bits.extend(contents.state.values.then(|| Bit::new(&shape, VALUES_SLICE, range)));
+        for &hash in contents.hashes {
+            bits.extend(Bit::of_key(&shape, num_probes, hash, range));
+        }
+        bits.retain(|bit| bit.page() < pages);
+        segment::set_bits(index, &segment, &mut bits)?;
     }
-    segment::set_bits(index, segment, &mut bits)?;
+    let shape = segment.shape()?;
     segment::clear_bit(index, segment, Bit::new(&shape, OPEN_SLICE, range))?;
     Ok(true)
 }

@@ -39,6 +39,8 @@ pub fn insert(
         let (batch, lag) = autosummarize::pace(progress.watermark);
         if place.offset == 1 && range - progress.watermark >= batch + lag {
             or_raise(index, autosummarize::autosummarize(heap, index, range));
+        } else if place.offset == 1 && autosummarize::is_step(place.block) {
+            or_raise(index, autosummarize::merge_further(index));
         }
         return;
     }

@@ -6,12 +6,12 @@
 //! 2. Fold the delta.
 //! 3. Close ranges that are open because they had tuples that could not be hashed.
 //! 4. Summarize new ranges, and gaps that a crash left.
-//! 5. Merge neighbouring segments.
+//! 5. Finish the merges that inserts have begun, and merge neighbouring segments.
 
 use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
 use super::{close, collect};
-use crate::pages::upkeep::{self, fold};
+use crate::pages::upkeep::{self, fold, unfinished};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
@@ -62,8 +62,9 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
         summary.ranges += closed;
         summarize::warn_of_failure(heap, index, failure.or(summary.failure.take()));
     }
+    unfinished::finish_all(&mut directory)?;
     for column in 0..meta.columns.len() {
-        upkeep::merge_column(&mut directory, column as u16, u32::MAX)?;
+        upkeep::merge_column(&mut directory, column as u16)?;
     }
     Ok(summary)
 }

@@ -112,6 +112,9 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
     for (first, count) in directory.free_extents() {
         extents.push((first, count, "free extent"));
     }
+    for unfinished in directory.all_unfinished() {
+        extents.push((unfinished.first_block, unfinished.blocks, "unfinished segment"));
+    }
     for segment in directory.all_segments() {
         extents.push((segment.first_block, segment.blocks, "segment"));
         if let Err(damage) = check_segment(index, meta, &segment, blocks) {

@@ -11,7 +11,8 @@
 //! while the pages were read.
 //!
 //! A segment's entry is published after its pages were written. Until then its blocks are reserved. Blocks that are
-//! still reserved when the next maintenance starts were left by an interrupted one, and become free again. An entry is
+//! still reserved when the next maintenance starts were left by an interrupted one, and become free again. Those of an
+//! unfinished segment, which is written in steps, stay its own until it is published or abandoned. An entry is
 //! turned into free space in place, so a crash never leaves blocks in two entries.
 //!
 //! Only the holder of the maintenance lock changes the directory.
@@ -21,7 +22,7 @@
 //! ```
 
 use super::delta::spare_page;
-use super::entry::{ENTRY_BYTES, Entry, OpenStretch, Segment};
+use super::entry::{ENTRY_BYTES, Entry, OpenStretch, Segment, Unfinished};
 use super::meta::{self, ColumnMeta, Meta, SegmentLayout};
 use super::miss::{Fetch, Miss};
 use crate::pg::{
@@ -202,6 +203,21 @@ impl<'a> Directory<'a> {
         })
     }
 
+    /// The unfinished segments of a column, by first range.
+    pub fn unfinished(&self, column: u16) -> Vec<Unfinished> {
+        let mut found: Vec<Unfinished> = self.all_unfinished().filter(|u| u.column == column).collect();
+        found.sort_unstable_by_key(|u| u.first_range);
+        found
+    }
+
+    /// All unfinished segments, in no order.
+    pub fn all_unfinished(&self) -> impl Iterator<Item = Unfinished> + '_ {
+        self.slots.iter().filter_map(|(_, _, entry)| match entry {
+            Entry::Unfinished(unfinished) => Some(*unfinished),
+            _ => None,
+        })
+    }
+
     /// The free extents as (first block, blocks).
     pub fn free_extents(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.slots.iter().filter_map(|(_, _, entry)| match entry {
@@ -220,17 +236,18 @@ impl<'a> Directory<'a> {
         &self.pages
     }
 
-    /// Reserves consecutive blocks: the first free extent that is large enough, else new blocks at the end of the
+    /// Reserves consecutive blocks: of the smallest free extent that is large enough, else new ones at the end of the
     /// relation.
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
     pub fn allocate(&mut self, blocks: u32) -> Read<u32> {
-        let fitting = self.slots.iter().enumerate().find_map(|(at, (_, _, entry))| match *entry {
+        let fitting = self.slots.iter().enumerate().filter_map(|(at, (_, _, entry))| match *entry {
             Entry::Free { first_block, blocks: have } if have >= blocks => Some((at, first_block, have)),
             _ => None,
         });
-        let Some((at, first_block, have)) = fitting else {
+        let smallest = fitting.min_by_key(|&(_, first_block, have)| (have, first_block));
+        let Some((at, first_block, have)) = smallest else {
             let first_block = page::extend(self.index, blocks);
             self.log_extension(first_block + blocks - 1);
             self.add(Entry::Reserved { first_block, blocks })?;
@@ -268,8 +285,7 @@ impl<'a> Directory<'a> {
     /// # Errors
     /// Damage to a directory page.
     pub fn publish_part(&mut self, segment: Segment, reserved: u32) -> Read<()> {
-        let is_its = |entry: &Entry| matches!(entry, Entry::Reserved { first_block, .. } if *first_block == segment.first_block);
-        match self.slots.iter().position(|(_, _, entry)| is_its(entry)) {
+        match self.slot_of_new(segment.first_block) {
             Some(at) => self.replace(at, Entry::Segment(segment))?,
             None => self.add(Entry::Segment(segment))?,
         }
@@ -278,6 +294,43 @@ impl<'a> Directory<'a> {
             // A crash before this loses the blocks.
             free => self.add(free),
         }
+    }
+
+    /// Sets how far an unfinished segment is written. Its blocks were reserved, or are those of its older state.
+    /// `surplus` blocks behind them become free.
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn set_unfinished(&mut self, unfinished: Unfinished, surplus: u32) -> Read<()> {
+        match self.slot_of_new(unfinished.first_block) {
+            Some(at) => self.replace(at, Entry::Unfinished(unfinished))?,
+            None => self.add(Entry::Unfinished(unfinished))?,
+        }
+        match Entry::free(unfinished.first_block + unfinished.blocks, surplus) {
+            Entry::Empty => Ok(()),
+            // A crash before this loses the blocks.
+            free => self.add(free),
+        }
+    }
+
+    /// Gives the blocks of an unfinished segment to the free extents.
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn abandon(&mut self, unfinished: &Unfinished) -> Read<()> {
+        match self.slot_of_new(unfinished.first_block) {
+            Some(at) => self.replace(at, Entry::free(unfinished.first_block, unfinished.blocks)),
+            None => Ok(()),
+        }
+    }
+
+    /// The slot of the reserved or unfinished extent that begins with a block.
+    fn slot_of_new(&self, block: u32) -> Option<usize> {
+        self.slots.iter().position(|(_, _, entry)| match entry {
+            Entry::Reserved { first_block, .. } => *first_block == block,
+            Entry::Unfinished(unfinished) => unfinished.first_block == block,
+            _ => false,
+        })
     }
 
     /// Marks ranges of maps as open. The caller raises the generation before it publishes the maps.

@@ -5,6 +5,9 @@
 //! 12 filter bits or pairs u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u64
 //!
 //! kind: 0 empty, 1 filters, 2 free extent, 3 reserved extent, 4 map, 5 addition, 6 open stretch
+//!
+//! kind 7, unfinished segment: 1 whether its data pages are written u8 | 2 column u16 | 4 first range u32 | 8 width u32
+//! 12 pages written u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u32 | 28 pairs u32
 //! ```
 
 use super::meta::MapForm;
@@ -142,6 +145,54 @@ impl OpenStretch {
     }
 }
 
+/// A segment that is made of neighbouring ones in steps, perhaps by many processes one after the other
+/// ([`super::upkeep`]). Readers ignore it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// 0-based index column.
+    pub column: u16,
+    /// First block range covered.
+    pub first_range: u32,
+    /// Ranges covered.
+    pub width: u32,
+    /// First index block.
+    pub first_block: u32,
+    /// Number of index blocks reserved for it.
+    pub blocks: u32,
+    /// Number of pages that are written, from the first one on.
+    pub pages: u32,
+    /// Its segment id. The segments that it is made of have lower ones.
+    pub id: u32,
+    /// Of a map, the number of pairs on the data pages written.
+    pub pairs: u32,
+    /// Whether all data pages of a map are written. `blocks` is then the number of its pages.
+    pub has_data: bool,
+}
+
+impl Unfinished {
+    /// The first range behind it.
+    pub fn end_range(&self) -> u32 {
+        self.first_range.saturating_add(self.width)
+    }
+
+    /// Number of pages that are not written yet, of a map at most.
+    pub fn pages_left(&self) -> u32 {
+        self.blocks.saturating_sub(self.pages)
+    }
+
+    /// The segment that it becomes. `like` is one of those that it is made of.
+    pub fn segment(&self, like: &Segment) -> Segment {
+        let kind = match like.kind {
+            SegmentKind::Map(size) | SegmentKind::Addition(size) => {
+                SegmentKind::Map(MapSize { pairs: self.pairs, ..size })
+            }
+            filters => filters,
+        };
+        let Self { column, first_range, width, first_block, blocks, id, .. } = *self;
+        Segment { column, first_range, width, kind, first_block, blocks, id: id.into() }
+    }
+}
+
 /// The contents of a slot of a directory page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -157,6 +208,7 @@ pub enum Entry {
         first_block: u32,
         blocks: u32,
     },
+    Unfinished(Unfinished),
 }
 
 const EMPTY: u8 = 0;
@@ -166,6 +218,7 @@ const RESERVED: u8 = 3;
 const MAP: u8 = 4;
 const ADDITION: u8 = 5;
 const OPEN: u8 = 6;
+const UNFINISHED: u8 = 7;
 
 impl Entry {
     /// The entry for a free extent, or an empty entry if the extent has no blocks.
@@ -192,6 +245,17 @@ impl Entry {
             MAP => segment(SegmentKind::Map(map())),
             ADDITION => segment(SegmentKind::Addition(map())),
             OPEN => Some(Entry::Open(OpenStretch { column, first_range, width })),
+            UNFINISHED => Some(Entry::Unfinished(Unfinished {
+                column,
+                first_range,
+                width,
+                first_block,
+                blocks,
+                pages: number,
+                id: get_u32(bytes, 24),
+                pairs: get_u32(bytes, 28),
+                has_data: bits != 0,
+            })),
             _ => None,
         }
     }
@@ -209,6 +273,7 @@ impl Entry {
                 b[0] = if matches!(self, Entry::Free { .. }) { FREE } else { RESERVED };
                 put_extent(&mut b, first_block, blocks);
             }
+            Entry::Unfinished(unfinished) => encode_unfinished(&mut b, &unfinished),
         }
         b
     }
@@ -225,6 +290,15 @@ fn encode_segment(b: &mut [u8; ENTRY_BYTES], s: &Segment) {
     b[12..16].copy_from_slice(&number.to_le_bytes());
     put_extent(b, s.first_block, s.blocks);
     b[24..].copy_from_slice(&s.id.to_le_bytes());
+}
+
+fn encode_unfinished(b: &mut [u8; ENTRY_BYTES], u: &Unfinished) {
+    (b[0], b[1]) = (UNFINISHED, u8::from(u.has_data));
+    put_place(b, u.column, u.first_range, u.width);
+    b[12..16].copy_from_slice(&u.pages.to_le_bytes());
+    put_extent(b, u.first_block, u.blocks);
+    b[24..28].copy_from_slice(&u.id.to_le_bytes());
+    b[28..].copy_from_slice(&u.pairs.to_le_bytes());
 }
 
 fn put_place(b: &mut [u8; ENTRY_BYTES], column: u16, first_range: u32, width: u32) {

@@ -147,6 +147,21 @@ impl<'a> Map<'a> {
         Numbers { map: self, page: 0, spans: Vec::new().into_iter(), current: 0..0 }
     }
 
+    /// The numbers from the page on that may have this one, ascending.
+    ///
+    /// # Errors
+    /// As [`Map::look_up`].
+    pub fn numbers_from(&self, number: u64) -> Fetch<Numbers<'_, 'a>> {
+        let mut page = self.shape.as_ref().and_then(RunShape::root).unwrap_or(0);
+        while let Some(shape) = self.shape.as_ref().filter(|shape| shape.is_fence(page)) {
+            let entry = self.read(page, |bytes| fence_entry(bytes, number))?;
+            let entry = entry.map_err(|what| self.malformed(page, &what))?;
+            let child = shape.child(page, entry).filter(|&child| child < page);
+            page = child.ok_or_else(|| self.damage(page, "a fence page leads to no page"))?;
+        }
+        Ok(Numbers { page, ..self.numbers() })
+    }
+
     /// Checks the fence pages against the data pages, and that the data pages ascend.
     ///
     /// # Errors

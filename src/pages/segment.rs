@@ -152,6 +152,11 @@ impl Bit {
             .map(move |p| Self::new(shape, FIRST_PROBE_SLICE + p, range))
     }
 
+    /// The page of the segment that it is on.
+    pub fn page(&self) -> u32 {
+        self.page
+    }
+
     /// Whether the bit is set.
     fn is_set(&self, index: Rel, segment: &Segment) -> Fetch<bool> {
         let at = usize::from(self.byte);

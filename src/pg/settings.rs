@@ -14,8 +14,12 @@ use std::sync::Once;
 /// two.
 const PLAN_PROBE_PAGES: i32 = 2048;
 
+/// Default of `pg_skip.merge_pages`: the module `pages::upkeep::growth` has the measurements.
+const MERGE_PAGES: i32 = 32;
+
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PROBE_PAGES: GucSetting<i32> = GucSetting::<i32>::new(PLAN_PROBE_PAGES);
+static MERGE_PAGE_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(MERGE_PAGES);
 static DEFAULT_LAYOUT: GucSetting<DefaultLayout> = GucSetting::<DefaultLayout>::new(DefaultLayout::Auto);
 static FORCE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static IGNORE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
@@ -42,6 +46,16 @@ pub fn register() {
             1_000_000,
             GucContext::Userset,
             flags,
+        );
+        GucRegistry::define_int_guc(
+            c"pg_skip.merge_pages",
+            c"Sets the number of skip index pages that one insert may write at a time to merge segments of a column.",
+            c"A larger merge is done in steps by several inserts, or by VACUUM. Lower values make the slowest insert faster; with very low ones a growing index has more segments.",
+            &MERGE_PAGE_LIMIT,
+            1,
+            1_000_000,
+            GucContext::Userset,
+            GucFlags::default(),
         );
         GucRegistry::define_enum_guc(
             c"pg_skip.default_layout",
@@ -107,6 +121,11 @@ pub fn enable_scan() -> bool {
 /// Index pages that planning one query may read.
 pub fn plan_probe_pages() -> u64 {
     u64::try_from(PROBE_PAGES.get()).unwrap_or(0)
+}
+
+/// Index pages that one insert may write to merge segments.
+pub fn merge_pages() -> u32 {
+    u32::try_from(MERGE_PAGE_LIMIT.get()).unwrap_or(1)
 }
 
 /// The indexes that must be used.

@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn few_segments_remain_and_each_batch_is_written_few_times() {
-        let (written, most) = grow(10_400, 128, 256);
+        let (written, most) = grow(10_400, 32, 256);
         assert!(written < 15.0 && most <= 11, "written {written} times, {most} segments");
-        let (written, most) = grow(100_000, 128, 256);
+        let (written, most) = grow(100_000, 32, 256);
         assert!(written < 20.0 && most <= 15, "written {written} times, {most} segments");
     }
 }

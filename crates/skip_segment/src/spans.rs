@@ -85,6 +85,11 @@ pub fn runs_to_merge(spans: &[Span], page_bytes: u32, most_pages: u32) -> Vec<Ra
     runs
 }
 
+/// Whether slices of this shape leave little of their pages unused.
+pub fn packs_well(shape: &SegmentShape, page_bytes: u32) -> bool {
+    shape.slices_per_page() * shape.stride() >= page_bytes / 8 * 7
+}
+
 /// Where the run to merge starts that ends with the last of `spans`: that one itself if there is nothing to merge.
 fn start_of_run(spans: &[Span], page_bytes: u32, most_pages: u32) -> usize {
     let Some(mut start) = spans.len().checked_sub(1) else { return 0 };
@@ -103,7 +108,7 @@ fn start_of_run(spans: &[Span], page_bytes: u32, most_pages: u32) -> usize {
         start -= 1;
         width = total;
         // Some widths pack badly (a slice of 60 % of a page leaves 40 % unused): go on, but do not stop there.
-        if shape.slices_per_page() * shape.stride() >= page_bytes / 8 * 7 {
+        if packs_well(&shape, page_bytes) {
             chosen = start;
         }
     }

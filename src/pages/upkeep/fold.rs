@@ -6,6 +6,7 @@
 //! segment are dropped: such a range matches anyway, and whoever summarizes it later scans the table after this, where
 //! the tuple still is if any snapshot can see it.
 
+use super::unfinished;
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, SegmentKind};
@@ -53,6 +54,12 @@ fn fold_entries(
                 "a delta entry has a column that the index does not have",
             ));
         };
+        for (copy, pages) in unfinished::copies(directory, same_column[0].column) {
+            let parts = copy.part_span();
+            let inside = |e: &&DeltaEntry| parts.contains(&e.part.into());
+            let entries: Vec<DeltaEntry> = same_column.iter().filter(inside).copied().collect();
+            fold_into(index, &copy, pages, &entries)?;
+        }
         let mut rest = same_column;
         let mut of_maps: Vec<DeltaEntry> = Vec::new();
         for segment in segments {
@@ -61,7 +68,7 @@ fn fold_entries(
             let inside = rest.partition_point(|e| u64::from(e.part) < parts.end);
             match segment.kind {
                 _ if before >= inside => {}
-                SegmentKind::Filters(_) => fold_into(index, segment, &rest[before..inside])?,
+                SegmentKind::Filters(_) => fold_into(index, segment, u32::MAX, &rest[before..inside])?,
                 SegmentKind::Map(_) | SegmentKind::Addition(_) => {
                     of_maps.extend_from_slice(&rest[before..inside])
                 }
@@ -107,7 +114,8 @@ fn parts_with_values(directory: &Directory<'_>, column: u16, end: u32) -> Read<R
     Ok(found)
 }
 
-fn fold_into(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> Read<()> {
+/// Adds entries to the first `pages` pages of a segment of filters.
+fn fold_into(index: Rel, segment: &Segment, pages: u32, entries: &[DeltaEntry]) -> Read<()> {
     let shape = segment.shape()?;
     let num_probes = segment.filters()?.num_probes;
     let mut bits = Vec::with_capacity(entries.len() * (usize::from(num_probes) + 1));
@@ -121,5 +129,6 @@ fn fold_into(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> Read<()> 
             }
         }
     }
+    bits.retain(|bit| bit.page() < pages);
     segment::set_bits(index, segment, &mut bits)
 }

@@ -1,34 +1,74 @@
 //! Merging neighbouring segments of equal filter size into wider ones, by moving bits.
 //!
-//! [`skip_segment::spans`] chooses the segments. Whole-table merges (VACUUM, skip_summarize) and the small ones of
-//! autosummarize differ only in the number of blocks that they may write.
+//! [`skip_segment::spans`] chooses the segments for VACUUM and `skip_summarize`, [`super::growth`] those for inserts.
 //!
 //! The wide segment is written and published first, then the narrow ones are retired. A crash in between leaves both,
 //! which are all correct, and the next maintenance retires the covered ones.
 
 use super::super::directory::Directory;
-use super::super::entry::Segment;
+use super::super::entry::{Segment, Unfinished};
 use super::super::miss::{Fetch, Miss};
 use super::super::segment;
+use super::step::StepDone;
 use crate::pages::meta;
 use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
 use skip_segment::page::SLICE_BYTES;
-use skip_segment::spans::{Span, runs_to_merge};
+use skip_segment::spans::{Span, packs_well, runs_to_merge};
 use skip_segment::{SegmentShape, copy_bits};
+use std::ops::Range;
 
-/// Merges the segments of a column that are worth merging, and writes at most `most_blocks` blocks per merge.
+/// Merges all segments of a column that are worth merging.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_column(directory: &mut Directory, column: u16, most_blocks: u32) -> Read<()> {
+pub fn merge_column(directory: &mut Directory, column: u16) -> Read<()> {
     let segments = directory.segments(column);
     let spans: Vec<Span> = segments.iter().map(Segment::span).collect();
-    runs_to_merge(&spans, SLICE_BYTES, most_blocks)
+    runs_to_merge(&spans, SLICE_BYTES, u32::MAX)
         .into_iter()
         .try_for_each(|run| merge_run(directory, &segments[run]))
 }
 
-fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
+/// The blocks of a segment that is made of neighbours with filters of the same size. None if it would be too wide for a
+/// page, or leave much of its pages unused.
+pub fn blocks_of(run: &[Segment]) -> Option<u32> {
+    let (first, last) = (run.first()?, run.last()?);
+    let bits = first.filters().ok()?.bits;
+    let shape = SegmentShape::new(last.end_range() - first.first_range, bits, SLICE_BYTES)?;
+    packs_well(&shape, SLICE_BYTES).then(|| shape.pages())
+}
+
+/// Writes more pages of an unfinished segment, and publishes it with the last one.
+///
+/// # Errors
+/// Damage to the index.
+pub fn write_pages(
+    directory: &mut Directory<'_>,
+    unfinished: &Unfinished,
+    sources: &[Segment],
+    most_pages: u32,
+) -> Read<StepDone> {
+    let index = directory.index();
+    let merged = unfinished.segment(&sources[0]);
+    let shape = merged.shape()?;
+    let sources: Vec<(Segment, SegmentShape)> =
+        sources.iter().map(|s| Ok((*s, s.shape()?))).collect::<Read<_>>()?;
+    let end = shape.pages().min(unfinished.pages.saturating_add(most_pages));
+    copy_pages(index, &sources, &merged, &shape, unfinished.pages..end)?;
+    let is_done = end == shape.pages();
+    if is_done {
+        directory.publish(merged)?;
+    } else {
+        directory.set_unfinished(Unfinished { pages: end, ..*unfinished }, 0)?;
+    }
+    Ok(StepDone { pages: end - unfinished.pages, is_done })
+}
+
+/// Merges neighbouring segments with filters of the same size.
+///
+/// # Errors
+/// Damage to the index.
+pub fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
     let index = directory.index();
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
     let width = last.end_range() - first.first_range;
@@ -43,14 +83,25 @@ fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
         id: meta::take_segment_id(index)?,
         ..*first
     };
-    for page in 0..shape.pages() {
-        memory::check_for_interrupts();
-        let slices = gather_page(index, &sources, &shape, page).map_err(Miss::not_recycled)?;
-        segment::write_page(index, &merged, page, Logging::EachPage, |out| out.copy_from_slice(&slices));
-    }
+    copy_pages(index, &sources, &merged, &shape, 0..shape.pages())?;
     directory.publish(merged)?;
     let ids: Vec<u64> = run.iter().map(|s| s.id).collect();
     directory.retire(&ids)
+}
+
+fn copy_pages(
+    index: Rel,
+    sources: &[(Segment, SegmentShape)],
+    merged: &Segment,
+    shape: &SegmentShape,
+    pages: Range<u32>,
+) -> Read<()> {
+    for page in pages {
+        memory::check_for_interrupts();
+        let slices = gather_page(index, sources, shape, page).map_err(Miss::not_recycled)?;
+        segment::write_page(index, merged, page, Logging::EachPage, |out| out.copy_from_slice(&slices));
+    }
+    Ok(())
 }
 
 /// The slices of one page of the wide segment, gathered from the narrow ones. Slices of one page are consecutive in

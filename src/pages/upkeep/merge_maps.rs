@@ -24,6 +24,15 @@ const LEAST_SHARE: u64 = 4;
 /// Damage to the index.
 pub fn merge_column(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
     merge_neighbours(directory, column, most_blocks)?;
+    merge_all_additions(directory, column, most_blocks)
+}
+
+/// Merges the additions of a column that are worth merging, with each other and into the maps below them, and writes at
+/// most about `most_blocks` blocks per merge.
+///
+/// # Errors
+/// Damage to the index.
+pub fn merge_all_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
     merge_additions(directory, column, most_blocks)?;
     sink_additions(directory, column, most_blocks)
 }
@@ -70,6 +79,10 @@ fn merge_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32)
 
 /// Merges additions into the maps below them.
 fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
+    // A merge in steps would have to be abandoned if one of its sources were merged otherwise.
+    let unfinished = directory.unfinished(column);
+    let is_in_merge =
+        |map: &Segment| unfinished.iter().any(|u| (u.first_range..u.end_range()).contains(&map.first_range));
     for addition in directory.additions(column) {
         let maps = directory.segments(column);
         let from = maps.partition_point(|map| map.end_range() <= addition.first_range);
@@ -78,7 +91,7 @@ fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) 
         let is_whole = below.windows(2).all(|pair| pair[0].end_range() == pair[1].first_range)
             && below.first().is_some_and(|map| map.first_range <= addition.first_range)
             && below.last().is_some_and(|map| map.end_range() >= addition.end_range())
-            && below.iter().all(|map| map.map().is_some());
+            && below.iter().all(|map| map.map().is_some() && !is_in_merge(map));
         let is_worth = u64::from(addition.blocks) * LEAST_SHARE >= blocks(below);
         if is_whole && is_worth && blocks(below) + u64::from(addition.blocks) <= most_blocks.into() {
             merge_run(directory, below, &[addition])?;
@@ -88,7 +101,10 @@ fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) 
 }
 
 /// Merges neighbouring maps, and additions within their ranges, into one map; or additions alone into one addition.
-fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[Segment]) -> Read<()> {
+///
+/// # Errors
+/// Damage to the index.
+pub fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[Segment]) -> Read<()> {
     let all = || maps.iter().chain(additions);
     let covering = if maps.is_empty() { additions } else { maps };
     let first_range = covering.iter().map(|s| s.first_range).min().unwrap_or(0);

@@ -1,10 +1,14 @@
 //! Moving data that is already in the index: delta entries into segments ([`fold`]), narrow segments into wide ones
-//! ([`merge`]), maps into larger ones ([`merge_maps`]). None of these reads the table. The caller holds the maintenance
-//! lock.
+//! ([`merge`]), maps into larger ones ([`merge_maps`]), at once or in steps ([`unfinished`]), as far as VACUUM goes or
+//! as far as one insert can ([`growth`]). None of these reads the table. The caller holds the maintenance lock.
 
 pub mod fold;
+pub mod growth;
+mod map_steps;
 mod merge;
 mod merge_maps;
+mod step;
+pub mod unfinished;
 
 use super::directory::Directory;
 use super::entry::Segment;
@@ -49,14 +53,14 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
     Ok((Meta::read(index)?, directory))
 }
 
-/// Merges the segments of a column that are worth merging, and writes at most about `most_blocks` blocks per merge.
+/// Merges all segments of a column that are worth merging.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_column(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
+pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
     if directory.segments(column).iter().any(|s| s.map().is_some()) {
-        merge_maps::merge_column(directory, column, most_blocks)
+        merge_maps::merge_column(directory, column, u32::MAX)
     } else {
-        merge::merge_column(directory, column, most_blocks)
+        merge::merge_column(directory, column)
     }
 }

@@ -50,7 +50,7 @@ pub fn write(database: &Database, seed: u64, until: Instant) {
 }
 
 /// Compares inside snapshots that are some questions old by the end, until the time is up, but some times at least.
-fn read(database: &Database, seed: u64, until: Instant) {
+pub fn read(database: &Database, seed: u64, until: Instant) {
     let (mut session, mut rng) = (database.session(), Rng::with_seed(seed));
     let mut asked = 0;
     while Instant::now() < until || asked <= 20 {

@@ -20,6 +20,7 @@ mod errors;
 mod errors_of_others;
 mod format;
 mod functions;
+mod growth;
 mod history;
 mod insert;
 mod maps;

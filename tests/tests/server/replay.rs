@@ -27,21 +27,37 @@ const BASE: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor = 60
         WITH (pages_per_range = 2, autosummarize = off, delta_limit = 1048576);
     UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 13 = 0";
 
+/// The table before it grows by inserts, which merge segments in steps of few pages, and fold a short delta.
+const GROWING: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 2000) i;
+    CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, delta_limit = 8192)";
+
 alone!(every_prefix_of_maintenance);
 fn every_prefix_of_maintenance() {
+    every_prefix(BASE, maintain);
+}
+
+alone!(every_prefix_of_growth);
+fn every_prefix_of_growth() {
+    every_prefix(GROWING, grow);
+}
+
+fn every_prefix(base: &str, change: fn(&Server) -> Maintained) {
     // Without full pages changes are replayed as such, and each page is then compared with the primary's.
     let primary = Server::start(&[
         "wal_keep_size=1GB",
         "checkpoint_timeout=1h",
         "full_page_writes=off",
         "wal_consistency_checking=generic",
+        "pg_skip.merge_pages=2",
     ]);
     shared::prepare(&primary);
-    primary.connect("skip_template").run(BASE);
+    primary.connect("skip_template").run(base);
     primary.stop();
     let base = primary.copy(&[]);
     primary.restart();
-    let maintained = maintain(&primary);
+    let maintained = change(&primary);
     primary.stop();
     let records = ends(&records(&primary, &maintained));
     let sample = sample(&records, cases(12));
@@ -94,11 +110,31 @@ fn maintain(server: &Server) -> Maintained {
     }
     let behind = "SELECT max(max_width - ranges) FROM skip_index_info('t_skip')";
     assert!(session.number(behind) <= 0.0, "a segment goes on behind the table's end");
-    let file = session.one(
+    let file = file(&mut session);
+    Maintained { start, end: session.one(at), file }
+}
+
+/// Inserts rows, so that segments are merged in steps, and changes rows of those that are being merged.
+fn grow(server: &Server) -> Maintained {
+    let mut session = server.connect("skip_template");
+    let at = "SELECT pg_current_wal_insert_lsn()";
+    let start = session.one(at);
+    for round in 0..40 {
+        let first = 2001 + 700 * round;
+        session.run(&format!(
+            "INSERT INTO t SELECT i, i, 'b' || i FROM generate_series({first}, {first} + 699) i"
+        ));
+        session.run(&format!("UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 41 = {round}"));
+    }
+    let file = file(&mut session);
+    Maintained { start, end: session.one(at), file }
+}
+
+fn file(session: &mut Session) -> String {
+    session.one(
         "SELECT '1663/' || oid || '/' || pg_relation_filenode('t_skip')
          FROM pg_database WHERE datname = current_database()",
-    );
-    Maintained { start, end: session.one(at), file }
+    )
 }
 
 /// The records of the index, as pg_waldump describes them.

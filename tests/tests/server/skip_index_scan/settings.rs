@@ -49,12 +49,14 @@ fn enable_scan(database: &Database) {
         ["pg_skip.enable_scan", "on", "on", "user", "bool", "t"],
         ["pg_skip.force_indexes", "", "", "user", "string", "t"],
         ["pg_skip.ignore_indexes", "", "", "user", "string", "t"],
+        ["pg_skip.merge_pages", "32", "32", "user", "integer", "t"],
         ["pg_skip.plan_probe_pages", "2048", "2048", "user", "integer", "t"],
     ] {
         assert!(settings.iter().any(|row| row[..] == expected), "{expected:?} is not in {settings:?}");
     }
     for bad in [
         "pg_skip.enable_scan = perhaps",
+        "pg_skip.merge_pages = 0",
         "pg_skip.plan_probe_pages = -1",
         "pg_skip.plan_probe_pages = 1000001",
     ] {

@@ -1,0 +1,136 @@
+//! Merging while a table grows, by inserts: a bounded number of pages at a time.
+//!
+//! [`skip_segment::growth`] says which segments are merged, and why few remain. A merge that writes few blocks is done
+//! at once. A larger one is begun ([`super::unfinished`]). Each batch of ranges that is summarized, and every sixteenth
+//! new block of the table, takes the merges of each column some pages further, that with the least left to do first: so
+//! what comes behind a large merge is merged meanwhile.
+//!
+//! The number of pages is the setting `pg_skip.merge_pages`, for a step of a column and for a merge at once. Sixteen
+//! blocks of a table give about half a page of a segment, so the default of 32 is 64 times what comes, as the bound in
+//! [`skip_segment::growth`] wants it.
+//!
+//! VACUUM and `skip_summarize` finish what was begun, then merge by their own rule ([`super::merge_column`]).
+
+use super::{map_steps, merge, merge_maps, unfinished};
+use crate::pages::directory::Directory;
+use crate::pages::entry::{Segment, Unfinished};
+use crate::pg::{error::Read, settings};
+use skip_segment::SegmentShape;
+use skip_segment::growth::{Link, room, run_to_merge};
+use skip_segment::page::SLICE_BYTES;
+
+/// The most merges at once that one insert does for a column.
+const MOST_MERGES: usize = 4;
+
+/// Merges what a batch of new ranges gives cause to merge, in all columns, and goes on with what was begun.
+///
+/// # Errors
+/// Damage to the index.
+pub fn merge_some(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
+    for column in 0..columns as u16 {
+        for _ in 0..MOST_MERGES {
+            if !merge_newest(directory, column)? {
+                break;
+            }
+        }
+    }
+    go_on(directory, columns)
+}
+
+/// Goes on with what was begun, in all columns.
+///
+/// # Errors
+/// Damage to the index.
+pub fn go_on(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
+    for column in 0..columns as u16 {
+        let mut left = settings::merge_pages();
+        while left > 0
+            && let Some(next) = least_left(directory, column)
+        {
+            left = left.saturating_sub(unfinished::go_on(directory, &next, left)?);
+        }
+    }
+    Ok(())
+}
+
+fn least_left(directory: &Directory<'_>, column: u16) -> Option<Unfinished> {
+    directory.unfinished(column).into_iter().min_by_key(Unfinished::pages_left)
+}
+
+/// Merges additions of all columns, within bounds.
+///
+/// # Errors
+/// Damage to the index.
+pub fn merge_additions(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
+    // A long delta comes less often than a batch of ranges.
+    let most = settings::merge_pages().saturating_mul(16);
+    for column in 0..columns {
+        merge_maps::merge_all_additions(directory, column as u16, most)?;
+    }
+    Ok(())
+}
+
+/// Merges the newest segments of a column, those behind all unfinished ones, if there are too many. Returns whether
+/// there may be more to merge.
+fn merge_newest(directory: &mut Directory<'_>, column: u16) -> Read<bool> {
+    let segments = directory.segments(column);
+    let end = segments.last().map_or(0, Segment::end_range);
+    let behind = directory.unfinished(column).iter().map(Unfinished::end_range).max().unwrap_or(0);
+    let newest = &segments[segments.partition_point(|s| s.first_range < behind)..];
+    let busy = if behind == 0 { 0 } else { in_merges(directory, column, &segments) };
+    // Nothing is merged with a segment that is as large as one can be, nor across it.
+    let newest = newest.rsplit(is_full).next().unwrap_or_default();
+    let links: Vec<Link> = (0..newest.len()).map(|at| link(newest, at)).collect();
+    let is_good = |run: std::ops::Range<usize>| blocks_of(&newest[run]).is_some();
+    let Some(run) = run_to_merge(&links, room(end, busy), is_good) else { return Ok(false) };
+    let run = &newest[run];
+    let Some(blocks) = blocks_of(run) else { return Ok(false) };
+    if blocks > settings::merge_pages() {
+        unfinished::begin(directory, run, blocks)?;
+        return Ok(false);
+    }
+    match run[0].map() {
+        Some(_) => merge_maps::merge_run(directory, run, &[])?,
+        None => merge::merge_run(directory, run)?,
+    }
+    Ok(true)
+}
+
+/// Number of segments that are being merged in steps.
+fn in_merges(directory: &Directory<'_>, column: u16, segments: &[Segment]) -> usize {
+    let unfinished = directory.unfinished(column);
+    let is_in =
+        |s: &&Segment| unfinished.iter().any(|u| (u.first_range..u.end_range()).contains(&s.first_range));
+    segments.iter().filter(is_in).count()
+}
+
+/// Whether a segment is so large that it is never merged again.
+fn is_full(segment: &Segment) -> bool {
+    match segment.map() {
+        Some(size) => size.pairs == u32::MAX,
+        None => u64::from(segment.width) * 8 > 7 * u64::from(SegmentShape::max_width(SLICE_BYTES)),
+    }
+}
+
+fn link(segments: &[Segment], at: usize) -> Link {
+    let this = &segments[at];
+    let size = if this.map().is_some() { this.blocks } else { this.width };
+    let before = at.checked_sub(1).map(|before| &segments[before]);
+    let joins = before.is_some_and(|before| before.end_range() == this.first_range && is_alike(before, this));
+    Link { size: size.into(), joins }
+}
+
+/// Whether two segments can become one.
+fn is_alike(one: &Segment, other: &Segment) -> bool {
+    match (one.map(), other.map()) {
+        (Some(one), Some(other)) => one.form == other.form,
+        (None, None) => one.kind == other.kind,
+        _ => false,
+    }
+}
+
+/// The blocks that a segment of all of these needs at most; None if it would be too large, or pack its pages badly.
+fn blocks_of(run: &[Segment]) -> Option<u32> {
+    let first = run.first()?;
+    if first.map().is_some() { map_steps::most_blocks(run) } else { merge::blocks_of(run) }
+}
