@@ -180,7 +180,7 @@ fn refused() -> Result<Vec<Vec<u8>>> {
 fn main() -> Result<()> {
     let corpus = std::env::args_os().nth(1).ok_or("name the folder of the corpora")?;
     let of = |target| Seeds::new(corpus.as_ref(), target);
-    let (mut value, mut policy, mut state) = (of("value")?, of("policy")?, of("state")?);
+    let (mut value, mut policy, mut state, mut map) = (of("value")?, of("policy")?, of("state")?, of("map")?);
     for (keys, geometry, body) in vectors()? {
         let shape = Shape::new(keys.policy, geometry)?;
         let filter = BloomFilter::from_parts(shape, &body[..])?;
@@ -203,7 +203,14 @@ fn main() -> Result<()> {
         let words = (0..20 + number as i64 * 3).flat_map(|at| skip_filter::hash_i64(number, at).to_le_bytes());
         state.add(&[&[1 + (number % 2) as u8], &words.collect::<Vec<_>>()])?;
     }
-    for Seeds { folder, count } in [value, policy, state] {
+    // Numbers that are close together, far apart, and a mixture; as a data page and as a fence page.
+    for (number, steps) in [[1u16, 1], [7, 299], [0x8014, 0x8001], [1, 0x8020]].into_iter().enumerate() {
+        let steps: Vec<u8> = (0..600).flat_map(|at| steps[at / 8 % 2].to_le_bytes()).collect();
+        for kind in [1, 2] {
+            map.add(&[&[kind], &[0; 8], &(1u64 << (8 * number)).to_le_bytes(), &[0; 9], &steps])?;
+        }
+    }
+    for Seeds { folder, count } in [value, policy, state, map] {
         println!("{count} seeds in {}", folder.display());
     }
     Ok(())
