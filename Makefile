@@ -8,7 +8,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-all bench bench-bloom sweep install lint unit server-tests test-assert test-16-17 \
+.PHONY: help demo test check check-all bench bench-bloom bench-growth sweep install lint unit server-tests test-assert test-16-17 \
 	fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -47,6 +47,9 @@ bench: ## Measure against btree and BRIN bloom on 20 million rows, write docs/be
 bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, write docs/bloom-benchmarks.md (some ten minutes)
 	@[ -n "$(PG_CONFIG)" ] || $(SETUP) hll
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bloom.sh "$$pg_config"
+
+bench-growth: ## Measure growth to 100 million rows, updates and a queue, write docs/growth.md (some two hours; ROWS=… for fewer)
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/growth.sh "$$pg_config"
 
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Measures how skip's indexes do while a table grows by inserts alone, then after random updates and VACUUM, and for a
+# queue, whose rows come and go; beside a btree. Writes docs/growth.md.
+#
+#   growth.sh PG_CONFIG         some two hours and 40 GB of disk under ${TMPDIR:-/tmp}
+#
+#   ROWS=100000000              rows in the end; if they are fewer, the page goes to the standard output
+#   BTREE_ROWS=20000000         the btree, and the table without an index, grow only up to so many
+#   UPDATES=10000000            random rows updated in the end
+#   ROUNDS=1000                 rounds of the queue
+#   QUEUE=100000                rows in the queue, of which a tenth goes and comes in each round
+#   RUNS=5                      runs of the look-ups; the median counts
+#   VARIANTS='none btree skip map'
+set -euo pipefail
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+[ $# = 1 ] || die "usage: growth.sh PG_CONFIG"
+rows=${ROWS:-100000000}
+btree_rows=${BTREE_ROWS:-20000000}
+updates=${UPDATES:-$((rows / 10))}
+rounds=${ROUNDS:-1000}
+queue=${QUEUE:-100000}
+runs=${RUNS:-5}
+variants=${VARIANTS:-none btree skip map}
+
+settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB checkpoint_timeout=1h
+          synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0)
+start_server "$1" "${settings[@]}"
+sql -c 'CREATE EXTENSION pg_skip'
+sql -f "$here/lib.sql"
+# The table and its rows, without rows yet.
+sql -v rows=0 -f "$here/twenty_million.sql" >/dev/null
+sql -f "$here/growth.sql"
+
+# fresh_index VARIANT: builds the same index once more, as fresh_index.
+fresh_index() { sql -c "$(create_index "$1" events trace_id 0 | sed 's/bench_index/fresh_index/')"; }
+
+# measure VARIANT MOMENT ROWS: everything about the index, beside a fresh one.
+measure() {
+    sql -c "CALL bench.choose_growing_keys($3, 200)"
+    [ "$1" = btree ] || fresh_index "$1"
+    sql -c 'ANALYZE events' -c "CALL bench.measure_growth('$1', '$2', $runs)" -c 'DROP INDEX IF EXISTS fresh_index' 2>/dev/null
+}
+
+millions() { printf '%s million' "$(awk "BEGIN { print $1 / 1000000 }")"; }
+
+for variant in $variants; do
+    case $variant in none | btree) last=$((rows < btree_rows ? rows : btree_rows)) ;; *) last=$rows ;; esac
+    sql -c 'TRUNCATE events' -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+    sql -c "$(create_index "$variant" events trace_id 0)" >/dev/null
+    have=0
+    for size in 1000000 5000000 10000000 20000000 50000000 100000000 "$last"; do
+        if [ "$size" -gt "$last" ] || [ "$size" -le "$have" ]; then continue; fi
+        step "$(title "$variant"): growing to $(millions "$size") rows"
+        sql -c "CALL bench.grow('$variant', $((have + 1)), $size)"
+        have=$size
+        done_step
+        [ "$variant" != none ] || continue
+        step "$(title "$variant"): look-ups"
+        measure "$variant" "$(millions "$size")" "$size"
+        done_step
+    done
+    [ "$variant" != none ] || continue
+    step "$(title "$variant"): $updates random updates, VACUUM"
+    part=$(awk "BEGIN { print $updates / $rows }")
+    sql -c "UPDATE events SET trace_id = md5('trace ' || id + $rows)::uuid WHERE random() < $part"
+    [ "$variant" = btree ] || measure "$variant" "$(millions "$updates") random updates later" "$have"
+    sql -c 'VACUUM events'
+    measure "$variant" "after VACUUM" "$have"
+    done_step
+done
+
+# The queue: a tenth of the rows goes, as many come, VACUUM; again and again.
+for variant in $variants; do
+    [ "$variant" != none ] || continue
+    step "$(title "$variant"): a queue, $rounds rounds"
+    sql -c 'TRUNCATE events' -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+    sql -c "INSERT INTO events SELECT * FROM event_rows(1, $queue)" -c "$(create_index "$variant" events trace_id 0)"
+    part=$((queue / 10))
+    for round in $(seq "$rounds"); do
+        printf 'DELETE FROM events WHERE id <= %s;\nINSERT INTO events SELECT * FROM event_rows(%s, %s);\nVACUUM events;\n' \
+            $((round * part)) $((queue + (round - 1) * part + 1)) $((queue + round * part))
+    done | sql
+    measure "$variant" "a queue of $queue rows, $rounds rounds" $((queue + rounds * part))
+    done_step
+done
+
+page() {
+    cat <<END
+<!-- Made by \`make bench-growth\` (benches/growth.sh). Do not edit: run it again. -->
+# Growth
+
+A table of the shape of [benches/twenty_million.sql](../benches/twenty_million.sql) grows by inserts alone: for each 100,000 rows 1,000
+statements of one row, 49 of 1,000 rows and one of 50,000, each a transaction. Nothing else maintains the index. Measured in one
+run of \`make bench-growth\`, $(date -u +%F): \`ROWS=$rows BTREE_ROWS=$btree_rows UPDATES=$updates ROUNDS=$rounds QUEUE=$queue RUNS=$runs\`.
+
+- Machine: $(machine).
+- $(sql -c "SELECT split_part(version(), ' on ', 1)"), pg_skip $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'pg_skip'"). Settings: \`${settings[*]}\`.
+- "fresh" is a second index of the same kind and options that was built when the other was measured, on the same table. Both take
+  turns. Times are those of whole queries, \`SELECT *\`, parsing and planning included: medians of $runs runs of up to 200 keys each, the
+  least and the greatest median in brackets. Index pages are those that one look-up reads, as EXPLAIN (ANALYZE) counts them.
+- The bound of the number of segments is in \`crates/skip_segment/src/growth.rs\`.
+- How long inserts take includes everything that the machine did meanwhile; compare with the line without an index.
+
+END
+    sql -f "$here/growth_report.sql"
+}
+if [ "$rows" = 100000000 ]; then
+    page >"$here/../docs/growth.md.new"
+    mv "$here/../docs/growth.md.new" "$here/../docs/growth.md"
+    echo 'docs/growth.md is written' >&2
+else
+    page
+fi

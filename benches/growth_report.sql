@@ -1,0 +1,42 @@
+-- Prints the tables of docs/growth.md from what growth.sh measured.
+\pset null ''
+
+CREATE VIEW bench.growth AS
+SELECT variant, title, v.place AS kind_place, min(m.place) AS place, moment, metric,
+       bench.median(array_agg(grown) FILTER (WHERE grown IS NOT NULL)) AS grown,
+       bench.median(array_agg(fresh) FILTER (WHERE fresh IS NOT NULL)) AS fresh,
+       CASE WHEN count(grown) > 1 THEN format(' (%s to %s)', bench.number(min(grown)), bench.number(max(grown))) ELSE '' END AS spread
+FROM bench.moment AS m JOIN bench.variant AS v USING (variant)
+GROUP BY variant, title, v.place, moment, metric;
+
+CREATE FUNCTION bench.grown_and_fresh(variant text, moment text, metric text, unit text DEFAULT '', divisor float8 DEFAULT 1)
+RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT bench.number(grown / divisor) || unit || spread || coalesce('; fresh: ' || bench.number(fresh / divisor) || unit, '')
+        FROM bench.growth AS g
+        WHERE (g.variant, g.moment, g.metric) = (grown_and_fresh.variant, grown_and_fresh.moment, grown_and_fresh.metric));
+
+\qecho '## The index while the table grows, and after updates'
+\qecho
+\qecho '| | rows | segments | index pages, absent key | present key | absent key | present key | size | false-positive rate |'
+\qecho '|---|---|---|---|---|---|---|---|---|'
+SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s |', title, moment,
+              bench.grown_and_fresh(variant, moment, 'segments'), bench.grown_and_fresh(variant, moment, 'absent_index_pages'),
+              bench.grown_and_fresh(variant, moment, 'present_index_pages'), bench.grown_and_fresh(variant, moment, 'absent_ms', ' ms'),
+              bench.grown_and_fresh(variant, moment, 'present_ms', ' ms'), bench.grown_and_fresh(variant, moment, 'bytes', ' MB', 1048576),
+              (SELECT to_char(grown, 'FM0.9EEEE') || coalesce('; fresh: ' || to_char(fresh, 'FM0.9EEEE'), '')
+               FROM bench.growth AS r WHERE (r.variant, r.moment, r.metric) = (g.variant, g.moment, 'rate')))
+FROM (SELECT variant, title, kind_place, moment, min(place) AS place FROM bench.growth GROUP BY 1, 2, 3, 4) AS g
+ORDER BY kind_place, place;
+
+\qecho
+\qecho '## How long inserts take'
+\qecho
+\qecho '| | rows of a statement | statements | median | 99.9 % | worst |'
+\qecho '|---|---|---|---|---|---|'
+SELECT format('| %s | %s | %s | %s ms | %s ms | %s ms |', title, kind, to_char(count(*), 'FM999,999,999'),
+              bench.number(percentile_cont(0.5) WITHIN GROUP (ORDER BY ms)),
+              bench.number(percentile_cont(0.999) WITHIN GROUP (ORDER BY ms)), bench.number(max(ms)))
+FROM bench.latency JOIN bench.variant USING (variant)
+GROUP BY title, place, kind
+ORDER BY kind, place;
