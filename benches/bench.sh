@@ -2,21 +2,28 @@
 # Measures skip against a btree and BRIN bloom on the table of twenty_million.sql, in one run on one throw-away server,
 # and writes docs/benchmarks.md and the comparison in README.md.
 #
-#   bench.sh PG_CONFIG          some twenty minutes and 15 GB of disk under ${TMPDIR:-/tmp}
+#   bench.sh PG_CONFIG          some forty minutes and 15 GB of disk under ${TMPDIR:-/tmp}
 #
 #   ROWS=20000000               fewer rows for a trial; the page then goes to the standard output
 #   APPEND=2000000              rows appended
-#   RUNS=3                      builds and appends of each kind; the median counts
-#   ROUNDS=5                    rounds of plannings, of prepared lookups, and of scans with parallel workers and without
+#   UPDATED=1000000             rows updated
+#   RUNS=5                      builds of each kind; the median counts
+#   ROUNDS=5                    rounds of queries, plannings, prepared lookups, scans with parallel workers and without,
+#                               writes, and cold queries
 #   SECONDS_EACH=10             of prepared lookups, in each round by each way
 #   VARIANTS='btree brin skip map'
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=writes.sh
+. "$here/writes.sh"
+# shellcheck source=cold.sh
+. "$here/cold.sh"
 [ $# = 1 ] || die "usage: bench.sh PG_CONFIG"
 rows=${ROWS:-20000000}
 append=${APPEND:-$((rows / 10))}
-runs=${RUNS:-3}
+updated=${UPDATED:-$((rows / 20))}
+runs=${RUNS:-5}
 rounds=${ROUNDS:-5}
 seconds_each=${SECONDS_EACH:-10}
 variants=${VARIANTS:-btree brin skip map}
@@ -31,7 +38,7 @@ start_server "$1" "${settings[@]}"
 sql -f "$here/lib.sql"
 
 load_events "$rows"
-sql -c "SELECT pg_prewarm('events')" -c "CALL bench.choose_keys('$subject', 2000, 200)" \
+sql -c "SELECT pg_prewarm('events')" -c "CALL bench.choose_keys('$subject', 2000, 5000)" \
     -c "CALL bench.choose_keys('$clustered', 200, 200)" >/dev/null
 distinct=$(sql -c "SELECT bench.distinct_in_range('$subject')")
 clustered_distinct=$(sql -c "SELECT bench.distinct_in_range('$clustered')")
@@ -44,7 +51,7 @@ done_step
 
 # measure SUBJECT VARIANT DISTINCT LIST_SIZE: builds the index, asks all queries.
 measure() {
-    local subject=$1 variant=$2 run ddl
+    local subject=$1 variant=$2 run ddl kind
     ddl=$(create_index "$variant" events "${subject#*.}" "$3")
     for run in $(seq "$runs"); do
         step "${subject#*.}, $(title "$variant"): build $run of $runs"
@@ -53,13 +60,12 @@ measure() {
         done_step
     done
     keep "$variant" bytes "pg_relation_size('bench_index')" "$subject"
-    step "${subject#*.}, $(title "$variant"): queries"
-    sql -c "SELECT pg_prewarm('bench_index')" -c "CALL bench.measure('$subject', '$variant', $4)" >/dev/null
-    done_step
-    [ "$variant" = skip ] || return 0
-    step "${subject#*.}, $(title skip_bitmap): queries"
-    sql -c "CALL bench.measure('$subject', 'skip_bitmap', $4)"
-    done_step
+    sql -c "SELECT pg_prewarm('bench_index')" >/dev/null
+    for kind in "$variant" $([ "$variant" = skip ] && echo skip_bitmap); do
+        step "${subject#*.}, $(title "$kind"): queries"
+        for run in $(seq "$rounds"); do sql -c "CALL bench.measure('$subject', '$kind', $4, 2)"; done
+        done_step
+    done
 }
 for variant in $variants; do measure "$subject" "$variant" "$distinct" 100; done
 for variant in $variants; do
@@ -78,16 +84,19 @@ sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
 # Prepared lookups of random keys that are there, by eight clients: btree, skip and skip with a map in turn, with the plans
 # that the server chooses by itself and with generic ones. All indexes are there; the planner is kept from the others by
 # what it may do.
+# only_index VARIANT: options of a session that keep the planner from the other kinds' indexes.
+only_index() {
+    case $1 in
+        btree) echo '-c pg_skip.enable_scan=off' ;;
+        skip)  echo '-c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_map' ;;
+        map)   echo '-c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_skip' ;;
+    esac
+}
+
 # look_ups VARIANT MODE: transactions a second.
 look_ups() {
-    local options="-c plan_cache_mode=$2"
-    case $1 in
-        btree) options+=' -c pg_skip.enable_scan=off' ;;
-        skip)  options+=' -c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_map' ;;
-        map)   options+=' -c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_skip' ;;
-    esac
-    PGOPTIONS=$options "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" -D rows="$rows" \
-        -f "$here/look_up.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
+    PGOPTIONS="$(only_index "$1") -c plan_cache_mode=$2" "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" \
+        -D rows="$rows" -f "$here/look_up.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
 }
 if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants " == *' map '* ]]; then
     step 'prepared lookups: indexes'
@@ -104,6 +113,7 @@ if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants
         done
         done_step
     done
+    measure_cold
     sql -c 'DROP INDEX bench_btree, bench_skip, bench_map'
 fi
 
@@ -135,36 +145,7 @@ for variant in none $variants; do
 done
 sql -c 'DROP TABLE partitions'
 
-# Appends. The same rows are added to the same table under each kind of index and taken away again: the index is dropped,
-# the rows are deleted, and VACUUM cuts the table back to where it ended. The kinds take turns, so that a slow minute of
-# the machine meets them all. The time to summarize what an append left unsummarized is measured beside it.
-appended=none
-for variant in $variants; do
-    case $variant in
-        brin) appended+=' brin brin_on' ;;
-        skip) appended+=' skip_off skip' ;;
-        map)  appended+=' map_off map' ;;
-        *)    appended+=" $variant" ;;
-    esac
-done
-step "$append rows to append"
-sql -c "CREATE UNLOGGED TABLE staging AS SELECT * FROM event_rows($rows + 1, $rows + $append)" \
-    -c 'VACUUM (FREEZE, ANALYZE) staging' -c "SELECT pg_prewarm('staging')" >/dev/null
-done_step
-for run in $(seq "$runs"); do
-    for variant in $appended; do
-        step "append under $(title "$variant"), $run of $runs"
-        sql -c "$(create_index "$variant" events trace_id "$distinct")" >/dev/null
-        keep "$variant" append_s "$(sql -c "CALL bench.timed('INSERT INTO events SELECT * FROM staging')")"
-        case $variant in
-            brin*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT brin_summarize_new_values('bench_index')\$\$)")" ;;
-            skip* | map*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT skip_summarize('bench_index')\$\$)")" ;;
-        esac
-        sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
-        sql -c "DELETE FROM events WHERE id > $rows" -c 'VACUUM (FREEZE) events'
-        done_step
-    done
-done
+measure_writes
 
 page() {
     cat <<END
@@ -182,14 +163,14 @@ Everything here was measured in one run of \`make bench\`, $(date -u +%F).
 - skip: default options; "map, single pages": \`layout = map, pages_per_range = 1\`. The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
 - BRIN: \`*_bloom_ops (n_distinct_per_range = n, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`, where n is what the
   ranges hold: $distinct of \`trace_id\`, $clustered_distinct of \`device_id\` (BRIN's least is 16).
-- Queries: \`SELECT *\`; medians over up to 200 single keys and up to 20 lists, each key in a query of its own, parsing and planning
-  included. Sequential scans were switched off for them; "chosen" says how the planner reads the table when nothing is switched off.
-- Builds and appends: medians of $runs, commit included.
+- Queries: \`SELECT *\`; in each round the median over up to 200 single keys, up to 20 lists of 100 absent keys and up to 5 of 1,000
+  present ones, parsing and planning included. Sequential scans were switched off for them; "chosen" says how the planner reads the table when nothing is switched off.
+- Builds: medians of $runs, commit included. All other figures: medians of $rounds rounds. Least and greatest stand in brackets.
 - Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table as well: its pages
   are those of the index, its time is that of the whole node. Pages are of 8 kB.
 
 END
-    sql -v subject="$subject" -v clustered="$clustered" -v rounds="$rounds" -v append="$append" -v runs="$runs" -f "$here/report.sql"
+    sql -v subject="$subject" -v clustered="$clustered" -v rounds="$rounds" -v append="$append" -v updated="$updated" -f "$here/report.sql"
 }
 readme_table() { sql -v rows="$rows" -v subject="$subject" -f "$here/readme.sql"; }
 

@@ -10,7 +10,7 @@
 #   ROUNDS=1000                 rounds of the queue
 #   QUEUE=100000                rows in the queue, of which a tenth goes and comes in each round
 #   RUNS=5                      runs of the look-ups; the median counts
-#   VARIANTS='none btree skip map'
+#   VARIANTS='none btree skip filters'
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,7 +21,7 @@ updates=${UPDATES:-$((rows / 10))}
 rounds=${ROUNDS:-1000}
 queue=${QUEUE:-100000}
 runs=${RUNS:-5}
-variants=${VARIANTS:-none btree skip map}
+variants=${VARIANTS:-none btree skip filters}
 
 settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB checkpoint_timeout=1h
           synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0)

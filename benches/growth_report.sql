@@ -24,7 +24,7 @@ SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s |', title, moment,
               bench.grown_and_fresh(variant, moment, 'segments'), bench.grown_and_fresh(variant, moment, 'absent_index_pages'),
               bench.grown_and_fresh(variant, moment, 'present_index_pages'), bench.grown_and_fresh(variant, moment, 'absent_ms', ' ms'),
               bench.grown_and_fresh(variant, moment, 'present_ms', ' ms'), bench.grown_and_fresh(variant, moment, 'bytes', ' MB', 1048576),
-              (SELECT to_char(grown, 'FM0.9EEEE') || coalesce('; fresh: ' || to_char(fresh, 'FM0.9EEEE'), '')
+              (SELECT trim(to_char(grown::numeric, '9.9EEEE')) || coalesce('; fresh: ' || trim(to_char(fresh::numeric, '9.9EEEE')), '')
                FROM bench.growth AS r WHERE (r.variant, r.moment, r.metric) = (g.variant, g.moment, 'rate')))
 FROM (SELECT variant, title, kind_place, moment, min(place) AS place FROM bench.growth GROUP BY 1, 2, 3, 4) AS g
 ORDER BY kind_place, place;

@@ -2,6 +2,7 @@
 #
 #   start_server PG_CONFIG [name=value …]    starts a server, gone when the script ends however it ends
 #   sql …                                    psql on it: no psqlrc, stops at the first error, bare values
+#   restart_server                           stops it, and starts it with the same settings
 #   step TEXT / done_step                    one line of progress with the seconds it took
 #
 # The server listens on a Unix socket in its own directory only. The directory is made under ${TMPDIR:-/tmp}.
@@ -39,12 +40,21 @@ start_server() {
     [ "$(id -u)" != 0 ] || chown postgres "$server_dir"
     as_server_user "$bin/initdb" -D "$server_dir/data" -U postgres -A trust -E UTF8 --locale=C --no-sync \
         >"$server_dir/initdb.log" 2>&1 || { cat "$server_dir/initdb.log" >&2; die "initdb failed"; }
-    local options="-c listen_addresses='' -c unix_socket_directories='$server_dir'"
-    for setting in "$@"; do options+=" -c $setting"; done
-    as_server_user "$bin/pg_ctl" -D "$server_dir/data" -w -l "$server_dir/data/server.log" -o "$options" start >/dev/null ||
-        { cat "$server_dir/data/server.log" >&2; die "the server did not start"; }
+    server_options="-c listen_addresses='' -c unix_socket_directories='$server_dir'"
+    for setting in "$@"; do server_options+=" -c $setting"; done
+    run_server
     export PGHOST=$server_dir PGUSER=postgres PGDATABASE=postgres PGPORT=5432
     unset PGSERVICE PGPASSWORD PGOPTIONS
+}
+
+run_server() {
+    as_server_user "$bin/pg_ctl" -D "$server_dir/data" -w -l "$server_dir/data/server.log" -o "$server_options" start >/dev/null ||
+        { cat "$server_dir/data/server.log" >&2; die "the server did not start"; }
+}
+
+restart_server() {
+    as_server_user "$bin/pg_ctl" -D "$server_dir/data" -w -m fast stop >/dev/null
+    run_server
 }
 
 sql() { "$bin/psql" -X -v ON_ERROR_STOP=1 -qAt "$@"; }
@@ -88,6 +98,7 @@ create_index() {
         brin_on)  echo "$(create_index brin "$table" "$column" "$distinct" | sed 's/pages_per_range = 32/&, autosummarize = on/')" ;;
         skip)     echo "CREATE INDEX bench_index ON $table USING skip ($column)" ;;
         skip_off) echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (autosummarize = off)" ;;
+        filters)  echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (layout = filters)" ;;
         map)      echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (layout = map, pages_per_range = 1)" ;;
         map_off)  echo "CREATE INDEX bench_index ON $table USING skip ($column)
                         WITH (layout = map, pages_per_range = 1, autosummarize = off)" ;;

@@ -17,6 +17,7 @@ INSERT INTO bench.variant VALUES
     ('skip_off', 5, 'skip, autosummarize off'),
     ('skip',     6, 'skip, default options'),
     ('skip_bitmap', 7, 'skip, through bitmap scans'),
+    ('filters',  7, 'skip, filters'),
     ('map_off',  8, 'skip, map, single pages, autosummarize off'),
     ('map',      9, 'skip, map, single pages');
 
@@ -156,6 +157,34 @@ RETURN CASE
     ELSE to_char(n, 'FM0.000')
 END;
 
+-- Seconds that a statement takes in a transaction that is then undone.
+CREATE PROCEDURE bench.timed_and_undone(statement text, INOUT seconds float8 DEFAULT NULL)
+LANGUAGE plpgsql AS $$
+DECLARE
+    began timestamptz;
+BEGIN
+    CHECKPOINT;
+    COMMIT;
+    began := clock_timestamp();
+    EXECUTE statement;
+    seconds := extract(epoch FROM clock_timestamp() - began);
+    ROLLBACK;
+END $$;
+
+-- A figure with its unit; nothing where there is no figure.
+CREATE FUNCTION bench.in_unit(n float8, unit text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN coalesce(bench.number(n) || ' ' || unit, '');
+
+-- What was measured of a kind of index: the median, and the least and the greatest in brackets.
+CREATE FUNCTION bench.figure(subject text, variant text, metric text, unit text, divisor float8 DEFAULT 1) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT bench.in_unit(bench.median(array_agg(n)), unit)
+               || CASE WHEN min(n) < max(n) THEN format(' (%s to %s)', bench.number(min(n)), bench.number(max(n))) ELSE '' END
+        FROM (SELECT value / divisor AS n FROM bench.result AS r
+              WHERE (r.subject, r.variant, r.metric) = (figure.subject, figure.variant, figure.metric)) AS v
+        HAVING count(n) > 0);
+
 -- The least and the greatest of values, in words.
 CREATE FUNCTION bench.spread(figures float8[]) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -175,7 +204,12 @@ SELECT subject, place, variant, title,
        bench.median(array_agg(value) FILTER (WHERE metric = 'present_pages')) AS present_pages,
        bench.median(array_agg(value) FILTER (WHERE metric = 'list_ms')) AS list_ms,
        bench.median(array_agg(value) FILTER (WHERE metric = 'list_pages')) AS list_pages,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'present_list_ms')) AS present_list_ms,
        bench.median(array_agg(value) FILTER (WHERE metric = 'append_s')) AS append_s,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'update_s')) AS update_s,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'insert_tps')) AS insert_tps,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'cold_absent_ms')) AS cold_absent_ms,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'cold_present_ms')) AS cold_present_ms,
        bench.median(array_agg(value) FILTER (WHERE metric = 'summarize_s')) AS summarize_s,
        bench.median(array_agg(value) FILTER (WHERE metric = 'plan_us')) AS plan_us,
        bench.median(array_agg(value) FILTER (WHERE metric = 'tps_auto')) AS tps_auto,
@@ -190,11 +224,6 @@ SELECT subject, place, variant, title,
 FROM bench.result AS r JOIN bench.variant USING (variant)
 GROUP BY subject, place, variant, title
 ORDER BY subject, place;
-
--- A figure with its unit; nothing where there is no figure.
-CREATE FUNCTION bench.in_unit(n float8, unit text) RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN coalesce(bench.number(n) || ' ' || unit, '');
 
 -- Fills bench.key for a subject: present keys are taken from random rows; absent ones are made of nothing that the
 -- column holds (random uuids, integers above the greatest, random hexadecimal text).
@@ -242,8 +271,10 @@ CREATE PROCEDURE bench.measure(subject text, variant text, list_size integer, ma
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     absent  text[] := bench.queries(subject, 'absent');
-    present text[] := bench.queries(subject, 'present');
+    present text[] := (bench.queries(subject, 'present'))[:200];
     lists   text[] := CASE WHEN list_size > 0 THEN bench.queries(subject, 'absent', list_size) END;
+    -- BRIN would read the whole table for such a list.
+    present_lists text[] := CASE WHEN list_size > 0 AND variant <> 'brin' THEN bench.queries(subject, 'present', 10 * list_size) END;
     seen    record;
 BEGIN
     IF variant = 'skip_bitmap' THEN
@@ -270,6 +301,9 @@ BEGIN
         INSERT INTO bench.result VALUES
             (subject, variant, 'list_ms', bench.query_ms(lists, max_seconds)),
             (subject, variant, 'list_pages', seen.pages);
+    END IF;
+    IF present_lists IS NOT NULL THEN
+        INSERT INTO bench.result VALUES (subject, variant, 'present_list_ms', bench.query_ms(present_lists, max_seconds));
     END IF;
 END $$;
 

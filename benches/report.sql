@@ -3,12 +3,13 @@
 
 \qecho '## A random unique column: `trace_id uuid`'
 \qecho
-\qecho '| | size | build | absent key | consult | its pages | present key | IN, 100 absent keys | chosen |'
-\qecho '|---|---|---|---|---|---|---|---|---|'
-SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s |', title,
-              bench.in_unit(bytes / 1048576, 'MB'), bench.in_unit(build_s, 's'), bench.in_unit(absent_ms, 'ms'),
-              bench.in_unit(consult_ms, 'ms'), bench.number(consult_pages), bench.in_unit(present_ms, 'ms'),
-              bench.in_unit(list_ms, 'ms'), chosen)
+\qecho '| | size | build | absent key | consult | its pages | present key | IN, 100 absent keys | IN, 1,000 present keys | chosen |'
+\qecho '|---|---|---|---|---|---|---|---|---|---|'
+SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |', title,
+              bench.in_unit(bytes / 1048576, 'MB'), bench.figure(subject, variant, 'build_s', 's'),
+              bench.figure(subject, variant, 'absent_ms', 'ms'), bench.figure(subject, variant, 'consult_ms', 'ms'),
+              bench.number(consult_pages), bench.figure(subject, variant, 'present_ms', 'ms'),
+              bench.figure(subject, variant, 'list_ms', 'ms'), bench.figure(subject, variant, 'present_list_ms', 'ms'), chosen)
 FROM bench.summary
 WHERE subject = :'subject' AND absent_ms IS NOT NULL;
 
@@ -22,8 +23,9 @@ WHERE oid = 'events'::regclass;
 \qecho '| | size | build | absent key | its pages | present key | its pages | chosen |'
 \qecho '|---|---|---|---|---|---|---|---|'
 SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s |', title,
-              bench.in_unit(bytes / 1048576, 'MB'), bench.in_unit(build_s, 's'), bench.in_unit(absent_ms, 'ms'),
-              bench.number(absent_pages), bench.in_unit(present_ms, 'ms'), bench.number(present_pages), chosen)
+              bench.in_unit(bytes / 1048576, 'MB'), bench.figure(subject, variant, 'build_s', 's'),
+              bench.figure(subject, variant, 'absent_ms', 'ms'), bench.number(absent_pages),
+              bench.figure(subject, variant, 'present_ms', 'ms'), bench.number(present_pages), chosen)
 FROM bench.summary
 WHERE subject = :'clustered' AND present_ms IS NOT NULL;
 
@@ -35,8 +37,8 @@ SELECT format('`SELECT count(*)` of half of the devices, `max_parallel_workers_p
 \qecho
 \qecho '| | one process | with workers | ratio | workers |'
 \qecho '|---|---|---|---|---|'
-SELECT format('| %s | %s | %s | %s | %s |', title, bench.in_unit(serial_ms, 'ms'), bench.in_unit(parallel_ms, 'ms'),
-              to_char(parallel_ms / serial_ms, 'FM0.00'), workers)
+SELECT format('| %s | %s | %s | %s | %s |', title, bench.figure(subject, variant, 'serial_ms', 'ms'),
+              bench.figure(subject, variant, 'parallel_ms', 'ms'), to_char(parallel_ms / serial_ms, 'FM0.00'), workers)
 FROM bench.summary
 WHERE subject = :'clustered' AND parallel_ms IS NOT NULL;
 
@@ -49,7 +51,7 @@ SELECT format('Medians of %s rounds of 20 batches of 1,000 plannings.', :'rounds
 \qecho '| | a planning | more than without an index |'
 \qecho '|---|---|---|'
 SELECT format('| %s | %s | %s |', CASE variant WHEN 'skip_bitmap' THEN 'skip, pg_skip.enable_scan = off' ELSE title END,
-              to_char(plan_us, 'FM990.0') || ' µs', to_char(plan_us - base, 'FM990.0') || ' µs')
+              bench.figure(subject, variant, 'plan_us', 'µs'), to_char(plan_us - base, 'FM990.0') || ' µs')
 FROM bench.summary, (SELECT plan_us AS base FROM bench.summary WHERE subject = :'subject' AND variant = 'none') AS none
 WHERE subject = :'subject' AND plan_us IS NOT NULL;
 
@@ -62,7 +64,7 @@ SELECT format('of each kind on all of them in turn. Medians of %s rounds of 5 ba
 \qecho '| | a planning | a partition, more than without an index |'
 \qecho '|---|---|---|'
 SELECT format('| %s | %s | %s |', CASE variant WHEN 'skip_bitmap' THEN 'skip, pg_skip.enable_scan = off' ELSE title END,
-              to_char(plan_us / 1000, 'FM990.0') || ' ms', to_char((plan_us - base) / 1000, 'FM990.0') || ' µs')
+              bench.figure(subject, variant, 'plan_us', 'ms', 1000), to_char((plan_us - base) / 1000, 'FM990.0') || ' µs')
 FROM bench.summary, (SELECT plan_us AS base FROM bench.summary WHERE subject = 'partitions' AND variant = 'none') AS none
 WHERE subject = 'partitions';
 
@@ -88,10 +90,40 @@ SELECT format('`INSERT … SELECT` of %s rows. For indexes that summarize later,
 \qecho '| | append | times no index | then summarize | both, times no index |'
 \qecho '|---|---|---|---|---|'
 SELECT format('| %s | %s | %s | %s | %s |', title,
-              bench.in_unit(append_s, 's'), to_char(append_s / base, 'FM990.00'), bench.in_unit(summarize_s, 's'),
+              bench.figure(subject, variant, 'append_s', 's'), to_char(append_s / base, 'FM990.00'),
+              bench.figure(subject, variant, 'summarize_s', 's'),
               to_char((append_s + summarize_s) / base, 'FM990.00'))
 FROM bench.summary, (SELECT append_s AS base FROM bench.summary WHERE subject = :'subject' AND variant = 'none') AS none
 WHERE subject = :'subject' AND append_s IS NOT NULL;
+
+\qecho
+\qecho '## Inserts by eight clients, and updates'
+\qecho
+\qecho '`pgbench -M prepared`, eight clients, each transaction an INSERT of one row (benches/insert.pgbench), `synchronous_commit = off`;'
+SELECT format('and an UPDATE of the first %s rows, without its commit.', to_char(:updated, 'FM999,999,999'));
+\qecho
+\qecho '| | inserts a second | times no index | update | times no index |'
+\qecho '|---|---|---|---|---|'
+SELECT format('| %s | %s | %s | %s | %s |', title,
+              bench.figure(subject, variant, 'insert_tps', ''), to_char(insert_tps / base_tps, 'FM990.00'),
+              bench.figure(subject, variant, 'update_s', 's'), to_char(update_s / base_s, 'FM990.00'))
+FROM bench.summary, (SELECT insert_tps AS base_tps, update_s AS base_s
+                     FROM bench.summary WHERE subject = :'subject' AND variant = 'none') AS none
+WHERE subject = :'subject' AND insert_tps IS NOT NULL;
+
+\qecho
+\qecho '## Nothing in memory'
+\qecho
+SELECT CASE WHEN EXISTS (SELECT FROM bench.result WHERE metric = 'cold_absent_ms')
+            THEN 'The server was restarted and the page cache of the machine dropped before each query.'
+            ELSE 'Not measured: only root can drop the page cache of the machine.' END;
+\qecho
+\qecho '| | absent key | present key |'
+\qecho '|---|---|---|'
+SELECT format('| %s | %s | %s |', title, bench.figure(subject, variant, 'cold_absent_ms', 'ms'),
+              bench.figure(subject, variant, 'cold_present_ms', 'ms'))
+FROM bench.summary
+WHERE subject = :'subject' AND cold_absent_ms IS NOT NULL;
 
 \qecho
 \qecho '## Targets'
@@ -144,7 +176,13 @@ WITH figure AS (
          UNION ALL SELECT 24, 'map: size: the btree''s', '', 1.0 / 8, map.bytes / btree.bytes FROM map, btree
          UNION ALL SELECT 25, 'map: build: the btree''s', '', 1.0 / 7, map.build_s / btree.build_s FROM map, btree
          UNION ALL SELECT 26, 'map: append, autosummarize off: no index', '', 1.08, map_off.append_s / none.append_s FROM map_off, none
-         UNION ALL SELECT 27, 'map: append, autosummarize on: no index', '', 1.3, map.append_s / none.append_s FROM map, none)
+         UNION ALL SELECT 27, 'map: append, autosummarize on: no index', '', 1.3, map.append_s / none.append_s FROM map, none
+         UNION ALL SELECT 28, 'map: whole query, IN list of 1,000 present keys: the btree''s', '', 2,
+             map.present_list_ms / btree.present_list_ms FROM map, btree
+         UNION ALL SELECT 29, 'map: inserts by eight clients, time of one: no index', '', 1 / 0.97, none.insert_tps / map.insert_tps FROM map, none
+         UNION ALL SELECT 30, 'map: update of old keys: no index', '', 1.2, map.update_s / none.update_s FROM map, none
+         UNION ALL SELECT 31, 'map: nothing in memory, absent key: the btree''s', '', 1.5, map.cold_absent_ms / btree.cold_absent_ms FROM map, btree
+         UNION ALL SELECT 32, 'map: nothing in memory, present key: the btree''s', '', 1.5, map.cold_present_ms / btree.cold_present_ms FROM map, btree)
 SELECT format('| %s | %s | %s | %s |', what,
               CASE WHEN unit <> '' THEN 'below ' || bound || ' ' || unit
                    WHEN bound < 0.3 THEN 'at most 1/' || round(1 / bound)

@@ -1,0 +1,75 @@
+# Appends, updates and concurrent inserts of bench.sh. Sourced, not run: it uses bench.sh's variables and functions.
+#
+# Every kind of index is made anew for each run, and the table is left as it was. The kinds take turns, so that a slow
+# minute of the machine meets them all.
+
+# The kinds compared, without an index first; those of which there is a second setting, with both.
+written_variants() {
+    local variant
+    printf 'none'
+    for variant in $variants; do
+        case $variant in
+            brin) printf ' brin brin_on' ;;
+            skip) printf ' skip_off skip' ;;
+            map)  printf ' map_off map' ;;
+            *)    printf ' %s' "$variant" ;;
+        esac
+    done
+}
+
+# under VARIANT COMMAND…: runs a command while there is an index of this kind.
+under() {
+    local variant=$1; shift
+    sql -c "$(create_index "$variant" events trace_id "$distinct")" >/dev/null
+    "$@" "$variant"
+    sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+}
+
+# Takes rows behind the first ones away: VACUUM cuts the table back to where it ended.
+remove_new_rows() { sql -c "DELETE FROM events WHERE id > $rows" -c 'VACUUM (FREEZE) events'; }
+
+append() {
+    local variant=$1
+    keep "$variant" append_s "$(sql -c "CALL bench.timed('INSERT INTO events SELECT * FROM staging')")"
+    # The time to summarize what an append left unsummarized is measured beside it.
+    case $variant in
+        brin*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT brin_summarize_new_values('bench_index')\$\$)")" ;;
+        skip* | map*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT skip_summarize('bench_index')\$\$)")" ;;
+    esac
+}
+
+# The update is rolled back, so that the next one meets the same table.
+update() {
+    keep "$1" update_s "$(sql -c "CALL bench.timed_and_undone('UPDATE events SET trace_id = md5(''new '' || id)::uuid WHERE id <= $updated')")"
+    sql -c 'VACUUM (FREEZE) events'
+}
+
+# What a commit waits for the disk is left out: it hides what the index costs.
+insert_by_clients() {
+    keep "$1" insert_tps "$(PGOPTIONS='-c synchronous_commit=off' "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" \
+        -D rows="$rows" -f "$here/insert.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p')"
+}
+
+measure_writes() {
+    local run variant
+    step "$append rows to append"
+    sql -c "CREATE UNLOGGED TABLE staging AS SELECT * FROM event_rows($rows + 1, $rows + $append)" \
+        -c 'VACUUM (FREEZE, ANALYZE) staging' -c "SELECT pg_prewarm('staging')" >/dev/null
+    done_step
+    for run in $(seq "$rounds"); do
+        for variant in $(written_variants); do
+            step "writes under $(title "$variant"), $run of $rounds"
+            under "$variant" append
+            remove_new_rows
+            case $variant in
+                *_off | *_on) ;;
+                *)
+                    under "$variant" update
+                    under "$variant" insert_by_clients
+                    remove_new_rows ;;
+            esac
+            done_step
+        done
+    done
+    sql -c 'DROP TABLE staging'
+}
