@@ -11,7 +11,7 @@
 #   ROUNDS=5                    rounds of queries, plannings, prepared lookups, scans with parallel workers and without,
 #                               writes, and cold queries
 #   SECONDS_EACH=10             of prepared lookups, in each round by each way
-#   VARIANTS='btree brin skip map'
+#   VARIANTS='btree brin skip filters'
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -26,7 +26,7 @@ updated=${UPDATED:-$((rows / 20))}
 runs=${RUNS:-5}
 rounds=${ROUNDS:-5}
 seconds_each=${SECONDS_EACH:-10}
-variants=${VARIANTS:-btree brin skip map}
+variants=${VARIANTS:-btree brin skip filters}
 subject=events.trace_id
 clustered=events.device_id
 
@@ -58,6 +58,11 @@ measure() {
         sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
         keep "$variant" build_s "$(sql -c "CALL bench.timed(\$\$$ddl\$\$)")" "$subject"
         done_step
+        [ "$variant" = skip ] || continue
+        step "${subject#*.}, $(title "$variant"): build $run of $runs, with a parallel worker"
+        sql -c 'DROP INDEX bench_index'
+        keep "$variant" build_parallel_s "$(PGOPTIONS='-c max_parallel_maintenance_workers=1' sql -c "CALL bench.timed(\$\$$ddl\$\$)")" "$subject"
+        done_step
     done
     keep "$variant" bytes "pg_relation_size('bench_index')" "$subject"
     sql -c "SELECT pg_prewarm('bench_index')" >/dev/null
@@ -81,15 +86,15 @@ for variant in $variants; do
 done
 sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
 
-# Prepared lookups of random keys that are there, by eight clients: btree, skip and skip with a map in turn, with the plans
+# Prepared lookups of random keys that are there, by eight clients: btree, skip and skip with filters in turn, with the plans
 # that the server chooses by itself and with generic ones. All indexes are there; the planner is kept from the others by
 # what it may do.
 # only_index VARIANT: options of a session that keep the planner from the other kinds' indexes.
 only_index() {
     case $1 in
         btree) echo '-c pg_skip.enable_scan=off' ;;
-        skip)  echo '-c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_map' ;;
-        map)   echo '-c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_skip' ;;
+        skip)  echo '-c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_filters' ;;
+        filters) echo '-c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_skip' ;;
     esac
 }
 
@@ -98,9 +103,9 @@ look_ups() {
     PGOPTIONS="$(only_index "$1") -c plan_cache_mode=$2" "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" \
         -D rows="$rows" -f "$here/look_up.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
 }
-if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants " == *' map '* ]]; then
+if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants " == *' filters '* ]]; then
     step 'prepared lookups: indexes'
-    for variant in btree skip map; do
+    for variant in btree skip filters; do
         sql -c "$(create_index "$variant" events trace_id "$distinct" | sed "s/bench_index/bench_$variant/")" >/dev/null
         sql -c "SELECT pg_prewarm('bench_$variant')" >/dev/null
     done
@@ -109,12 +114,12 @@ if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants
     for round in $(seq "$rounds"); do
         step "prepared lookups: round $round of $rounds"
         for mode in auto force_generic_plan; do
-            for variant in btree skip map; do keep "$variant" "tps_$mode" "$(look_ups "$variant" "$mode")"; done
+            for variant in btree skip filters; do keep "$variant" "tps_$mode" "$(look_ups "$variant" "$mode")"; done
         done
         done_step
     done
     measure_cold
-    sql -c 'DROP INDEX bench_btree, bench_skip, bench_map'
+    sql -c 'DROP INDEX bench_btree, bench_skip, bench_filters'
 fi
 
 # Planning a query that the index is no use for, with each kind of index in the same place, in turn.
@@ -160,7 +165,7 @@ Everything here was measured in one run of \`make bench\`, $(date -u +%F).
 - Machine: $(machine).
 - $(sql -c "SELECT split_part(version(), ' on ', 1)")$(sql -c "SELECT ', pg_skip ' || extversion FROM pg_extension WHERE extname = 'pg_skip'"). Settings: \`${settings[*]}\`; everything else is PostgreSQL's default, but for the parallel scans.
 - One client; table and index were read into shared buffers before the queries.
-- skip: default options; "map, single pages": \`layout = map, pages_per_range = 1\`. The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
+- skip: default options (on \`trace_id\` that is a map by single pages); "filters": \`layout = filters\`. The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
 - BRIN: \`*_bloom_ops (n_distinct_per_range = n, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`, where n is what the
   ranges hold: $distinct of \`trace_id\`, $clustered_distinct of \`device_id\` (BRIN's least is 16).
 - Queries: \`SELECT *\`; in each round the median over up to 200 single keys, up to 20 lists of 100 absent keys and up to 5 of 1,000

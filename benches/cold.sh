@@ -20,7 +20,7 @@ measure_cold() {
     drop_caches || return 0
     for run in $(seq "$rounds"); do
         step "nothing in memory: round $run of $rounds"
-        for variant in btree skip map; do
+        for variant in btree skip filters; do
             for kind in absent present; do keep "$variant" "cold_${kind}_ms" "$(cold_ms "$variant" "$kind" "$run")"; done
         done
         done_step

@@ -99,9 +99,7 @@ create_index() {
         skip)     echo "CREATE INDEX bench_index ON $table USING skip ($column)" ;;
         skip_off) echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (autosummarize = off)" ;;
         filters)  echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (layout = filters)" ;;
-        map)      echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (layout = map, pages_per_range = 1)" ;;
-        map_off)  echo "CREATE INDEX bench_index ON $table USING skip ($column)
-                        WITH (layout = map, pages_per_range = 1, autosummarize = off)" ;;
+        filters_off) echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (layout = filters, autosummarize = off)" ;;
         none)     echo "SELECT" ;;
         *)        die "no such variant: $variant" ;;
     esac

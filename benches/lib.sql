@@ -17,9 +17,8 @@ INSERT INTO bench.variant VALUES
     ('skip_off', 5, 'skip, autosummarize off'),
     ('skip',     6, 'skip, default options'),
     ('skip_bitmap', 7, 'skip, through bitmap scans'),
-    ('filters',  7, 'skip, filters'),
-    ('map_off',  8, 'skip, map, single pages, autosummarize off'),
-    ('map',      9, 'skip, map, single pages');
+    ('filters_off', 8, 'skip, filters, autosummarize off'),
+    ('filters',  9, 'skip, filters');
 
 -- Every figure measured: subject is a table's column, variant a kind of index, value NULL where there is none.
 CREATE TABLE bench.result (
@@ -196,6 +195,7 @@ CREATE VIEW bench.summary AS
 SELECT subject, place, variant, title,
        bench.median(array_agg(value) FILTER (WHERE metric = 'bytes')) AS bytes,
        bench.median(array_agg(value) FILTER (WHERE metric = 'build_s')) AS build_s,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'build_parallel_s')) AS build_parallel_s,
        bench.median(array_agg(value) FILTER (WHERE metric = 'absent_ms')) AS absent_ms,
        bench.median(array_agg(value) FILTER (WHERE metric = 'absent_pages')) AS absent_pages,
        bench.median(array_agg(value) FILTER (WHERE metric = 'consult_ms')) AS consult_ms,

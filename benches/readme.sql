@@ -14,6 +14,6 @@ SELECT format('| %s | %s | %s | %s | %s | %s | %s |', title,
               bench.in_unit(present_ms, 'ms'), bench.in_unit(list_ms, 'ms'),
               to_char(append_s / base, 'FM990.0') || ' times no index')
 FROM bench.summary, (SELECT append_s AS base FROM bench.summary WHERE subject = :'subject' AND variant = 'none') AS none
-WHERE subject = :'subject' AND variant IN ('btree', 'brin', 'skip', 'map');
+WHERE subject = :'subject' AND variant IN ('btree', 'brin', 'skip', 'filters');
 SELECT format('| no index | | | %s | | | 1 |', bench.in_unit(absent_ms, 'ms'))
 FROM bench.summary WHERE subject = :'subject' AND variant = 'none';

@@ -14,6 +14,12 @@ FROM bench.summary
 WHERE subject = :'subject' AND absent_ms IS NOT NULL;
 
 \qecho
+SELECT format('With one parallel worker (`max_parallel_maintenance_workers = 1`), the build of skip took %s.',
+              bench.figure(subject, variant, 'build_parallel_s', 's'))
+FROM bench.summary
+WHERE subject = :'subject' AND variant = 'skip';
+
+\qecho
 \qecho '## A clustered column of few values: `device_id integer`'
 \qecho
 SELECT format('Present keys have %s rows on average, in runs of about 2000.', to_char(reltuples / count, 'FM999,999'))
@@ -139,50 +145,44 @@ WITH figure AS (
      skip AS (SELECT * FROM figure WHERE variant = 'skip'),
      bitmap AS (SELECT * FROM figure WHERE variant = 'skip_bitmap'),
      skip_off AS (SELECT * FROM figure WHERE variant = 'skip_off'),
-     map AS (SELECT * FROM figure WHERE variant = 'map'),
-     map_off AS (SELECT * FROM figure WHERE variant = 'map_off'),
+     filters AS (SELECT * FROM figure WHERE variant = 'filters'),
      brin_device AS (SELECT * FROM bench.summary WHERE subject = :'clustered' AND variant = 'brin'),
      skip_device AS (SELECT * FROM bench.summary WHERE subject = :'clustered' AND variant = 'skip'),
      -- Each target is a ratio, or a number of microseconds, that must not be exceeded.
      target (place, what, unit, bound, measured) AS (
          SELECT 1, 'whole query, absent key: BRIN''s', '', 1.0 / 50, skip.absent_ms / brin.absent_ms FROM skip, brin
-         UNION ALL SELECT 2, 'whole query, absent key: the btree''s', '', 6, skip.absent_ms / btree.absent_ms FROM skip, btree
-         UNION ALL SELECT 3, 'whole query, present key: the btree''s', '', 15, skip.present_ms / btree.present_ms FROM skip, btree
-         UNION ALL SELECT 4, 'whole query, IN list of 100 absent keys: BRIN''s', '', 1.0 / 50, skip.list_ms / brin.list_ms FROM skip, brin
-         UNION ALL SELECT 5, 'whole query, present device_id: BRIN''s', '', 1, s.present_ms / b.present_ms
+         UNION ALL SELECT 2, 'whole query, absent key: the btree''s', '', 1.7, skip.absent_ms / btree.absent_ms FROM skip, btree
+         UNION ALL SELECT 3, 'whole query, present key: the btree''s', '', 2, skip.present_ms / btree.present_ms FROM skip, btree
+         UNION ALL SELECT 4, 'whole query, list of 100 absent keys: BRIN''s', '', 1.0 / 50, skip.list_ms / brin.list_ms FROM skip, brin
+         UNION ALL SELECT 5, 'whole query, list of 100 absent keys: the btree''s', '', 1.3, skip.list_ms / btree.list_ms FROM skip, btree
+         UNION ALL SELECT 6, 'whole query, list of 1,000 present keys: the btree''s', '', 2,
+             skip.present_list_ms / btree.present_list_ms FROM skip, btree
+         UNION ALL SELECT 7, 'whole query, present device_id: BRIN''s', '', 1, s.present_ms / b.present_ms
              FROM skip_device AS s, brin_device AS b
-         UNION ALL SELECT 6, 'half of the table with two workers: one process', '', 0.65, parallel_ms / serial_ms FROM skip_device
-         UNION ALL SELECT 7, 'planning without use of the index, more than with BRIN', 'µs', 5, skip.plan_us - brin.plan_us FROM skip, brin
-         UNION ALL SELECT 8, 'planning without use of the index, more than with `pg_skip.enable_scan = off`', 'µs', 5,
+         UNION ALL SELECT 8, 'prepared lookups by eight clients, time of one: the btree''s', '', 1 / 0.6,
+             btree.tps_auto / skip.tps_auto FROM skip, btree
+         UNION ALL SELECT 9, 'the same with generic plans', '', 1 / 0.6, btree.tps_generic / skip.tps_generic FROM skip, btree
+         UNION ALL SELECT 10, 'nothing in memory, absent key: the btree''s', '', 1.5, skip.cold_absent_ms / btree.cold_absent_ms FROM skip, btree
+         UNION ALL SELECT 11, 'nothing in memory, present key: the btree''s', '', 1.5, skip.cold_present_ms / btree.cold_present_ms FROM skip, btree
+         UNION ALL SELECT 12, 'half of the table with two workers: one process', '', 0.65, parallel_ms / serial_ms FROM skip_device
+         UNION ALL SELECT 13, 'planning without use of the index, more than with BRIN', 'µs', 5, skip.plan_us - brin.plan_us FROM skip, brin
+         UNION ALL SELECT 14, 'planning without use of the index, more than with `pg_skip.enable_scan = off`', 'µs', 5,
              skip.plan_us - bitmap.plan_us FROM skip, bitmap
-         UNION ALL SELECT 9, 'bitmap scan, pages of the consult, absent key: BRIN''s', '', 1.0 / 50, bitmap.consult_pages / brin.consult_pages
+         UNION ALL SELECT 15, 'bitmap scan, pages of the consult, absent key: BRIN''s', '', 1.0 / 50, bitmap.consult_pages / brin.consult_pages
              FROM bitmap, brin
-         UNION ALL SELECT 10, 'bitmap scan, time of the consult, absent key: BRIN''s', '', 1.0 / 50, bitmap.consult_ms / brin.consult_ms
+         UNION ALL SELECT 16, 'bitmap scan, time of the consult, absent key: BRIN''s', '', 1.0 / 50, bitmap.consult_ms / brin.consult_ms
              FROM bitmap, brin
-         UNION ALL SELECT 11, 'bitmap scan, whole query, absent key: BRIN''s', '', 1.0 / 20, bitmap.absent_ms / brin.absent_ms FROM bitmap, brin
-         UNION ALL SELECT 12, 'size: the btree''s', '', 1.0 / 8, skip.bytes / btree.bytes FROM skip, btree
-         UNION ALL SELECT 13, 'build: the btree''s', '', 1.0 / 4, skip.build_s / btree.build_s FROM skip, btree
-         UNION ALL SELECT 14, 'build: BRIN''s', '', 1, skip.build_s / brin.build_s FROM skip, brin
-         UNION ALL SELECT 15, 'append, autosummarize off: no index', '', 1.1, skip_off.append_s / none.append_s FROM skip_off, none
-         UNION ALL SELECT 16, 'append, autosummarize on: no index', '', 1.3, skip.append_s / none.append_s FROM skip, none
-         UNION ALL SELECT 17, 'prepared lookups by eight clients, time of one: the btree''s', '', 3, btree.tps_auto / skip.tps_auto FROM skip, btree
-         UNION ALL SELECT 18, 'the same with generic plans', '', 3, btree.tps_generic / skip.tps_generic FROM skip, btree
-         UNION ALL SELECT 19, 'map: whole query, absent key: the btree''s', '', 1.7, map.absent_ms / btree.absent_ms FROM map, btree
-         UNION ALL SELECT 20, 'map: whole query, present key: the btree''s', '', 2, map.present_ms / btree.present_ms FROM map, btree
-         UNION ALL SELECT 21, 'map: whole query, IN list of 100 absent keys: the btree''s', '', 1.3, map.list_ms / btree.list_ms FROM map, btree
-         UNION ALL SELECT 22, 'map: prepared lookups by eight clients, time of one: the btree''s', '', 1 / 0.6,
-             btree.tps_auto / map.tps_auto FROM map, btree
-         UNION ALL SELECT 23, 'map: the same with generic plans', '', 1 / 0.6, btree.tps_generic / map.tps_generic FROM map, btree
-         UNION ALL SELECT 24, 'map: size: the btree''s', '', 1.0 / 8, map.bytes / btree.bytes FROM map, btree
-         UNION ALL SELECT 25, 'map: build: the btree''s', '', 1.0 / 7, map.build_s / btree.build_s FROM map, btree
-         UNION ALL SELECT 26, 'map: append, autosummarize off: no index', '', 1.08, map_off.append_s / none.append_s FROM map_off, none
-         UNION ALL SELECT 27, 'map: append, autosummarize on: no index', '', 1.3, map.append_s / none.append_s FROM map, none
-         UNION ALL SELECT 28, 'map: whole query, IN list of 1,000 present keys: the btree''s', '', 2,
-             map.present_list_ms / btree.present_list_ms FROM map, btree
-         UNION ALL SELECT 29, 'map: inserts by eight clients, time of one: no index', '', 1 / 0.97, none.insert_tps / map.insert_tps FROM map, none
-         UNION ALL SELECT 30, 'map: update of old keys: no index', '', 1.2, map.update_s / none.update_s FROM map, none
-         UNION ALL SELECT 31, 'map: nothing in memory, absent key: the btree''s', '', 1.5, map.cold_absent_ms / btree.cold_absent_ms FROM map, btree
-         UNION ALL SELECT 32, 'map: nothing in memory, present key: the btree''s', '', 1.5, map.cold_present_ms / btree.cold_present_ms FROM map, btree)
+         UNION ALL SELECT 17, 'bitmap scan, whole query, absent key: BRIN''s', '', 1.0 / 20, bitmap.absent_ms / brin.absent_ms FROM bitmap, brin
+         UNION ALL SELECT 18, 'size: the btree''s', '', 1.0 / 8, skip.bytes / btree.bytes FROM skip, btree
+         UNION ALL SELECT 19, 'build: the btree''s', '', 1.0 / 7, skip.build_s / btree.build_s FROM skip, btree
+         UNION ALL SELECT 20, 'build: BRIN''s', '', 1, skip.build_s / brin.build_s FROM skip, brin
+         UNION ALL SELECT 21, 'build with a parallel worker: without', '', 0.6, skip.build_parallel_s / skip.build_s FROM skip
+         UNION ALL SELECT 22, 'append, autosummarize off: no index', '', 1.08, skip_off.append_s / none.append_s FROM skip_off, none
+         UNION ALL SELECT 23, 'append, autosummarize on: no index', '', 1.3, skip.append_s / none.append_s FROM skip, none
+         UNION ALL SELECT 24, 'inserts by eight clients, time of one: no index', '', 1 / 0.97, none.insert_tps / skip.insert_tps FROM skip, none
+         UNION ALL SELECT 25, 'update of old keys: no index', '', 1.2, skip.update_s / none.update_s FROM skip, none
+         UNION ALL SELECT 26, 'filters: whole query, absent key: the btree''s', '', 3, filters.absent_ms / btree.absent_ms FROM filters, btree
+         UNION ALL SELECT 27, 'filters: append, autosummarize on: no index', '', 1.2, filters.append_s / none.append_s FROM filters, none)
 SELECT format('| %s | %s | %s | %s |', what,
               CASE WHEN unit <> '' THEN 'below ' || bound || ' ' || unit
                    WHEN bound < 0.3 THEN 'at most 1/' || round(1 / bound)

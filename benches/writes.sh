@@ -11,7 +11,7 @@ written_variants() {
         case $variant in
             brin) printf ' brin brin_on' ;;
             skip) printf ' skip_off skip' ;;
-            map)  printf ' map_off map' ;;
+            filters) printf ' filters_off filters' ;;
             *)    printf ' %s' "$variant" ;;
         esac
     done
@@ -34,7 +34,7 @@ append() {
     # The time to summarize what an append left unsummarized is measured beside it.
     case $variant in
         brin*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT brin_summarize_new_values('bench_index')\$\$)")" ;;
-        skip* | map*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT skip_summarize('bench_index')\$\$)")" ;;
+        skip* | filters*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT skip_summarize('bench_index')\$\$)")" ;;
     esac
 }
 
