@@ -5,7 +5,7 @@ CREATE FUNCTION skip_summarize(index regclass)
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_summarize_wrapper';
 COMMENT ON FUNCTION skip_summarize(regclass) IS
-    'summarizes the block ranges of a skip index that have no filter yet, folds its delta and merges its segments; returns the number of ranges summarized by this call; a partitioned index stands for the indexes of all its partitions';
+    'summarizes the block ranges of a skip index that have no filter yet, folds its delta, rebuilds filters and maps that have many keys of rows that are gone, and merges its segments; returns the number of ranges summarized by this call; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_info(
     index regclass,

@@ -4,9 +4,9 @@
 use crate::hash::{self, KeyHasher};
 use crate::pages::delta::DeltaEntry;
 use crate::pages::directory::{self, Live};
-use crate::pages::entry::Segment;
+use crate::pages::entry::{Rescan, Segment};
 use crate::pages::map::{self, Map};
-use crate::pages::meta::Meta;
+use crate::pages::meta::{META_BLOCK, Meta};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment::{self, Group};
 use crate::pg::error::Read;
@@ -21,7 +21,8 @@ const MOST_GROUP_BYTES: u64 = 8 << 20;
 
 /// What a statement's inserts keep from row to row. None of it is needed for correctness: the watermark is read again
 /// for each row, and an old list of segments is dropped when the generation has risen. Until then, each segment in the
-/// list is live, or its bits have been copied into another segment, or its ranges match every lookup.
+/// list is live, or its bits have been copied into another segment, or its ranges match every lookup; or it is replaced
+/// by one that is made from the table, which does not have its bits: then the list has a rescan of its ranges.
 pub struct InsertState {
     meta: Meta,
     hashers: Vec<Option<KeyHasher>>,
@@ -54,7 +55,13 @@ impl InsertState {
 
     fn read_segments(&mut self, index: Rel) -> Read<()> {
         self.groups.iter_mut().for_each(|group| *group = None);
-        self.live = match directory::live(index, &self.meta, |_| true) {
+        // The directory must not have changed meanwhile: a segment that is replaced, and the rescan that replaces it,
+        // are two entries (crate::pages::upkeep::rescan).
+        let unchanged = |live| match Meta::read(index)?.generation == self.meta.generation {
+            true => Ok(live),
+            false => Err(Miss::Recycled(META_BLOCK)),
+        };
+        self.live = match directory::live(index, &self.meta, |_| true).and_then(unchanged) {
             Ok(live) => live,
             Err(Miss::Damage(damage)) => return Err(damage),
             // The next row reads the segments again; until then every value counts as new.
@@ -90,7 +97,7 @@ impl InsertState {
     }
 
     /// The row's values that the filters do not have yet. Bits of a live segment are never removed, and merges copy
-    /// them, so a value that a filter has stays in the index.
+    /// them, so a value that a filter has stays in the index, except during a rescan.
     fn entries(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<Vec<DeltaEntry>> {
         let mut missing = Vec::new();
         for column in 0..self.hashers.len() {
@@ -107,6 +114,12 @@ impl InsertState {
     }
 
     fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry, range: u32) -> Read<bool> {
+        let is_replaced = |rescan: &Rescan| {
+            rescan.column == entry.column && (rescan.first_range..rescan.end_range()).contains(&range)
+        };
+        if self.live.rescans.iter().any(is_replaced) {
+            return Ok(false);
+        }
         let key = (entry.column, range);
         let at = self.live.segments.partition_point(|s| (s.column, s.first_range) <= key);
         let Some(segment) = at.checked_sub(1).map(|at| self.live.segments[at]) else { return Ok(false) };

@@ -19,9 +19,10 @@
 //! Shared code: [`choose`] chooses the layout of columns from a sample of the table. [`collect`] reads block ranges of
 //! the table, and [`range_message`] passes their contents between processes. [`place`] makes segments of them: filters
 //! ([`place_filters`]) or a map ([`place_map`]). [`summarize`] does both in an order that is safe, and [`close`] closes
-//! the ranges that it had to leave open. [`map_check`] compares maps with the table. [`indexable`] refuses columns that
-//! cannot be indexed. [`target`] opens the index that a function is given, and [`steady`] reads one that may change
-//! meanwhile.
+//! the ranges that it had to leave open. [`rebuild`] replaces what rows that are gone have left, in filters
+//! ([`rebuild_filters`]) and in maps ([`rebuild_maps`]). [`map_check`] compares maps with the table. [`indexable`]
+//! refuses columns that cannot be indexed. [`target`] opens the index that a function is given, and [`steady`] reads
+//! one that may change meanwhile.
 
 mod advise;
 mod alter;
@@ -44,6 +45,10 @@ mod place_filters;
 mod place_map;
 mod range_map;
 mod range_message;
+mod rebuild;
+mod rebuild_filters;
+mod rebuild_maps;
+mod rebuild_work;
 mod scan;
 mod steady;
 mod summarize;

@@ -4,13 +4,16 @@
 //! 1. Retire segments behind the table's end, if VACUUM has truncated the table. (It truncates after this callback, so
 //!    this happens at the next VACUUM, or at an insert before that.)
 //! 2. Fold the delta.
-//! 3. Close ranges that are open because they had tuples that could not be hashed.
-//! 4. Summarize new ranges, and gaps that a crash left.
-//! 5. Finish the merges that inserts have begun, and merge neighbouring segments.
+//! 3. Finish the merges that inserts have begun.
+//! 4. Close ranges that are open because they had tuples that could not be hashed.
+//! 5. Summarize new ranges, and gaps that a crash left.
+//! 6. Rebuild filters that have filled up, and maps with many pairs of rows that are gone.
+//! 7. Merge neighbouring segments.
 
 use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
-use super::{close, collect};
+use super::{close, collect, rebuild};
+use crate::pages::meta::Meta;
 use crate::pages::upkeep::{self, fold, unfinished};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
@@ -53,6 +56,7 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&mut directory, meta.columns.len())?;
     let mut summary = Summary::default();
+    unfinished::finish_all(&mut directory)?;
     // Users' code that fails must not make VACUUM fail. A parallel VACUUM cannot catch errors before PostgreSQL 17: the
     // ranges are then left to autovacuum, inserts or skip_summarize.
     if attempt::is_possible() || !collect::runs_user_code(heap, index) {
@@ -60,9 +64,9 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
         let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());
         summary = summarize::summarize_to(heap, index, &mut directory, end, caller)?;
         summary.ranges += closed;
-        summarize::warn_of_failure(heap, index, failure.or(summary.failure.take()));
+        let rebuilt = rebuild::rebuild(heap, &mut directory, &Meta::read(index)?, caller)?;
+        summarize::warn_of_failure(heap, index, failure.or(summary.failure.take()).or(rebuilt));
     }
-    unfinished::finish_all(&mut directory)?;
     for column in 0..meta.columns.len() {
         upkeep::merge_column(&mut directory, column as u16)?;
     }

@@ -4,7 +4,8 @@
 //! is one WAL record. For columns with filters, readers need no consistent view of all pages:
 //!
 //! - a range without an entry has no filter and matches;
-//! - a range with two entries (a merge between its two steps) has two correct filters, and either may be used;
+//! - a range with two entries (a merge between its two steps, or a rescan) has two correct filters, and either may be
+//!   used;
 //! - an entry whose blocks were recycled is detected when the first page is read ([`super::segment`]).
 //!
 //! For columns with maps, readers need a consistent view ([`super::map`] says why): the generation must not have risen
@@ -22,7 +23,7 @@
 //! ```
 
 use super::delta::spare_page;
-use super::entry::{ENTRY_BYTES, Entry, OpenStretch, Segment, Unfinished};
+use super::entry::{ENTRY_BYTES, Entry, OpenStretch, Rescan, Segment, Unfinished};
 use super::meta::{self, ColumnMeta, Meta, SegmentLayout};
 use super::miss::{Fetch, Miss};
 use crate::pg::{
@@ -100,6 +101,8 @@ pub struct Live {
     pub additions: Vec<Segment>,
     /// Ranges that match every lookup, although maps summarize them.
     pub open: Vec<OpenStretch>,
+    /// Ranges whose segments are being replaced. Lookups use the old and the new ones alike; inserts trust neither.
+    pub rescans: Vec<Rescan>,
 }
 
 /// The live segments and open stretches of the columns that `wanted` accepts. `meta` was read before, and before the
@@ -113,6 +116,7 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Fetch<Live
         Entry::Segment(s) if wanted(s.column) && s.summarizes() => live.segments.push(s),
         Entry::Segment(s) if wanted(s.column) => live.additions.push(s),
         Entry::Open(stretch) if wanted(stretch.column) => live.open.push(stretch),
+        Entry::Rescan(rescan) if wanted(rescan.column) => live.rescans.push(rescan),
         _ => {}
     };
     walk(meta.bind(index), meta, collect, |_| ())?;
@@ -193,6 +197,29 @@ impl<'a> Directory<'a> {
             .collect();
         found.sort_unstable_by_key(|stretch| stretch.first_range);
         found
+    }
+
+    /// The rescans that are in progress or were interrupted, and the ranges from which on the next ones go on.
+    pub fn rescans(&self) -> Vec<Rescan> {
+        let rescan = |(_, _, entry): &(u32, usize, Entry)| match entry {
+            Entry::Rescan(rescan) => Some(*rescan),
+            _ => None,
+        };
+        self.slots.iter().filter_map(rescan).collect()
+    }
+
+    /// Adds the entry of a rescan (`before` is None), changes it, or takes it out (`now` is None).
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn put_rescan(&mut self, before: Option<Rescan>, now: Option<Rescan>) -> Read<()> {
+        let entry = now.map_or(Entry::Empty, Entry::Rescan);
+        let is_it = |slot: &(u32, usize, Entry)| Some(slot.2) == before.map(Entry::Rescan);
+        match self.slots.iter().position(is_it) {
+            Some(at) => self.replace(at, entry),
+            None if entry == Entry::Empty => Ok(()),
+            None => self.add(entry),
+        }
     }
 
     /// All live segments, additions among them, in no order.

@@ -1,10 +1,11 @@
-//! A directory entry: a live segment, an open stretch, a free or a reserved extent.
+//! A directory entry: a live segment, an open stretch, a rescan, a free or a reserved extent.
 //!
 //! ```text
 //! 0 kind u8 | 1 probes or fingerprint bits u8 | 2 column u16 | 4 first range u32 | 8 width u32
 //! 12 filter bits or pairs u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u64
 //!
-//! kind: 0 empty, 1 filters, 2 free extent, 3 reserved extent, 4 map, 5 addition, 6 open stretch
+//! kind: 0 empty, 1 filters, 2 free extent, 3 reserved extent, 4 map, 5 addition, 6 open stretch, 8 rescan (its
+//! segment id is the first one of the new segments)
 //!
 //! kind 7, unfinished segment: 1 whether its data pages are written u8 | 2 column u16 | 4 first range u32 | 8 width u32
 //! 12 pages written u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u32 | 28 pairs u32
@@ -193,12 +194,32 @@ impl Unfinished {
     }
 }
 
+/// Neighbouring ranges of a column whose segments are being replaced by new ones, made from the table
+/// ([`super::upkeep::rescan`]). Of width 0: the range from which on the next maintenance reads the table again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rescan {
+    /// 0-based index column.
+    pub column: u16,
+    pub first_range: u32,
+    pub width: u32,
+    /// The new segments have this id or a higher one, the segments that they replace have lower ones.
+    pub first_id: u64,
+}
+
+impl Rescan {
+    /// The first range behind it.
+    pub fn end_range(&self) -> u32 {
+        self.first_range.saturating_add(self.width)
+    }
+}
+
 /// The contents of a slot of a directory page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     Empty,
     Segment(Segment),
     Open(OpenStretch),
+    Rescan(Rescan),
     Free {
         first_block: u32,
         blocks: u32,
@@ -219,6 +240,7 @@ const MAP: u8 = 4;
 const ADDITION: u8 = 5;
 const OPEN: u8 = 6;
 const UNFINISHED: u8 = 7;
+const RESCAN: u8 = 8;
 
 impl Entry {
     /// The entry for a free extent, or an empty entry if the extent has no blocks.
@@ -256,6 +278,9 @@ impl Entry {
                 pairs: get_u32(bytes, 28),
                 has_data: bits != 0,
             })),
+            RESCAN => {
+                Some(Entry::Rescan(Rescan { column, first_range, width, first_id: get_u64(bytes, 24) }))
+            }
             _ => None,
         }
     }
@@ -268,6 +293,11 @@ impl Entry {
             Entry::Open(OpenStretch { column, first_range, width }) => {
                 b[0] = OPEN;
                 put_place(&mut b, column, first_range, width);
+            }
+            Entry::Rescan(Rescan { column, first_range, width, first_id }) => {
+                b[0] = RESCAN;
+                put_place(&mut b, column, first_range, width);
+                b[24..].copy_from_slice(&first_id.to_le_bytes());
             }
             Entry::Free { first_block, blocks } | Entry::Reserved { first_block, blocks } => {
                 b[0] = if matches!(self, Entry::Free { .. }) { FREE } else { RESERVED };

@@ -142,6 +142,19 @@ impl<'a> Map<'a> {
         Ok(found)
     }
 
+    /// Number of its data pages.
+    pub fn data_pages(&self) -> u32 {
+        self.shape.as_ref().map_or(0, RunShape::data_pages)
+    }
+
+    /// Calls `each` with the numbers on one of its data pages, in spans.
+    ///
+    /// # Errors
+    /// As [`Map::look_up`].
+    pub fn numbers_of_page(&self, page: u32, each: impl FnMut(Range<u64>)) -> Fetch<()> {
+        self.read_data(page, each)
+    }
+
     /// All numbers, ascending. Every page that is read is verified as a whole.
     pub fn numbers(&self) -> Numbers<'_, 'a> {
         Numbers { map: self, page: 0, spans: Vec::new().into_iter(), current: 0..0 }

@@ -20,6 +20,7 @@ const MERGE_PAGES: i32 = 32;
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PROBE_PAGES: GucSetting<i32> = GucSetting::<i32>::new(PLAN_PROBE_PAGES);
 static MERGE_PAGE_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(MERGE_PAGES);
+static VACUUM_REBUILD_PAGES: GucSetting<i32> = GucSetting::<i32>::new(-1);
 static DEFAULT_LAYOUT: GucSetting<DefaultLayout> = GucSetting::<DefaultLayout>::new(DefaultLayout::Auto);
 static FORCE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static IGNORE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
@@ -55,7 +56,17 @@ pub fn register() {
             1,
             1_000_000,
             GucContext::Userset,
-            GucFlags::default(),
+            flags,
+        );
+        GucRegistry::define_int_guc(
+            c"pg_skip.vacuum_rebuild_pages",
+            c"Sets the maximum number of pages of a table that VACUUM reads again to rebuild a skip index.",
+            c"If it is 0, VACUUM rebuilds nothing. If it is -1, VACUUM reads a quarter of the table, but at least 128 MB.",
+            &VACUUM_REBUILD_PAGES,
+            -1,
+            i32::MAX,
+            GucContext::Userset,
+            flags,
         );
         GucRegistry::define_enum_guc(
             c"pg_skip.default_layout",
@@ -126,6 +137,11 @@ pub fn plan_probe_pages() -> u64 {
 /// Index pages that one insert may write to merge segments.
 pub fn merge_pages() -> u32 {
     u32::try_from(MERGE_PAGE_LIMIT.get()).unwrap_or(1)
+}
+
+/// Pages of a table that VACUUM may read again to rebuild an index; None: a part of the table.
+pub fn vacuum_rebuild_pages() -> Option<u32> {
+    u32::try_from(VACUUM_REBUILD_PAGES.get()).ok()
 }
 
 /// The indexes that must be used.

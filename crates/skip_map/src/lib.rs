@@ -55,7 +55,7 @@ pub use choice::PairCounts;
 pub use coding::{Coding, fingerprint_bits_for};
 pub use fence::{FenceHead, check_fence, fence_entry, write_fence};
 pub use malformed::Malformed;
-pub use merge::{MergeSource, merge};
+pub use merge::{MergeSource, Merged, merge};
 pub use page::{HEAD_BYTES, Head, PAGE_BYTES, Page, read_page};
 pub use portion::{Portion, merge_portion};
 pub use shape::RunShape;

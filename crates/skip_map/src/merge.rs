@@ -97,27 +97,63 @@ pub fn merge<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>>(
     first_range: u32,
     mut each: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<(), E> {
-    if sources.iter().any(|source| source.coding.fingerprint_bits() != to.fingerprint_bits()) {
-        return Err(Malformed("runs have different fingerprint bits").into());
+    Merged::new(sources, to, first_range)?.try_for_each(|number| each(number?))
+}
+
+/// The numbers of several runs as those of one, ascending and distinct: [`merge`] as an iterator.
+pub struct Merged<I> {
+    cursors: Vec<Cursor<I>>,
+    heads: Vec<u64>,
+    to: Coding,
+    first_range: u32,
+    /// The source that is read, as long as it is not above the lowest of the others.
+    current: usize,
+    others: u64,
+    last: Option<u64>,
+}
+
+impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Merged<I> {
+    /// The numbers of `sources` as those of a run with the coding `to`, whose ranges start with the index's range
+    /// `first_range`.
+    ///
+    /// # Errors
+    /// The fingerprint bits of the runs differ, or an error of a source.
+    pub fn new(sources: Vec<MergeSource<I>>, to: Coding, first_range: u32) -> Result<Self, E> {
+        if sources.iter().any(|source| source.coding.fingerprint_bits() != to.fingerprint_bits()) {
+            return Err(Malformed("runs have different fingerprint bits").into());
+        }
+        let mut cursors: Vec<Cursor<I>> = sources.into_iter().map(Cursor::new).collect();
+        let mut heads = Vec::with_capacity(cursors.len());
+        for cursor in &mut cursors {
+            heads.push(cursor.next(to, first_range)?);
+        }
+        let (current, others) = lowest(&heads).unwrap_or((0, END));
+        Ok(Self { cursors, heads, to, first_range, current, others, last: None })
     }
-    let mut cursors: Vec<Cursor<I>> = sources.into_iter().map(Cursor::new).collect();
-    let mut heads = Vec::with_capacity(cursors.len());
-    for cursor in &mut cursors {
-        heads.push(cursor.next(to, first_range)?);
-    }
-    let mut last = None;
-    while let Some((lowest, others)) = lowest(&heads) {
-        let (head, cursor) = (&mut heads[lowest], &mut cursors[lowest]);
-        // The source goes on as long as it is not above the others.
-        while *head <= others && *head != END {
-            if last != Some(*head) {
-                each(*head)?;
-                last = Some(*head);
+
+    fn step(&mut self) -> Result<Option<u64>, E> {
+        loop {
+            let Some(&head) = self.heads.get(self.current) else { return Ok(None) };
+            if head > self.others || head == END {
+                let Some((current, others)) = lowest(&self.heads) else { return Ok(None) };
+                (self.current, self.others) = (current, others);
+                continue;
             }
-            *head = cursor.next(to, first_range)?;
+            self.heads[self.current] = self.cursors[self.current].next(self.to, self.first_range)?;
+            if self.last.replace(head) != Some(head) {
+                return Ok(Some(head));
+            }
         }
     }
-    Ok(())
+}
+
+impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Iterator for Merged<I> {
+    type Item = Result<u64, E>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
 }
 
 /// The place of the lowest head, and the lowest of the others. None if all are at their end.

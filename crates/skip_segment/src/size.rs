@@ -13,7 +13,7 @@ const SMALLEST_GROUP: usize = 8;
 /// A group may take this many times the bits that its ranges need, each for itself.
 const MOST_WASTE: u64 = 2;
 /// A size is kept if it is at most so many times what is needed.
-const MOST_EXCESS: u64 = 2;
+pub const MOST_EXCESS: u64 = 2;
 /// Headroom of a new size: this part of it.
 const HEADROOM: u64 = 16;
 /// Sizes are multiples of this: a word.
@@ -79,11 +79,14 @@ fn choose_size(need: u64, current: Option<u32>) -> u32 {
         Some(size) if u64::from(size) >= need && u64::from(size) <= need.saturating_mul(MOST_EXCESS) => size,
         // What needs a word only has few keys.
         _ if need == MIN_FILTER_BITS => MIN_FILTER_BITS as u32,
-        _ => {
-            let roomy = need.saturating_add(need / HEADROOM).checked_next_multiple_of(STEP);
-            roomy.and_then(|bits| u32::try_from(bits).ok()).unwrap_or(MAX_FILTER_BITS)
-        }
+        _ => roomy(need),
     }
+}
+
+/// A new size for ranges that need so many bits.
+pub fn roomy(need: u64) -> u32 {
+    let roomy = need.saturating_add(need / HEADROOM).checked_next_multiple_of(STEP);
+    roomy.and_then(|bits| u32::try_from(bits).ok()).unwrap_or(MAX_FILTER_BITS)
 }
 
 #[cfg(test)]

@@ -1,12 +1,17 @@
 //! Moving data that is already in the index: delta entries into segments ([`fold`]), narrow segments into wide ones
 //! ([`merge`]), maps into larger ones ([`merge_maps`]), at once or in steps ([`unfinished`]), as far as VACUUM goes or
-//! as far as one insert can ([`growth`]). None of these reads the table. The caller holds the maintenance lock.
+//! as far as one insert can ([`growth`]); ranges of a segment into a segment of their own ([`copy`]). None of these
+//! reads the table. The replacement of segments by new ones that are made from the table is prepared and ended here
+//! ([`rescan`]); how full filters are is found by [`fill`]. The caller holds the maintenance lock.
 
+pub mod copy;
+pub mod fill;
 pub mod fold;
 pub mod growth;
 mod map_steps;
 mod merge;
 mod merge_maps;
+pub mod rescan;
 mod step;
 pub mod unfinished;
 
@@ -49,6 +54,7 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
     let meta = Meta::read(index)?;
     let mut directory = Directory::load(index, &meta)?;
     directory.free_reserved()?;
+    rescan::end_interrupted(&mut directory)?;
     retire_covered(&mut directory, meta.columns.len())?;
     Ok((Meta::read(index)?, directory))
 }

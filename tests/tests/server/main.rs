@@ -34,6 +34,7 @@ mod privileges;
 mod publication;
 mod range_map;
 mod real_data;
+mod rebuild;
 mod registry;
 mod replay;
 mod shared;

@@ -14,7 +14,7 @@ const INDEX: &str = "CREATE INDEX t_skip ON t USING skip (a) WITH (pages_per_ran
 const ROWS: &str = "INSERT INTO t (id, a) SELECT i, i FROM generate_series(1, 100) i";
 
 /// A session whose snapshot is taken now.
-fn old_snapshot(database: &Database) -> Session {
+pub fn old_snapshot(database: &Database) -> Session {
     let mut session = database.session();
     session.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class");
     session

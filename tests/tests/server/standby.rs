@@ -31,7 +31,8 @@ pub fn replicated(settings: &[&str]) -> (Server, Server) {
 /// Waits until the standby has replayed all that the primary has written.
 #[track_caller]
 pub fn catch_up(primary: &mut Session, standby: &mut Session) {
-    primary.run("SELECT txid_current()"); // its commit flushes what VACUUM and the like have written
+    // Its commit flushes what VACUUM and the like have written; without a record of its own it would not.
+    primary.run("SELECT pg_logical_emit_message(true, 'pg_skip', '')");
     let target = primary.one("SELECT pg_current_wal_flush_lsn()");
     let end = Instant::now() + Duration::from_secs(60);
     while standby.one(&format!("SELECT pg_last_wal_replay_lsn() >= '{target}'")) != "t" {

@@ -51,6 +51,7 @@ fn enable_scan(database: &Database) {
         ["pg_skip.ignore_indexes", "", "", "user", "string", "t"],
         ["pg_skip.merge_pages", "32", "32", "user", "integer", "t"],
         ["pg_skip.plan_probe_pages", "2048", "2048", "user", "integer", "t"],
+        ["pg_skip.vacuum_rebuild_pages", "-1", "-1", "user", "integer", "t"],
     ] {
         assert!(settings.iter().any(|row| row[..] == expected), "{expected:?} is not in {settings:?}");
     }
@@ -59,6 +60,7 @@ fn enable_scan(database: &Database) {
         "pg_skip.merge_pages = 0",
         "pg_skip.plan_probe_pages = -1",
         "pg_skip.plan_probe_pages = 1000001",
+        "pg_skip.vacuum_rebuild_pages = -2",
     ] {
         assert_eq!(session.error(&format!("SET {bad}")).code().code(), "22023", "{bad}");
     }

@@ -1,0 +1,306 @@
+//! Rebuilding maps that have many pairs of rows that are gone.
+//!
+//! A map does not tell which of its pairs are superfluous. So some ranges of the table are read, and the pairs that
+//! some pages of the maps have of these ranges are looked up among the keys found there ([`stale_part`]). That costs
+//! the same for a map of any size.
+//!
+//! If too many pairs are superfluous, ranges of the table are read again. All neighbouring maps of the column and the
+//! additions to them become one map: of the ranges that were read it has the keys found there, of all others the pairs
+//! that the old maps had. That is one pass over the sorted numbers. If the caller may not read the whole table, the
+//! directory notes where the next maintenance goes on, until it has come to the end of the table.
+
+use super::collect::{RangeCollector, RangeContents};
+use super::place_map::{SpillFile, marks};
+use super::rebuild_work::RebuildWork;
+use crate::pages::directory::Directory;
+use crate::pages::entry::Segment;
+use crate::pages::map::{self, Map, MapWriter, NewMap, Numbers};
+use crate::pages::meta::MapForm;
+use crate::pages::miss::{Fetch, Miss};
+use crate::pages::upkeep::rescan::{self, Replaced};
+use crate::pg::{Rel, error::Read, memory, wal::Logging};
+use skip_map::{Coding, MergeSource, Merged, Sorter, most_pages};
+use skip_scan::RangeSet;
+use std::collections::HashSet;
+
+/// Maps are rebuilt if this part of their pairs is superfluous.
+const WORTH: f64 = 0.2;
+/// Blocks of the table that are read to find out, and the most and least ranges.
+const SAMPLED_BLOCKS: u32 = 256;
+const SAMPLED_RANGES: (u32, u32) = (16, 256);
+/// Pairs that should be looked up to find out, and how many make the result reliable.
+const SAMPLED_PAIRS: u64 = 500;
+const LEAST_PAIRS: u64 = 50;
+/// Pages of maps that are read to find out, at least and at most.
+const SAMPLED_PAGES: (u64, u64) = (64, 4096);
+/// Pairs on a page, roughly.
+const PAIRS_A_PAGE: u64 = 2500;
+
+/// Rebuilds maps that are worth it, reading at most about `blocks` blocks of the table for each column.
+///
+/// # Errors
+/// Damage to the index.
+pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
+    for column in 0..work.meta.columns.len() as u16 {
+        let next = rescan::take_next(directory, column)?;
+        let Some(row) = row_of_maps(directory, column, next.unwrap_or(0)) else { continue };
+        let is_worth = next.is_some() || stale_part(directory.index(), work, &row)? > WORTH;
+        if is_worth {
+            work.fold(directory)?;
+            // Folding may have published an addition.
+            let Some(row) = row_of_maps(directory, column, row.first) else { continue };
+            let ranges = (blocks / work.meta.pages_per_range).max(1);
+            replace(directory, work, &row, next.unwrap_or(row.first), ranges)?;
+        }
+    }
+    Ok(())
+}
+
+/// Neighbouring maps of a column, and the additions within their ranges.
+struct Row {
+    column: u16,
+    first: u32,
+    end: u32,
+    form: MapForm,
+    /// Maps and additions.
+    segments: Vec<Segment>,
+}
+
+impl Row {
+    /// Its first part of a range, counted from the table's first one.
+    fn first_part(&self) -> u64 {
+        u64::from(self.first) * u64::from(self.form.parts)
+    }
+}
+
+/// The neighbouring maps of which the last one ends behind `next`.
+fn row_of_maps(directory: &Directory<'_>, column: u16, next: u32) -> Option<Row> {
+    let maps = directory.segments(column);
+    let is_neighbour = |one: &Segment, other: &Segment| one.end_range() == other.first_range;
+    let row = maps.chunk_by(is_neighbour).find(|row| row.last().is_some_and(|s| s.end_range() > next))?;
+    let (first, end) = (row.first()?.first_range, row.last()?.end_range());
+    let is_inside = |s: &Segment| first <= s.first_range && s.end_range() <= end;
+    let additions = directory.additions(column).into_iter().filter(is_inside);
+    let segments: Vec<Segment> = row.iter().copied().chain(additions).collect();
+    let form = row.first()?.map()?.form;
+    // Maps that overlap were left by an interrupted merge; the next maintenance has ended it.
+    let is_sound = maps.windows(2).all(|pair| pair[0].end_range() <= pair[1].first_range)
+        && segments.iter().all(|s| s.map().is_some_and(|size| size.form == form));
+    is_sound.then_some(Row { column, first, end, form, segments })
+}
+
+/// The part of the pairs that no row has, estimated; 0 if too few pairs could be looked up.
+fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read<f64> {
+    let maps = row.segments.iter().map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>()?;
+    let pages: u64 = maps.iter().map(|map| u64::from(map.data_pages())).sum();
+    let ranges = row.end - row.first;
+    let (least, most) = SAMPLED_RANGES;
+    let sampled = (SAMPLED_BLOCKS / work.meta.pages_per_range).clamp(least, most).min(ranges);
+    if pages == 0 || sampled == 0 {
+        return Ok(0.0);
+    }
+    let coding = map::coding(row.form, ranges)?;
+    let (closed, keys) = sample_table(index, work, row, coding, sampled);
+    let wanted = SAMPLED_PAIRS * u64::from(ranges) / (u64::from(sampled) * PAIRS_A_PAGE);
+    let count = wanted.clamp(SAMPLED_PAGES.0, SAMPLED_PAGES.1).min(pages);
+    let (mut found, mut stale) = (0u64, 0u64);
+    for i in 0..count {
+        memory::check_for_interrupts();
+        let mut page = i * pages / count;
+        for map in &maps {
+            if let Some(behind) = page.checked_sub(map.data_pages().into()) {
+                page = behind;
+                continue;
+            }
+            let first = map.first_part() - row.first_part();
+            let mut each = |number: u64| {
+                let (fingerprint, part) = map.coding().split(number);
+                let part = u64::from(part) + first;
+                if closed.contains(part / u64::from(row.form.parts)) {
+                    found += 1;
+                    let number = fingerprint * u64::from(coding.ranges()) + part;
+                    stale += u64::from(!keys.contains(&number));
+                }
+            };
+            map.numbers_of_page(page as u32, |numbers| numbers.for_each(&mut each))
+                .map_err(Miss::not_recycled)?;
+            break;
+        }
+    }
+    Ok(if found < LEAST_PAIRS { 0.0 } else { stale as f64 / found as f64 })
+}
+
+/// Reads evenly spaced ranges of the table. Returns those that could be hashed, counted from the row's first one, and
+/// the numbers of their pairs.
+fn sample_table(
+    index: Rel<'_>,
+    work: &mut RebuildWork<'_, '_>,
+    row: &Row,
+    coding: Coding,
+    count: u32,
+) -> (RangeSet, HashSet<u64>) {
+    let ranges = row.end - row.first;
+    let mut closed = RangeSet::empty(ranges.into());
+    let mut keys = HashSet::new();
+    let mut collector = RangeCollector::new(work.heap, index, work.meta, &work.options());
+    let blocks = work.heap.blocks();
+    for i in 0..count {
+        let range = (u64::from(i) * u64::from(ranges) / u64::from(count)) as u32;
+        let (from, to) = work.blocks_of(row.first + range, blocks);
+        collector.collect(from, to);
+        let contents = collector.columns[usize::from(row.column)].contents();
+        if !contents.state.open {
+            closed.insert(range.into());
+            pairs_of(contents, row, range, |key, part| {
+                keys.insert(coding.number(key, part));
+            });
+        }
+    }
+    (closed, keys)
+}
+
+/// Calls `each` with the keys of a range, which is counted from the row's first one, and their parts.
+fn pairs_of(contents: RangeContents<'_>, row: &Row, range: u32, mut each: impl FnMut(u64, u32)) {
+    for (part, (state, hashes)) in (range * row.form.parts..).zip(contents.parts()) {
+        marks(state).chain(hashes.iter().copied()).for_each(|key| each(key, part));
+    }
+}
+
+/// Pairs that were read from the table.
+struct Scanned {
+    sorter: Sorter<SpillFile>,
+    /// At least the number of distinct pairs.
+    pairs: u64,
+    /// The ranges that they are all pairs of, counted from the row's first one.
+    ranges: RangeSet,
+}
+
+/// Reads at most `most` ranges of the table from range `from` on, and replaces the maps.
+fn replace<'a>(
+    directory: &mut Directory<'a>,
+    work: &mut RebuildWork<'a, '_>,
+    row: &Row,
+    from: u32,
+    most: u32,
+) -> Read<()> {
+    let from = from.clamp(row.first, row.end);
+    let to = from.saturating_add(most).min(row.end);
+    let replaced = Replaced { column: row.column, first_range: row.first, end: row.end };
+    let rescans = rescan::begin(directory, &[replaced])?;
+    let scanned = read(directory.index(), work, row, from, to)?;
+    write(directory, row, scanned)?;
+    let next = (to < row.end).then_some(to);
+    rescans.into_iter().try_for_each(|rescan| rescan::end(directory, rescan, next))
+}
+
+/// Reads ranges of the table. Those that cannot be hashed now keep the pairs that they have.
+fn read<'a>(index: Rel<'a>, work: &mut RebuildWork<'a, '_>, row: &Row, from: u32, to: u32) -> Read<Scanned> {
+    let width = row.end - row.first;
+    let coding = map::coding(row.form, width)?;
+    let expected = row.segments.iter().filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum();
+    let sorter = Sorter::new(coding, work.memory(), expected, SpillFile::default());
+    let mut scanned = Scanned { sorter, pairs: 0, ranges: RangeSet::empty(width.into()) };
+    let mut collector = RangeCollector::new(work.heap, index, work.meta, &work.options());
+    // The size of the table is read only now, when inserts know of the rescan.
+    let blocks = work.heap.blocks();
+    for range in from..to {
+        let (first, end) = work.blocks_of(range, blocks);
+        collector.collect(first, end);
+        let contents = collector.columns[usize::from(row.column)].contents();
+        if contents.state.open {
+            continue;
+        }
+        scanned.ranges.insert((range - row.first).into());
+        pairs_of(contents, row, range - row.first, |key, part| {
+            scanned.pairs += 1;
+            let Ok(()) = scanned.sorter.push(key, part);
+        });
+    }
+    let failure = collector.failure.take();
+    work.failure = work.failure.take().or(failure);
+    Ok(scanned)
+}
+
+/// Publishes the new map: the pairs that were read, and those of the old maps in other ranges.
+fn write(directory: &mut Directory<'_>, row: &Row, scanned: Scanned) -> Read<()> {
+    let index = directory.index();
+    let width = row.end - row.first;
+    let coding = map::coding(row.form, width)?;
+    let is_whole = scanned.ranges.count() == u64::from(width);
+    let old: &[Segment] = if is_whole { &[] } else { &row.segments };
+    let maps = old.iter().map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>()?;
+    let pairs = maps.iter().map(|map| map.pairs().map_err(Miss::not_recycled)).sum::<Read<u64>>()?;
+    let new = NewMap {
+        column: row.column,
+        first_range: row.first,
+        width,
+        form: row.form,
+        is_addition: false,
+        most_pages: Some(most_pages(coding, pairs + scanned.pairs)),
+        logging: Logging::EachPage,
+    };
+    let sources = maps
+        .iter()
+        .map(|map| MergeSource {
+            coding: map.coding(),
+            first_range: map.first_part() as u32,
+            numbers: map.numbers(),
+        })
+        .collect();
+    let mut writer = MapWriter::new(directory, new)?;
+    let mut kept = KeptPairs::new(sources, coding, row, &scanned.ranges).map_err(Miss::not_recycled)?;
+    scanned
+        .sorter
+        .finish::<Miss>(|number| {
+            kept.up_to(number, |number| writer.push(number))?;
+            Ok(writer.push(number)?)
+        })
+        .and_then(|()| kept.up_to(u64::MAX, |number| writer.push(number)))
+        .map_err(Miss::not_recycled)?;
+    writer.finish().map(|_| ())
+}
+
+/// The pairs of the old maps in ranges that were not read again.
+struct KeptPairs<'m, 'a> {
+    old: Merged<Numbers<'m, 'a>>,
+    coding: Coding,
+    /// Number of parts of a range.
+    parts: u32,
+    /// Ranges, counted from the row's first one.
+    dropped: &'m RangeSet,
+    next: Option<u64>,
+}
+
+impl<'m, 'a> KeptPairs<'m, 'a> {
+    fn new(
+        sources: Vec<MergeSource<Numbers<'m, 'a>>>,
+        coding: Coding,
+        row: &Row,
+        dropped: &'m RangeSet,
+    ) -> Fetch<Self> {
+        let old = Merged::new(sources, coding, row.first_part() as u32)?;
+        let mut kept = Self { old, coding, parts: row.form.parts, dropped, next: None };
+        kept.advance()?;
+        Ok(kept)
+    }
+
+    fn advance(&mut self) -> Fetch<()> {
+        loop {
+            self.next = self.old.next().transpose()?;
+            let range = |number: u64| self.coding.split(number).1 / self.parts;
+            let is_kept = |number: u64| !self.dropped.contains(range(number).into());
+            if self.next.is_none_or(is_kept) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Calls `each` with the numbers below `end`. No number is in a range that was read again, so none is `end`.
+    fn up_to(&mut self, end: u64, mut each: impl FnMut(u64) -> Read<()>) -> Fetch<()> {
+        while let Some(number) = self.next.filter(|&number| number < end) {
+            each(number)?;
+            self.advance()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! What rebuilding filters and maps has in common: how the table is read again.
+
+use super::collect::{Failure, RangeCollectorOptions, Versions};
+use crate::pages::directory::Directory;
+use crate::pages::meta::Meta;
+use crate::pages::upkeep::fold;
+use crate::pg::{Rel, error::Read, memory};
+
+/// What rebuilding filters and maps has in common.
+pub struct RebuildWork<'a, 'm> {
+    pub heap: Rel<'a>,
+    pub meta: &'m Meta,
+    in_vacuum: bool,
+    /// The first failure of users' code.
+    pub failure: Option<Failure>,
+}
+
+impl<'a, 'm> RebuildWork<'a, 'm> {
+    /// Work on an index whose meta page is `meta`. In VACUUM its cost limits apply.
+    pub fn new(heap: Rel<'a>, meta: &'m Meta, in_vacuum: bool) -> Self {
+        Self { heap, meta, in_vacuum, failure: None }
+    }
+
+    /// Options for reading the table.
+    pub fn options(&self) -> RangeCollectorOptions {
+        RangeCollectorOptions {
+            bulk: true,
+            in_vacuum: self.in_vacuum,
+            most_hashes: self.memory() / 32,
+            versions: Versions::All,
+            may_fail: true,
+        }
+    }
+
+    /// Bytes of memory for each column.
+    pub fn memory(&self) -> usize {
+        memory::maintenance_work_mem() / 2 / self.meta.columns.len().max(1)
+    }
+
+    /// The blocks of a range, in a table of `blocks` blocks.
+    pub fn blocks_of(&self, range: u32, blocks: u32) -> (u32, u32) {
+        let first = u64::from(range) * u64::from(self.meta.pages_per_range);
+        let end = first + u64::from(self.meta.pages_per_range);
+        (first.min(blocks.into()) as u32, end.min(blocks.into()) as u32)
+    }
+
+    /// Folds the delta between two rescans if it has grown: during a rescan every insert into its ranges adds entries.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn fold(&self, directory: &mut Directory<'_>) -> Read<()> {
+        if Meta::read(directory.index())?.delta_pages() > 1 {
+            fold::fold(directory, self.meta.columns.len())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! Rescans: segments are replaced by new ones that are made from the table, without the bits and pairs of rows that are
+//! gone.
+//!
+//! A published segment loses no bits and no pairs. So inserts rely on it: a value that the filter of its range has
+//! already needs no entry in the delta. A rescan breaks this. The row of such a value may come to a page that the
+//! rescan has read already, and the new segment would lack it: a lost row. Therefore:
+//!
+//! 1. An entry for the ranges is put into the directory, and the generation is raised.
+//! 2. The table is read, and the new segments are written and published. Meanwhile inserts into these ranges add every
+//!    value to the delta, whatever the segments have.
+//! 3. The old segments are retired, which raises the generation, before and after it if they are maps.
+//! 4. The entry is taken out, and the generation is raised.
+//!
+//! **No row is lost.** A row that the scan did not find on its page was put there after the scan had released the
+//! page's lock. So its insert reads a generation that is not older than that of step 1
+//! ([`crate::pages::meta::Progress`] says why), and reads the directory again. It uses what it finds there only if the
+//! generation did not rise meanwhile. Then it finds the entry, and adds the value to the delta; or it finds the
+//! directory as it was after step 4, and looks its value up in the new segments. The delta is folded only under the
+//! maintenance lock, which the rescan holds: the entries come into the new segments.
+//!
+//! **Readers** take no notice of the entry. At every moment between the steps the old segments together with the delta
+//! have every row, and the new ones together with the delta have every row of their ranges. A reader may use either, or
+//! both. Readers of maps use the directory only if the generation did not rise meanwhile ([`crate::pages::map`]).
+//! Old snapshots, also those of a standby, see rows whose versions are on the table's pages, and the scan takes all of
+//! these; versions that were removed before are seen by none.
+//!
+//! **A crash** or an error leaves the entry. The next maintenance, before it does anything else, retires the old
+//! segments if the new ones are complete, else the new ones. Both are correct until the delta is folded.
+//!
+//! An entry of width 0 says where the next maintenance goes on with a column of maps. Inserts take no notice of it.
+
+use crate::pages::directory::Directory;
+use crate::pages::entry::{Rescan, Segment};
+use crate::pages::meta::Meta;
+use crate::pg::error::Read;
+
+/// Ranges of a column that are to be read again: all those of its segments that will be replaced.
+#[derive(Clone, Copy)]
+pub struct Replaced {
+    pub column: u16,
+    pub first_range: u32,
+    pub end: u32,
+}
+
+/// Announces rescans to inserts. The caller reads the table's size and pages afterwards. Segments that are published
+/// from now on are new ones.
+///
+/// # Errors
+/// Damage to the index.
+pub fn begin(directory: &mut Directory<'_>, replaced: &[Replaced]) -> Read<Vec<Rescan>> {
+    let first_id = Meta::read(directory.index())?.next_segment;
+    let rescans: Vec<Rescan> = replaced
+        .iter()
+        .map(|r| Rescan {
+            column: r.column,
+            first_range: r.first_range,
+            width: r.end.saturating_sub(r.first_range),
+            first_id,
+        })
+        .collect();
+    for &rescan in &rescans {
+        directory.put_rescan(None, Some(rescan))?;
+    }
+    directory.raise_generation()?;
+    Ok(rescans)
+}
+
+/// Retires the segments that were replaced, and takes the entry out. If the new segments do not cover all of the
+/// rescan's ranges, they are retired instead. `next` is the range from which on the next maintenance goes on.
+///
+/// # Errors
+/// Damage to the index.
+pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> Read<()> {
+    let is_inside = |s: &Segment| {
+        s.column == rescan.column
+            && rescan.first_range <= s.first_range
+            && s.end_range() <= rescan.end_range()
+    };
+    let is_new = |s: &Segment| s.id >= rescan.first_id;
+    let mut covered = rescan.first_range;
+    for segment in directory.segments(rescan.column).iter().filter(|s| is_inside(s) && is_new(s)) {
+        if segment.first_range <= covered {
+            covered = covered.max(segment.end_range());
+        }
+    }
+    let is_complete = covered >= rescan.end_range();
+    let retired: Vec<u64> =
+        directory.all_segments().filter(|s| is_inside(s) && is_new(s) != is_complete).map(|s| s.id).collect();
+    directory.retire(&retired)?;
+    let next = next.map(|first_range| Rescan { first_range, width: 0, ..rescan });
+    directory.put_rescan(Some(rescan), next)?;
+    directory.raise_generation()
+}
+
+/// Ends the rescans that an interrupted maintenance has left.
+///
+/// # Errors
+/// Damage to the index.
+pub fn end_interrupted(directory: &mut Directory<'_>) -> Read<()> {
+    for rescan in directory.rescans() {
+        if rescan.width > 0 {
+            end(directory, rescan, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes out the note of where to go on with a column, and returns the range.
+///
+/// # Errors
+/// Damage to the index.
+pub fn take_next(directory: &mut Directory<'_>, column: u16) -> Read<Option<u32>> {
+    let is_next = |rescan: &Rescan| rescan.column == column && rescan.width == 0;
+    let Some(next) = directory.rescans().into_iter().find(is_next) else { return Ok(None) };
+    directory.put_rescan(Some(next), None)?;
+    Ok(Some(next.first_range))
+}
