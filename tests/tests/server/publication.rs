@@ -1,5 +1,6 @@
-//! The order in which entries of the directory come and go while an index with maps is maintained: what readers rely on
-//! who read the directory page by page, without a lock (`src/pages/map.rs`).
+//! The order in which entries of the directory come and go while an index is maintained: what readers of maps rely on
+//! who read the directory page by page, without a lock (`src/pages/map.rs`), and inserts while segments are replaced
+//! (`src/pages/upkeep/rescan.rs`).
 //!
 //! The server writes an image of the page with each WAL record (`wal_consistency_checking`), and `pg_waldump` saves
 //! them: so every state of the directory and of the meta page is at hand, in order.
@@ -12,7 +13,7 @@ use pg_skip_tests::session::Session;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// An entry of a column with maps: a map, an addition or an open stretch.
+/// A segment, an open stretch or a rescan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     kind: u8,
@@ -22,14 +23,30 @@ struct Entry {
     id: u64,
 }
 
+const FILTERS: u8 = 1;
 const MAP: u8 = 4;
 const ADDITION: u8 = 5;
 const OPEN: u8 = 6;
+const RESCAN: u8 = 7;
 
 impl Entry {
     fn overlaps(&self, other: &Self) -> bool {
         let end = |entry: &Self| entry.first_range + entry.width;
         self.column == other.column && self.first_range < end(other) && other.first_range < end(self)
+    }
+
+    fn is_segment(&self) -> bool {
+        matches!(self.kind, FILTERS | MAP | ADDITION)
+    }
+
+    /// Whether it belongs to a column with maps.
+    fn is_of_maps(&self) -> bool {
+        matches!(self.kind, MAP | ADDITION | OPEN)
+    }
+
+    /// Whether it is a rescan that replaces a segment.
+    fn replaces(&self, segment: &Self) -> bool {
+        self.kind == RESCAN && segment.is_segment() && self.overlaps(segment)
     }
 }
 
@@ -58,15 +75,18 @@ fn entries_come_and_go_in_order() -> Completion {
         let block = parts[4].split('_').next().and_then(|block| block.parse().ok()).expect("a block number");
         history.follow(parts[0], block, &fs::read(name).expect("an image"));
     }
-    let History { generations, came, gone, .. } = history;
+    let History { generations, came, gone, replaced, .. } = history;
     println!("{} images: {generations} generations, {came} entries came, {gone} went", names.len());
+    println!("{replaced:?} segments of each kind were replaced in rescans");
     assert!(generations > 20 && came > 40 && gone > 20, "too little happened");
+    assert!(replaced.get(&FILTERS) > Some(&5) && replaced.get(&MAP) > Some(&3), "too few rescans");
     server.finish();
     Completion::Completed
 }
 
 /// Everything that changes the directory: builds, folds, merges of maps and of additions, stretches that are opened and
-/// closed in part, a table that is cut short. Returns where its WAL begins and ends, and the file of the index.
+/// closed in part, rebuilds in whole and in part, a table that is cut short. Returns where its WAL begins and ends, and
+/// the file of the index.
 fn maintain(session: &mut Session) -> (String, String, String) {
     session.run(
         "CREATE TABLE broken (k int);
@@ -77,7 +97,7 @@ fn maintain(session: &mut Session) -> (String, String, String) {
              END $$;
          CREATE TABLE t (k int, d int, pad text DEFAULT repeat('x', 50)) WITH (fillfactor = 80);
          INSERT INTO t SELECT i, i / 10 FROM generate_series(1, 12000) i;
-         CREATE INDEX t_skip ON t USING skip (same(k), d)
+         CREATE INDEX t_skip ON t USING skip (same(k), d, (k + 1) int4_skip_ops (layout = filters))
              WITH (layout = map, pages_per_range = 1, autosummarize = off, delta_limit = 1048576)",
     );
     let at = "SELECT pg_current_wal_insert_lsn()";
@@ -103,6 +123,19 @@ fn maintain(session: &mut Session) -> (String, String, String) {
         session.run("VACUUM (TRUNCATE off) t");
     }
     cut(session, 0.1);
+    for (round, pages) in [40, 90, -1].into_iter().enumerate() {
+        session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+        for part in 1..=3 {
+            session.run(&format!("UPDATE t SET k = k + 1000000 * {part} + {round}, d = d + 10000"));
+            session.run("VACUUM (TRUNCATE off) t");
+        }
+        session.run(&format!("SET pg_skip.vacuum_rebuild_pages = {pages}"));
+        for _ in 0..2 {
+            session.run("VACUUM (TRUNCATE off) t");
+        }
+        session.run("SELECT skip_summarize('t_skip')");
+        sound(session, "t_skip");
+    }
     let file = session.one(
         "SELECT '1663/' || oid || '/' || pg_relation_filenode('t_skip')
          FROM pg_database WHERE datname = current_database()",
@@ -131,8 +164,12 @@ struct History {
     generation: u64,
     /// Whether the generation was raised after the last entry came.
     is_raised: bool,
-    /// Open stretches that came since the generation was raised.
+    /// Open stretches and rescans that came since the generation was raised.
     opened: Vec<Entry>,
+    /// Whether the generation was raised after the last segment went.
+    is_raised_since_gone: bool,
+    /// How many segments of each kind went during a rescan of their ranges.
+    replaced: BTreeMap<u8, u32>,
     generations: u32,
     came: u32,
     gone: u32,
@@ -144,7 +181,7 @@ impl History {
         let long = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().unwrap());
         let kind = u16::from_le_bytes(page[8190..8192].try_into().unwrap());
         if kind == 0xFA01 && long(24 + 32) > self.generation {
-            (self.generation, self.is_raised) = (long(24 + 32), true);
+            (self.generation, self.is_raised, self.is_raised_since_gone) = (long(24 + 32), true, true);
             self.opened.clear();
             self.generations += 1;
         }
@@ -153,7 +190,8 @@ impl History {
         }
         for slot in 0..word(24 + 4) as usize {
             let at = 24 + 8 + 32 * slot;
-            let entry = (MAP..=OPEN).contains(&page[at]).then(|| Entry {
+            let is_followed = page[at] == FILTERS || (MAP..=RESCAN).contains(&page[at]);
+            let entry = is_followed.then(|| Entry {
                 kind: page[at],
                 column: u16::from_le_bytes([page[at + 2], page[at + 3]]),
                 first_range: word(at + 4),
@@ -168,16 +206,47 @@ impl History {
         }
     }
 
-    /// Whoever has missed what replaces the entry must notice that the generation rose.
     fn check_gone(&mut self, lsn: &str, gone: &Entry) {
         self.gone += 1;
+        if gone.is_of_maps() {
+            self.check_gone_of_maps(lsn, gone);
+        }
+        if gone.is_segment() {
+            self.is_raised_since_gone = false;
+            let live = || self.slots.values().flatten();
+            if let Some(rescan) = live().find(|entry| entry.replaces(gone)) {
+                let is_new = |entry: &&Entry| entry.is_segment() && entry.id >= rescan.id;
+                let covers = |range: u32| {
+                    let one = Entry { first_range: range, width: 1, ..*gone };
+                    live().filter(is_new).any(|entry| entry.overlaps(&one))
+                };
+                let is_covered = (gone.first_range..gone.first_range + gone.width).all(covers);
+                assert!(gone.id >= rescan.id || is_covered, "{lsn}: {gone:?} went, and is not replaced");
+                *self.replaced.entry(gone.kind).or_default() += 1;
+            }
+        }
+        if gone.kind == RESCAN && gone.width > 0 {
+            // An insert that finds no rescan must find no segment that was replaced either.
+            let of_it = || self.slots.values().flatten().filter(|entry| gone.replaces(entry));
+            let old = of_it().find(|entry| entry.id < gone.id && entry.kind != ADDITION);
+            let new = of_it().find(|entry| entry.id >= gone.id);
+            assert!(old.is_none() || new.is_none(), "{lsn}: {gone:?} went before {old:?}; there is {new:?}");
+            assert!(
+                self.is_raised_since_gone,
+                "{lsn}: {gone:?} went, and no generation raised since a segment did"
+            );
+        }
+    }
+
+    /// Whoever has missed what replaces the entry must notice that the generation rose.
+    fn check_gone_of_maps(&self, lsn: &str, gone: &Entry) {
         assert!(
             self.is_raised,
             "{lsn}: {gone:?} was taken out, and no generation raised since the last entry came"
         );
         // What an addition holds is still somewhere, as long as there is a map that would rule it out.
         let live = || self.slots.values().flatten().filter(|entry| entry.overlaps(gone));
-        let is_replaced = live().any(|entry| entry.kind != OPEN && entry.id > gone.id);
+        let is_replaced = live().any(|entry| entry.is_segment() && entry.id > gone.id);
         let is_needed = live().any(|entry| entry.kind == MAP);
         assert!(
             gone.kind != ADDITION || is_replaced || !is_needed,
@@ -185,15 +254,19 @@ impl History {
         );
     }
 
-    /// Whoever sees a map must also see the stretches in it that are open.
+    /// Whoever sees a map must also see the stretches in it that are open. And before the table is read for new
+    /// segments, inserts must know of it.
     fn check_came(&mut self, lsn: &str, came: &Entry) {
         self.came += 1;
-        let is_late = |open: &&Entry| came.kind == MAP && open.overlaps(came);
+        let is_late = |open: &&Entry| match open.kind {
+            RESCAN => open.replaces(came),
+            _ => came.kind == MAP && open.overlaps(came),
+        };
         let late = self.opened.iter().find(is_late);
         assert!(late.is_none(), "{lsn}: {came:?} was published, and no generation raised since {late:?} was");
-        if came.kind == OPEN {
+        if matches!(came.kind, OPEN | RESCAN) {
             self.opened.push(*came);
         }
-        self.is_raised = false;
+        self.is_raised &= !came.is_of_maps();
     }
 }
