@@ -35,15 +35,16 @@ const GROWING: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor =
 
 alone!(every_prefix_of_maintenance);
 fn every_prefix_of_maintenance() {
-    every_prefix(BASE, maintain);
+    every_prefix(BASE, maintain, 18);
 }
 
 alone!(every_prefix_of_growth);
 fn every_prefix_of_growth() {
-    every_prefix(GROWING, grow);
+    every_prefix(GROWING, grow, 8);
 }
 
-fn every_prefix(base: &str, change: fn(&Server) -> Maintained) {
+/// Promotes copies of the server at this number of records of the WAL of `change`, at equal distances.
+fn every_prefix(base: &str, change: fn(&Server) -> Maintained, states: usize) {
     // Without full pages changes are replayed as such, and each page is then compared with the primary's.
     let primary = Server::start(&[
         "wal_keep_size=1GB",
@@ -60,7 +61,7 @@ fn every_prefix(base: &str, change: fn(&Server) -> Maintained) {
     let maintained = change(&primary);
     primary.stop();
     let records = ends(&records(&primary, &maintained));
-    let sample = sample(&records, cases(18));
+    let sample = sample(&records, cases(states));
     println!("{} of {} states", sample.len(), records.len());
     for record in sample {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
