@@ -99,6 +99,8 @@ fn like_a_serial_build(database: &Database) {
             "pages_per_range = 7",
             vec!["id % 1000 = 999", "big = repeat(md5('1000'), 200)"],
         ),
+        // Maps that tell apart the single pages of a range.
+        ("id, big, v", "", vec!["id = 30303", "big = 'big3'", "v = 'v59999'", "v IS NULL"]),
         ("id) WITH (pages_per_range = 2) WHERE (v IS NOT NULL", "", vec!["v IS NOT NULL AND id = 31001"]),
     ] {
         for layout in ["filters", "map"] {
