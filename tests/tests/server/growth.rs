@@ -108,8 +108,8 @@ fn values_that_come_during_a_merge(database: &Database) {
         let key = rng.u32(1..1000) * 1_000_000;
         session.run(&format!(
             "UPDATE t SET k = {key} + id, v = 'u' || {key} + id
-             WHERE ctid >= '({first},0)' AND ctid < '({end},0)' AND id % 7 = {}",
-            rng.u32(..7)
+             WHERE ctid >= '({first},0)' AND ctid < '({end},0)' AND id % 2 = {}",
+            rng.u32(..2)
         ));
         session.run("ALTER INDEX t_skip SET (delta_limit = 8192)");
         session.run(&format!(
