@@ -34,6 +34,39 @@ type Locator = pg_sys::RelFileNode;
 #[cfg(not(feature = "pg15"))]
 type Locator = pg_sys::RelFileLocator;
 
+/// Adds blocks to the end of the main fork in one go, without a buffer for each. They are zero, and in 15 they take no
+/// room on disk before they are written, as those that a hash index adds. Returns false if that is not possible, and
+/// nothing was done.
+///
+/// # Safety
+/// `rel` is open, the extension lock is held, and `first` is its number of blocks.
+pub unsafe fn extend_file(rel: pg_sys::Relation, first: u32, count: u32) -> bool {
+    #[repr(C, align(4096))]
+    #[cfg(feature = "pg15")]
+    struct ZeroPage([u8; pg_sys::BLCKSZ as usize]);
+    let main = pg_sys::ForkNumber::MAIN_FORKNUM;
+    // SAFETY: as the caller promises. Whoever asked for the number of blocks has opened the files; invalidations, which
+    // close them, are not processed in between. The page is copied to the file.
+    unsafe {
+        let files = (*rel).rd_smgr;
+        let Some(last) = first.checked_add(count).and_then(|end| end.checked_sub(1)) else { return false };
+        if files.is_null() || last < first || last == pg_sys::InvalidBlockNumber {
+            return false;
+        }
+        #[cfg(feature = "pg15")]
+        {
+            let mut page = ZeroPage([0; pg_sys::BLCKSZ as usize]);
+            pg_sys::smgrextend(files, main, last, page.0.as_mut_ptr().cast(), false);
+        }
+        #[cfg(not(feature = "pg15"))]
+        {
+            let Ok(count) = i32::try_from(count) else { return false };
+            pg_sys::smgrzeroextend(files, main, first, count, false);
+        }
+    }
+    true
+}
+
 /// Called without pgrx's guard, which would cost aminsert as much as the pin itself. The only error it can raise is
 /// that there is no memory to record the pin. That jump skips no destructor: between aminsert's entry and here there
 /// are only plain values.

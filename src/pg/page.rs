@@ -321,11 +321,19 @@ impl ExclusivePage {
     }
 }
 
+/// From so many blocks on they are added to the file in one go: a buffer for each, and a write, would take an insert
+/// that begins a large merge a second for 100,000.
+const MANY_BLOCKS: u32 = 64;
+
 /// Adds `count` contiguous blocks to the end of the main fork; returns the number of the first one. They are zero until
 /// they are written.
 pub fn extend(rel: Rel, count: u32) -> u32 {
     let _lock = ExtensionLock::take(rel);
     let first = rel.blocks();
+    // SAFETY: the relation is open, its extension lock is held, and its size was just read.
+    if count >= MANY_BLOCKS && unsafe { compat::extend_file(rel.raw(), first, count) } {
+        return first;
+    }
     for _ in 0..count {
         // SAFETY: the extension lock is held, as P_NEW demands.
         unsafe {

@@ -70,7 +70,7 @@ pub fn merge_portion<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>>(
         if after.is_some_and(|after| number <= after) { Ok(()) } else { writer.push(number, &mut write) }
     });
     match merged.and_then(|()| writer.finish_data(&mut write)) {
-        Err(Stop::Failed(error)) => return Err(error),
+        Err(Stop::Failed(error)) => Err(error),
         // The last page may have been the last of all: then the next portion is empty, and says so.
         Err(Stop::Enough) => Ok(Portion { pages, numbers: writer.numbers_on_pages(), is_last: false }),
         Ok(()) => Ok(Portion { pages, numbers: writer.numbers_on_pages(), is_last: true }),
