@@ -9,12 +9,13 @@
 //! 5. Summarize new ranges, and gaps that a crash left.
 //! 6. Rebuild filters that have filled up, and maps with many pairs of rows that are gone.
 //! 7. Merge neighbouring segments.
+//! 8. Move segments to the front if much of the index is free, and (VACUUM only) cut its end off.
 
 use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
 use super::{close, collect, rebuild};
 use crate::pages::meta::Meta;
-use crate::pages::upkeep::{self, fold, unfinished};
+use crate::pages::upkeep::{self, compact, fold, unfinished};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
@@ -69,6 +70,10 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     }
     for column in 0..meta.columns.len() {
         upkeep::merge_column(&mut directory, column as u16)?;
+    }
+    compact::compact(&mut directory)?;
+    if caller == Caller::Vacuum {
+        compact::shorten(&mut directory)?;
     }
     Ok(summary)
 }

@@ -247,6 +247,24 @@ pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
     Ok(found)
 }
 
+/// The blocks of the delta's pages. No other process may change the delta meanwhile.
+///
+/// # Errors
+/// Damage to a page.
+pub fn pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
+    let index = meta.bind(index);
+    let mut known = KnownBlocks::new(index);
+    let (mut found, mut block) = (Vec::new(), meta.delta_head);
+    while block != NO_BLOCK {
+        memory::check_for_interrupts();
+        known.check(block.saturating_add(1))?;
+        found.push(block);
+        let page = SharedPage::read(index, block);
+        block = get_u32(page.view(PageKind::Delta)?.payload(), 0);
+    }
+    Ok(found)
+}
+
 /// A sealed stretch of the delta, starting at the head.
 pub struct Sealed {
     pub entries: Vec<DeltaEntry>,

@@ -269,27 +269,69 @@ impl<'a> Directory<'a> {
     /// # Errors
     /// Damage to a directory page or the meta page.
     pub fn allocate(&mut self, blocks: u32) -> Read<u32> {
-        let fitting = self.slots.iter().enumerate().filter_map(|(at, (_, _, entry))| match *entry {
-            Entry::Free { first_block, blocks: have } if have >= blocks => Some((at, first_block, have)),
-            _ => None,
-        });
-        let smallest = fitting.min_by_key(|&(_, first_block, have)| (have, first_block));
-        let Some((at, first_block, have)) = smallest else {
+        let fits = |extent: &(u32, u32)| extent.1 >= blocks;
+        let Some((first_block, _)) =
+            self.free_extents().filter(fits).min_by_key(|extent| (extent.1, extent.0))
+        else {
             let first_block = page::extend(self.index, blocks);
             self.log_extension(first_block + blocks - 1);
             self.add(Entry::Reserved { first_block, blocks })?;
             return Ok(first_block);
         };
+        self.reserve(first_block, blocks)?;
+        Ok(first_block)
+    }
+
+    /// Reserves the first blocks of a free extent, which begins with `first_block` and has at least so many.
+    ///
+    /// # Errors
+    /// Damage to a directory page or the meta page.
+    pub fn reserve(&mut self, first_block: u32, blocks: u32) -> Read<()> {
+        let found = self.slots.iter().enumerate().find_map(|(at, (_, _, entry))| match *entry {
+            Entry::Free { first_block: first, blocks: have } if first == first_block && have >= blocks => {
+                Some((at, have))
+            }
+            _ => None,
+        });
+        let Some((at, have)) = found else {
+            return Err(Damage::new(first_block, "blocks that are not free were to be reserved"));
+        };
         // A reader may still use an older directory in which these blocks are a segment: it must be able to detect
         // that.
         self.raise_generation()?;
         if have == blocks {
-            self.replace(at, Entry::Reserved { first_block, blocks })?;
+            self.replace(at, Entry::Reserved { first_block, blocks })
         } else {
             self.replace(at, Entry::Free { first_block: first_block + blocks, blocks: have - blocks })?;
-            self.add(Entry::Reserved { first_block, blocks })?;
+            self.add(Entry::Reserved { first_block, blocks })
         }
-        Ok(first_block)
+    }
+
+    /// Makes all spare pages of the delta free extents. The caller makes sure that no other process changes the delta.
+    /// A crash in between loses blocks.
+    ///
+    /// # Errors
+    /// Damage to a directory page or the meta page.
+    pub fn free_spare_pages(&mut self, mut pages: Vec<u32>) -> Read<()> {
+        meta::update(self.index, |meta| meta.spare = NO_BLOCK)?;
+        pages.sort_unstable();
+        for run in pages.chunk_by(|one, next| one + 1 == *next) {
+            self.add(Entry::Free { first_block: run[0], blocks: run.len() as u32 })?;
+        }
+        self.join_free_extents()
+    }
+
+    /// Takes out the free extents that begin at block `end` or behind it, before the file is cut off there.
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn forget_free_from(&mut self, end: u32) -> Read<()> {
+        for at in 0..self.slots.len() {
+            if matches!(self.slots[at].2, Entry::Free { first_block, .. } if first_block >= end) {
+                self.replace(at, Entry::Empty)?;
+            }
+        }
+        Ok(())
     }
 
     /// Records the new length of the file in WAL, before an entry names blocks at its end. Extending the file is not in

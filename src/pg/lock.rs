@@ -1,7 +1,7 @@
 //! Heavyweight locks. Their order is in [`crate::pages`].
 
 pub use super::relation::Mode;
-use super::{Rel, compat};
+use super::{Rel, catalog, compat};
 use pgrx::pg_sys;
 
 /// The parts of an index that can be locked. Tuple locks of the meta block stand for them, as names only. Page locks
@@ -73,6 +73,38 @@ impl Drop for ExtensionLock<'_> {
         if !std::thread::panicking() {
             // SAFETY: taken in the constructor, released once.
             unsafe { pg_sys::UnlockRelationForExtension(self.0.raw(), Mode::Exclusive.raw()) }
+        }
+    }
+}
+
+/// The lock under which no other process uses a relation, on a standby neither.
+pub struct AloneLock<'a>(Rel<'a>);
+
+impl<'a> AloneLock<'a> {
+    /// Takes the lock if no other process uses the relation. Not in parallel mode, where the lock could not be logged
+    /// for standbys, which takes a transaction id.
+    pub fn try_take(rel: Rel<'a>) -> Option<Self> {
+        let mode = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
+        // SAFETY: rel is open.
+        let is_taken =
+            !catalog::in_parallel_mode() && unsafe { pg_sys::ConditionalLockRelation(rel.raw(), mode) };
+        is_taken.then(|| Self(rel))
+    }
+
+    /// Cuts the relation's file off behind its first `blocks` blocks, and logs that.
+    pub fn truncate(&self, blocks: u32) {
+        // SAFETY: rel is open, and locked as the function demands; no block of it is pinned by this process.
+        unsafe { pg_sys::RelationTruncate(self.0.raw(), blocks) }
+    }
+}
+
+impl Drop for AloneLock<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let mode = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
+            // SAFETY: taken in try_take, released once. Cutting off a file is not undone by an abort, so the lock need
+            // not be held until the transaction ends; VACUUM releases that of a table as well.
+            unsafe { pg_sys::UnlockRelation(self.0.raw(), mode) }
         }
     }
 }

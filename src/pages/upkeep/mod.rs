@@ -4,6 +4,7 @@
 //! reads the table. The replacement of segments by new ones that are made from the table is prepared and ended here
 //! ([`rescan`]); how full filters are is found by [`fill`]. The caller holds the maintenance lock.
 
+pub mod compact;
 pub mod copy;
 pub mod fill;
 pub mod fold;

@@ -384,12 +384,14 @@ fn additions_past_the_end(database: &Database) {
     );
     assert_eq!(kinds(&mut session), "addition map");
     compare::sound(&mut session, "t_skip");
+    // Otherwise the addition would become part of the map.
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0");
     let cut = session.one("SELECT (pg_relation_size('t') / 8192 * 0.66)::int");
     session.run(&format!("DELETE FROM t WHERE ctid >= '({cut},0)'"));
     session.run("VACUUM t");
     let is_behind =
         format!("SELECT count(*) FROM skip_index_segments('t_skip') WHERE first_range + width > {cut} + 1");
-    for step in ["SELECT skip_summarize('t_skip')", "INSERT INTO t VALUES (-1)", "VACUUM t"] {
+    for step in ["VACUUM t", "INSERT INTO t VALUES (-1)", "VACUUM t"] {
         session.run(step);
         let behind = session.one(&format!("{is_behind} AND kind = 'addition'"));
         let maps = session.one(&format!("{is_behind} AND kind = 'map'"));

@@ -149,6 +149,40 @@ fn bit_by_bit(database: &Database) {
     }
 }
 
+on_shared!(parts_of_ranges);
+/// Maps whose pairs name single pages of a range of several, rebuilt bit by bit and beside filters.
+fn parts_of_ranges(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int, d int, n int, pad text DEFAULT repeat('x', 60)) WITH (fillfactor = 40);
+         INSERT INTO t SELECT i, i, i / 50, nullif(i % 50, 0) FROM generate_series(1, 3000) i;
+         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (layout = map, pages_per_range = 1),
+                 d int4_skip_ops (layout = filters), n int4_skip_ops (layout = map, pages_per_range = 2))
+             WITH (autosummarize = off, pages_per_range = 4)",
+    );
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+    for round in 1..=4 {
+        session.run(&format!("UPDATE t SET k = {round} * 1000000 + id, d = d + 1000, n = nullif(n + 1, 9)"));
+        session.run("VACUUM t");
+    }
+    let pairs = "SELECT sum(pairs) FROM skip_index_segments('t_skip') WHERE attnum = 1";
+    let before = session.number(pairs);
+    session.run("SET pg_skip.vacuum_rebuild_pages = 37");
+    for _ in 0..8 {
+        session.run("VACUUM t");
+        for condition in
+            ["k = 4000017", "k = 3000017", "n IS NULL", "n = 13", "n = 12 AND d = 4003", "d = 4010"]
+        {
+            same(&mut session, "t", &Question::any(condition));
+        }
+        sound(&mut session, "t_skip");
+    }
+    let after = session.number(pairs);
+    assert!(after < before / 2.0 && after < 3600.0, "{after} pairs of {before}");
+    let key = "SELECT count(*) FROM skip_matching_ranges('t_skip', 'k', 4000017)";
+    assert_eq!(session.one(key), "1", "a single page");
+}
+
 on_shared!(an_old_key_comes_back_during_the_rescan);
 /// The old filter has a key that no row has any more. A row with this key comes to a page that the rescan has read
 /// already. An insert that relied on the old filter would add nothing to the delta, and the new filter lacks the key.
@@ -430,4 +464,52 @@ fn ranges_that_cannot_be_hashed_keep_what_they_have(database: &Database) {
         session.run("SELECT skip_summarize('t_skip')");
         sound(&mut session, "t_skip");
     }
+}
+
+alone!(free_blocks_are_given_back);
+/// What rebuilding leaves free at the end of the index is given back to the file system, unless somebody uses the index
+/// at the moment. A standby follows.
+fn free_blocks_are_given_back() {
+    let (primary, standby) = replicated(&[]);
+    let (mut session, mut other) = (primary.connect("skip_template"), primary.connect("skip_template"));
+    let mut reader = standby.connect("skip_template");
+    session.run(
+        "CREATE TABLE t (id int, k int, d int);
+         INSERT INTO t SELECT i, i, i + 5 FROM generate_series(1, 200000) i;
+         CREATE INDEX t_skip ON t USING skip (k, d)
+             WITH (layout = map, pages_per_range = 1, autosummarize = off);
+         DELETE FROM t WHERE id % 10 <> 0",
+    );
+    let pages = "SELECT pg_relation_size('t_skip') / 8192";
+    let grown = session.number(pages);
+    other.run("BEGIN; SET LOCAL enable_seqscan = off; SELECT count(*) FROM t WHERE k = 5");
+    session.run("VACUUM t");
+    assert!(session.number(pages) >= grown, "the file was cut off while somebody used it");
+    other.run("COMMIT");
+    session.run("VACUUM t");
+    let after = session.number(pages);
+    println!("{grown} pages, {after} after VACUUM");
+    assert!(after < grown / 3.0, "{after} pages of {grown}");
+    catch_up(&mut session, &mut reader);
+    assert_eq!(reader.number(pages), after, "on the standby");
+    for session in [&mut session, &mut reader] {
+        found_after_delete(session);
+    }
+    // It grows again.
+    session.run("INSERT INTO t SELECT i, i, i + 5 FROM generate_series(200001, 201000) i");
+    session.run("VACUUM t");
+    catch_up(&mut session, &mut reader);
+    for session in [&mut session, &mut reader] {
+        found_after_delete(session);
+    }
+    drop((session, other, reader));
+    standby.finish();
+    primary.finish();
+}
+
+fn found_after_delete(session: &mut Session) {
+    for condition in ["k = 10", "k = 11", "d = 199995", "k = 200000", "k = 200500 AND d = 200505"] {
+        same(session, "t", &Question::using("t_skip", condition));
+    }
+    sound(session, "t_skip");
 }
