@@ -27,7 +27,7 @@ const FILTERS: u8 = 1;
 const MAP: u8 = 4;
 const ADDITION: u8 = 5;
 const OPEN: u8 = 6;
-const RESCAN: u8 = 7;
+const RESCAN: u8 = 8;
 
 impl Entry {
     fn overlaps(&self, other: &Self) -> bool {
