@@ -1,5 +1,6 @@
 //! Options that were changed and are not in effect yet: those fixed at build take effect at the next build.
 
+use super::choose;
 use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pg::error::report;
 use crate::pg::options::{IndexLayout, Options, number};
@@ -15,6 +16,10 @@ fn notice(index: Rel, before: &Options, now: &Options) {
     let is_same = before.pages_per_range == now.pages_per_range
         && before.false_positive_rate == now.false_positive_rate
         && before.layout == now.layout;
+    if !is_same {
+        // Options that do not fit would make the next build fail, which may be a TRUNCATE.
+        (0..index.key_columns()).for_each(|column| _ = choose::at_first(index, now, column));
+    }
     // Damage to the index is reported by whatever uses the index.
     let Some(meta) = Meta::read(index).ok().filter(|_| !is_same) else { return };
     let mut pending: Vec<String> =
@@ -36,9 +41,12 @@ pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Opt
     let mut pending = Vec::new();
     let built = meta.columns.get(column)?;
     let pages = options.pages_of(index, column);
+    let built_pages = match built.layout {
+        SegmentLayout::NotChosen(wish) => wish.parts.map(|parts| meta.pages_per_range / parts.max(1)),
+        _ => Some(meta.pages_per_part(column as u16)),
+    };
     if let Some(pages) = pages
-        && !matches!(built.layout, SegmentLayout::NotChosen { .. })
-        && pages != meta.pages_per_part(column as u16)
+        && Some(pages) != built_pages
     {
         pending.push(format!("pages_per_range = {pages}"));
     } else if options.pages_of_index(index) != meta.pages_per_range {

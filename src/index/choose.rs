@@ -10,7 +10,7 @@
 //! [`skip_map::choice`] says which parts of ranges a map tells apart.
 
 use super::collect::{RangeCollector, RangeCollectorOptions};
-use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout};
+use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout, Wish};
 use crate::pg::error::Read;
 use crate::pg::options::{IndexLayout, Options};
 use crate::pg::{Rel, fail, settings};
@@ -30,22 +30,33 @@ const LEAST_ROWS: f64 = 10e6;
 /// Rows of a page of the table, where there is no sample.
 const ROWS_PER_PAGE: f64 = 100.0;
 
-/// The layout of a column of a new index, before anything is known of the data.
+/// The layout of a column of a new index, before anything is known of the data. Raises an error if the options of the
+/// column and of the index do not fit.
 pub fn at_first(index: Rel, options: &Options, column: usize) -> SegmentLayout {
     let pages_per_range = options.pages_of_index(index);
     let own = options.pages_of(index, column);
-    let layout = options.layout_of(index, column).unwrap_or_else(settings::default_layout);
-    if let Some(own) = own.filter(|&own| {
-        !pages_per_range.is_multiple_of(own)
-            || pages_per_range / own > MOST_PARTS
-            || (layout == IndexLayout::Filters && own != pages_per_range)
-    }) {
+    let has_parts = own.is_some_and(|own| own != pages_per_range);
+    // The setting is only a default: filters do not divide ranges.
+    let default = || match settings::default_layout() {
+        IndexLayout::Filters if has_parts => IndexLayout::Map,
+        layout => layout,
+    };
+    let layout = options.layout_of(index, column).unwrap_or_else(default);
+    let fits = |own: &u32| {
+        pages_per_range.is_multiple_of(*own)
+            && pages_per_range / own <= MOST_PARTS
+            && !(has_parts && layout == IndexLayout::Filters)
+    };
+    if let Some(own) = own.filter(|own| !fits(own)) {
         fail_pages(index, column, own, pages_per_range, layout);
     }
     match layout {
         IndexLayout::Filters => SegmentLayout::Filters,
-        IndexLayout::Map => SegmentLayout::NotChosen { is_map: true },
-        IndexLayout::Auto => SegmentLayout::NotChosen { is_map: false },
+        IndexLayout::Map | IndexLayout::Auto => SegmentLayout::NotChosen(Wish {
+            is_map: layout == IndexLayout::Map,
+            is_rate_set: options.set_rate_of(index, column).is_some(),
+            parts: own.map(|own| pages_per_range / own),
+        }),
     }
 }
 
@@ -69,21 +80,20 @@ fn fail_pages(index: Rel, column: usize, own: u32, pages_per_range: u32, layout:
 /// Chooses for all columns for which nothing is chosen yet, from a table of `blocks` blocks, at least one range.
 /// `how` says how the sample is collected.
 pub fn choose(heap: Rel, index: Rel, meta: &mut Meta, blocks: u32, how: &RangeCollectorOptions) {
-    let options = Options::of(index);
     let samples = TableSample::take(heap, index, meta, blocks, how);
     let pages_per_range = meta.pages_per_range;
     for (c, column) in meta.columns.iter_mut().enumerate() {
-        let SegmentLayout::NotChosen { is_map } = column.layout else { continue };
-        let own = options.pages_of(index, c);
-        let rate = options.set_rate_of(index, c);
+        let SegmentLayout::NotChosen(wish) = column.layout else { continue };
+        let rate = wish.is_rate_set.then_some(column.rate);
         let pairs = &samples.pairs[c];
-        let pages = own.unwrap_or_else(|| pairs.smallest_part(samples.rows));
-        let may_be_filters = !is_map && pages_per_range == own.unwrap_or(pages_per_range);
+        let own = wish.parts.map(|parts| pages_per_range / parts.max(1));
+        let pages = own.unwrap_or_else(|| pairs.smallest_part(samples.rows)).max(1);
+        let may_be_filters = !wish.is_map && wish.parts.is_none_or(|parts| parts == 1);
         column.layout = if may_be_filters && rate.is_some_and(|rate| rate >= RATE_OF_FILTERS) {
             SegmentLayout::Filters
         } else {
             let fingerprint_bits = samples.fingerprint_bits(pages, blocks, rate);
-            SegmentLayout::Map(MapForm { fingerprint_bits, parts: pages_per_range / pages.max(1) })
+            SegmentLayout::Map(MapForm { fingerprint_bits, parts: pages_per_range / pages })
         };
         column.sample = samples.of(pairs);
     }
@@ -109,7 +119,7 @@ pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> Read<(
 
 /// Why a column has its layout, in words. None if an option says it.
 pub fn reason(meta: &Meta, column: &ColumnMeta) -> Option<String> {
-    if matches!(column.layout, SegmentLayout::NotChosen { .. }) {
+    if matches!(column.layout, SegmentLayout::NotChosen(_)) {
         return Some("no block range is summarized yet".into());
     }
     let Sample { rows, pairs_of_pages, pairs_of_ranges } = column.sample?;
@@ -170,7 +180,8 @@ impl TableSample {
     /// as a pair: later rows may repeat less than those of the sample, and few pairs take little room anyway.
     fn fingerprint_bits(&self, pages: u32, blocks: u32, rate: Option<f64>) -> u8 {
         // The most parts that a table may have, so that its maps can always be merged into one.
-        let most_parts = (u32::MAX / pages.max(1)).saturating_add(1);
+        let most_ranges = (u32::MAX / self.pages_per_range).saturating_add(1);
+        let most_parts = most_ranges.saturating_mul(self.pages_per_range / pages.max(1));
         let has_rows = self.rows > 0.0 && self.pages > 0.0;
         let rows_per_page = if has_rows { self.rows / self.pages } else { ROWS_PER_PAGE };
         match rate {

@@ -18,11 +18,10 @@ use crate::pg::scankey;
 use crate::pg::sql_text::Text;
 use crate::pg::text;
 use crate::pg::{Rel, fail};
-use crate::prune::{self, Budget, hashed};
+use crate::prune::{self, Budget, Pruned, hashed};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_filter::rate_at_fill;
-use skip_scan::RangeSet;
 use skip_segment::page::PAGE;
 use skip_segment::{FIRST_PROBE_SLICE, OPEN_SLICE};
 
@@ -55,6 +54,17 @@ fn fill_of(index: Rel, segment: &Segment, open: &[OpenStretch]) -> Fetch<Fill> {
             })
         }
     }
+}
+
+/// Number of the parts of a map that are not open, in a table of `ranges` parts. None for filters.
+fn closed_parts(segment: &Segment, open: &[OpenStretch], ranges: i64) -> Option<i64> {
+    let parts = i64::from(segment.map()?.form.parts);
+    let inside = |first_range: u32, end_range: u32| {
+        let (first, end) = (first_range.max(segment.first_range), end_range.min(segment.end_range()));
+        ((i64::from(end) * parts).min(ranges) - i64::from(first) * parts).max(0)
+    };
+    let open = open.iter().map(|o| inside(o.first_range, o.end_range())).sum::<i64>();
+    Some(inside(0, u32::MAX) - open)
 }
 
 /// Counts open ranges, and samples evenly spaced slices.
@@ -159,7 +169,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
         for segment in &segments {
             let fill = fill_of(index, segment, &open)?;
             let closed = f64::from(segment.width) - fill.open_ranges as f64;
-            summarized += closed as i64 * i64::from(parts);
+            summarized += closed_parts(segment, &open, ranges).unwrap_or(closed as i64);
             passing += fill.expected_rate * closed * f64::from(parts);
         }
         for addition in &additions {
@@ -167,7 +177,8 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
                 fill_of(index, addition, &[])?.expected_rate * f64::from(addition.width) * f64::from(parts);
         }
         let width = |pick: fn(u32, u32) -> u32| {
-            segments.iter().map(|s| s.width * parts).reduce(pick).unwrap_or(0) as i32
+            let parts = segments.iter().map(|s| s.width.saturating_mul(parts)).reduce(pick);
+            i32::try_from(parts.unwrap_or(0)).unwrap_or(i32::MAX)
         };
         let bits = |pick: fn(u32, u32) -> u32| {
             let all = segments.iter().filter_map(|s| s.filters().ok()).map(|size| size.bits);
@@ -262,7 +273,7 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
                 column as i32 + 1,
                 kind_name(s.kind),
                 i64::from(s.first_range) * i64::from(s.parts()),
-                s.width as i32 * s.parts() as i32,
+                i32::try_from(s.width.saturating_mul(s.parts())).unwrap_or(i32::MAX),
                 filters.map(|size| size.bits.into()),
                 filters.map(|size| size.num_probes.into()),
                 s.map().map(|size| size.pairs.into()),
@@ -303,13 +314,13 @@ fn skip_matching_ranges(
         let value = value.map(|value| scankey::argument(index, column, value));
         let clause = scankey::clause_of_argument(index, column, value.as_ref());
         let ranges: Vec<i64> =
-            survivors(index, &clause, target.table.rel().blocks()).iter().map(|r| r as i64).collect();
+            survivors(index, &clause, target.table.rel().blocks()).ranges.iter().map(|r| r as i64).collect();
         SetOfIterator::new(ranges)
     })
 }
 
 /// The ranges of a table of `blocks` blocks in which a clause cannot be ruled out.
-pub(super) fn survivors(index: Rel, clause: &Clause<Values<'_>>, blocks: u32) -> RangeSet {
+pub(super) fn survivors(index: Rel, clause: &Clause<Values<'_>>, blocks: u32) -> Pruned {
     let result = Meta::read(index).and_then(|meta| {
         let clauses = hashed::clauses(index, &meta, std::slice::from_ref(clause));
         if clauses.is_empty() {
@@ -318,7 +329,7 @@ pub(super) fn survivors(index: Rel, clause: &Clause<Values<'_>>, blocks: u32) ->
         prune::prune(index, meta, clauses, blocks, Budget { pages: None })
     });
     // Only a budget could be too small, and there is none here.
-    or_raise(index, result).map_or_else(|| RangeSet::empty(0), |pruned| pruned.ranges)
+    or_raise(index, result).unwrap_or_else(|| Pruned::nothing(blocks, 1))
 }
 
 /// The 0-based number of the index column with this name; an error if there is none.

@@ -21,7 +21,7 @@ use crate::pages::segment;
 use crate::pg::boundary;
 use crate::pg::sandbox::Sandbox;
 use crate::pg::text;
-use crate::pg::{Rel, fail, query, scankey};
+use crate::pg::{Rel, fail, memory, query, scankey};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_scan::{RangeSet, picture};
@@ -47,8 +47,15 @@ fn skip_range_map(
         let value = value.map(|value| scankey::argument(index, column, value));
         let clause = scankey::clause_of_argument(index, column, value.as_ref());
         let blocks = table.blocks();
-        let (pages_per_range, unfiltered) = steady(index, || without_filter(index, column, blocks));
-        let matching = inspect::survivors(index, &clause, blocks);
+        let (pages_per_range, unfiltered, matching) = loop {
+            let (pages_per_range, unfiltered) = steady(index, || without_filter(index, column, blocks));
+            let matching = inspect::survivors(index, &clause, blocks);
+            // The layout of the column may be chosen in between, once.
+            if matching.pages_per_range == pages_per_range {
+                break (pages_per_range, unfiltered, matching.ranges);
+            }
+            memory::check_for_interrupts();
+        };
         let mut holding = RangeSet::empty(matching.universe());
         if !matching.is_empty() {
             let _sandbox = Sandbox::enter(table);

@@ -115,18 +115,23 @@ impl<'a> Map<'a> {
     /// # Errors
     /// Damage, or a page that does not belong to the segment any more.
     pub fn look_up(&self, keys: &[u64], mut each: impl FnMut(u64, u64)) -> Fetch<u64> {
-        let Some(shape) = &self.shape else { return Ok(0) };
         let mut wanted: Vec<Wanted> = keys.iter().map(|&key| self.coding.numbers_of(key)).collect();
         wanted.sort_unstable_by_key(|wanted| wanted.start);
         wanted.dedup();
         let first = self.first_part();
-        let mut walk = Walk { map: self, shape, pages: 0 };
-        let mut in_parts = |key: &Wanted, numbers: Range<u64>| {
+        self.look_up_numbers(&wanted, &mut |key: &Wanted, numbers: Range<u64>| {
             each(first + (numbers.start - key.start), first + (numbers.end - key.start));
-        };
+        })
+    }
+
+    /// Calls `each` with the numbers of the map that are wanted, which are sorted, and those that wanted them. Returns
+    /// the number of pages read.
+    fn look_up_numbers(&self, wanted: &[Wanted], each: &mut impl FnMut(&Wanted, Range<u64>)) -> Fetch<u64> {
+        let Some(shape) = &self.shape else { return Ok(0) };
+        let mut walk = Walk { map: self, shape, pages: 0 };
         match shape.root().filter(|&root| shape.is_fence(root)) {
-            Some(root) => walk.fence(root, &wanted, &mut in_parts)?,
-            None => walk.data(0, &wanted, &mut in_parts)?,
+            Some(root) => walk.fence(root, wanted, each)?,
+            None => walk.data(0, wanted, each)?,
         }
         Ok(walk.pages)
     }
@@ -136,9 +141,17 @@ impl<'a> Map<'a> {
     /// # Errors
     /// As [`Map::look_up`].
     pub fn has(&self, key: u64, part: u32) -> Fetch<bool> {
-        let part = u64::from(part);
+        let Some(part) = u64::from(part).checked_sub(self.first_part()) else { return Ok(false) };
+        let Ok(part) = u32::try_from(part) else { return Ok(false) };
+        if part >= self.coding.ranges() {
+            return Ok(false);
+        }
+        // Only this number: a key that is everywhere has numbers on many pages.
+        let number = self.coding.number(key, part);
         let mut found = false;
-        self.look_up(&[key], |from, to| found |= (from..to).contains(&part))?;
+        let wanted = number..number + 1;
+        let wanted = std::slice::from_ref(&wanted);
+        self.look_up_numbers(wanted, &mut |_: &Wanted, _: Range<u64>| found = true)?;
         Ok(found)
     }
 

@@ -13,8 +13,9 @@
 //! 0 magic u32 | 4 hash scheme u16 | 6 columns u16 | 8 seed u64 | 16 pages per range u32 | 20 watermark u32
 //! 24 directory u32 | 28 spare delta pages u32 | 32 generation u64 | 40 next segment id u64
 //! 48 delta head u32 | 52 delta tail u32 | 56 delta head sequence u64 | 64 delta tail sequence u64
-//! 72 per column 16 bytes: canon u16, probes u8, fingerprint bits u8 (0 filters, 254 a map with a form that is not
-//!    chosen yet, 255 nothing chosen yet), bits per row u16, parts u16 (0 = 1), rate f64
+//! 72 per column 16 bytes: canon u16, probes u8, fingerprint bits u8 (0 filters; not chosen yet: 252, of which bit 0
+//!    says that it is a map, bit 1 that the rate was set), bits per row u16, parts u16 (0 = 1; not chosen yet: those
+//!    that an option asks for, 0 none), rate f64
 //! 584 per column 16 bytes, of the sample that the layout was chosen by, each per page of the table (0 = no sample):
 //!    rows f32, pairs with single pages f32, pairs with whole ranges f32, 0 u32
 //! ```
@@ -31,7 +32,7 @@ use crate::pg::{
     wal::{self, Logging, PageEdit},
 };
 use skip_filter::{HASH_SCHEME, Sizing};
-use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
+use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, VERSION_PARTS, get_u16, get_u32, get_u64};
 
 /// The meta page's block number.
 pub const META_BLOCK: u32 = 0;
@@ -45,9 +46,11 @@ const COLUMN_BYTES: usize = 16;
 const MAX_COLUMNS: usize = 32;
 const SAMPLES_AT: usize = COLUMNS_AT + MAX_COLUMNS * COLUMN_BYTES;
 const SAMPLE_BYTES: usize = 16;
-/// Numbers of fingerprint bits that stand for something not chosen yet. Real ones are 56 or less.
-const NOTHING_CHOSEN: u8 = 255;
-const MAP_NOT_CHOSEN: u8 = 254;
+/// The least number of fingerprint bits that stands for a layout that is not chosen yet; its lowest bits are flags.
+/// Real numbers are 56 or less.
+const NOT_CHOSEN: u8 = 252;
+const IS_MAP: u8 = 1;
+const IS_RATE_SET: u8 = 2;
 
 /// The most parts of a range: the meta page has 16 bits for their number.
 pub const MOST_PARTS: u32 = u16::MAX as u32;
@@ -57,7 +60,7 @@ pub const MOST_PARTS: u32 = u16::MAX as u32;
 pub enum SegmentLayout {
     /// Not chosen yet, or only that it is a map: there was no complete range to choose by. The column has no segments
     /// and no delta entries; no range is summarized.
-    NotChosen { is_map: bool },
+    NotChosen(Wish),
     /// A filter for each range.
     Filters,
     /// Maps.
@@ -68,11 +71,23 @@ impl SegmentLayout {
     /// The option that it comes from, or that it was chosen as.
     pub fn shown(self) -> IndexLayout {
         match self {
-            Self::NotChosen { is_map: false } => IndexLayout::Auto,
+            Self::NotChosen(Wish { is_map: false, .. }) => IndexLayout::Auto,
             Self::Filters => IndexLayout::Filters,
-            Self::NotChosen { is_map: true } | Self::Map(_) => IndexLayout::Map,
+            Self::NotChosen(_) | Self::Map(_) => IndexLayout::Map,
         }
     }
+}
+
+/// What the options of a column say that is not chosen yet. Options that are changed later take effect at the next
+/// build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Whether it has to be a map.
+    pub is_map: bool,
+    /// Whether its false-positive rate was set.
+    pub is_rate_set: bool,
+    /// Number of parts of a range, if ranges of the column were set.
+    pub parts: Option<u32>,
 }
 
 /// How the maps of a column code their pairs.
@@ -114,7 +129,7 @@ impl ColumnMeta {
     pub fn map(&self) -> Option<MapForm> {
         match self.layout {
             SegmentLayout::Map(form) => Some(form),
-            SegmentLayout::NotChosen { .. } | SegmentLayout::Filters => None,
+            SegmentLayout::NotChosen(_) | SegmentLayout::Filters => None,
         }
     }
 
@@ -230,6 +245,11 @@ impl Meta {
         image.put(52, &self.delta_tail.to_le_bytes());
         image.put(56, &self.delta_head_sequence.to_le_bytes());
         image.put(64, &self.delta_tail_sequence.to_le_bytes());
+        let is_new =
+            |column: &ColumnMeta| column.parts() > 1 || matches!(column.layout, SegmentLayout::NotChosen(_));
+        if self.columns.iter().any(is_new) {
+            image.set_version(VERSION_PARTS);
+        }
         for (c, column) in self.columns.iter().enumerate() {
             image.put(COLUMNS_AT + c * COLUMN_BYTES, &encode_column(column));
             if let Some(sample) = column.sample {
@@ -283,7 +303,7 @@ impl Meta {
 
     /// Whether the layout of a column is not chosen yet.
     pub fn is_to_choose(&self) -> bool {
-        self.columns.iter().any(|column| matches!(column.layout, SegmentLayout::NotChosen { .. }))
+        self.columns.iter().any(|column| matches!(column.layout, SegmentLayout::NotChosen(_)))
     }
 
     /// Number of ranges, the last one perhaps partial, in a table of `blocks` blocks.
@@ -320,8 +340,11 @@ fn decode_column(payload: &[u8], c: usize, pages_per_range: u32) -> Read<ColumnM
         rate: f64::from_bits(get_u64(bytes, 8)),
         layout: match bytes[3] {
             0 => SegmentLayout::Filters,
-            NOTHING_CHOSEN => SegmentLayout::NotChosen { is_map: false },
-            MAP_NOT_CHOSEN => SegmentLayout::NotChosen { is_map: true },
+            flags @ NOT_CHOSEN.. => SegmentLayout::NotChosen(Wish {
+                is_map: flags & IS_MAP != 0,
+                is_rate_set: flags & IS_RATE_SET != 0,
+                parts: Some(get_u16(bytes, 6).into()).filter(|&parts| parts > 0),
+            }),
             fingerprint_bits => SegmentLayout::Map(MapForm { fingerprint_bits, parts }),
         },
         sample: payload.get(SAMPLES_AT + c * SAMPLE_BYTES..).and_then(decode_sample),
@@ -332,13 +355,20 @@ fn encode_column(column: &ColumnMeta) -> [u8; COLUMN_BYTES] {
     let mut bytes = [0u8; COLUMN_BYTES];
     // Sizing::for_rate gives fewer than 100 bits for the lowest rate that there is.
     let bits_per_row = u16::try_from(column.sizing.bits_per_row).unwrap_or(u16::MAX);
-    let parts = u16::try_from(column.parts()).ok().filter(|&parts| parts > 1).unwrap_or(0);
+    let parts = match column.layout {
+        SegmentLayout::NotChosen(wish) => wish.parts.unwrap_or(0),
+        SegmentLayout::Filters => 0,
+        SegmentLayout::Map(form) if form.parts == 1 => 0,
+        SegmentLayout::Map(form) => form.parts,
+    };
+    let parts = u16::try_from(parts).unwrap_or(0);
     bytes[..2].copy_from_slice(&column.canon.to_le_bytes());
     bytes[2] = column.sizing.num_probes;
     bytes[3] = match column.layout {
         SegmentLayout::Filters => 0,
-        SegmentLayout::NotChosen { is_map: false } => NOTHING_CHOSEN,
-        SegmentLayout::NotChosen { is_map: true } => MAP_NOT_CHOSEN,
+        SegmentLayout::NotChosen(Wish { is_map, is_rate_set, .. }) => {
+            NOT_CHOSEN + u8::from(is_map) * IS_MAP + u8::from(is_rate_set) * IS_RATE_SET
+        }
         SegmentLayout::Map(form) => form.fingerprint_bits,
     };
     bytes[4..6].copy_from_slice(&bits_per_row.to_le_bytes());

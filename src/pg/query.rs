@@ -50,8 +50,13 @@ pub struct StoredValue {
     pub bytes: u32,
 }
 
+/// The bytes up to which a value is hashed. A larger one counts as one that occurs once: reading all documents of a
+/// sample could take gigabytes.
+const LARGE_VALUE: &CStr = c") OPERATOR(pg_catalog.<=) 2000";
+
 /// Calls `each` with the values of a column (0-based) in the visible rows of the blocks `from..to`. The query has the
-/// rights of the current user, and obeys row security.
+/// rights of the current user, and obeys row security. So it must not run code of others: values become text by their
+/// types' output functions, in concat, and not by a cast, which the owner of a type may have made.
 pub fn values_in_blocks(
     table: Rel,
     column: usize,
@@ -64,9 +69,12 @@ pub fn values_in_blocks(
         // SAFETY: a NUL-terminated string that lives in the current memory context.
         let name = unsafe { CStr::from_ptr((*name.0).data) };
         let text = SqlBuilder::new();
-        text.add(c"SELECT ctid, pg_catalog.hashtextextended(").add(name);
-        text.add(c"::pg_catalog.text COLLATE pg_catalog.\"C\", 0), pg_catalog.pg_column_size(").add(name);
-        text.add(c") FROM ONLY ").add_name(table).add(c" WHERE ").add(name);
+        text.add(c"SELECT ctid, pg_catalog.hashtextextended(CASE WHEN pg_catalog.pg_column_size(").add(name);
+        text.add(LARGE_VALUE).add(c" THEN pg_catalog.concat(").add(name);
+        text.add(
+            c") ELSE pg_catalog.concat(ctid) END COLLATE pg_catalog.\"C\", 0), pg_catalog.pg_column_size(",
+        );
+        text.add(name).add(c") FROM ONLY ").add_name(table).add(c" WHERE ").add(name);
         text.add(c" IS NOT NULL AND ctid OPERATOR(pg_catalog.>=) '(").add_number(from);
         text.add(c",0)'::pg_catalog.tid AND ctid OPERATOR(pg_catalog.<) '(").add_number(to);
         text.add(c",0)'::pg_catalog.tid");

@@ -48,13 +48,13 @@ fn bloom_class(of: pg_sys::Oid) -> Option<String> {
     // SAFETY: catalog lookups; NUL-terminated, palloc'd strings.
     unsafe {
         let base = pg_sys::getBaseType(of);
-        let minmax = pg_sys::GetDefaultOpClass(base, pg_sys::BRIN_AM_OID.into());
+        let minmax = pg_sys::GetDefaultOpClass(base, pg_sys::BRIN_AM_OID);
         let name = operator_class_name(minmax)?;
         let name = name.strip_suffix("_minmax_ops").map(|stem| format!("{stem}_bloom_ops"))?;
         let class = text::to_server(&name);
         let names =
             pg_sys::lappend(std::ptr::null_mut(), pg_sys::makeString(class.as_ptr().cast_mut()).cast());
-        let found = pg_sys::get_opclass_oid(pg_sys::BRIN_AM_OID.into(), names, true);
+        let found = pg_sys::get_opclass_oid(pg_sys::BRIN_AM_OID, names, true);
         (found != pg_sys::InvalidOid).then_some(name)
     }
 }

@@ -222,6 +222,10 @@ fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet,
         let facts = of.facts.as_ref().ok_or(())?;
         let pruned = probe::probe(of.index, &facts.meta, clauses, sight.blocks).ok_or(())?;
         slices += pruned.slices + OTHER_PAGES as u64;
+        // The layout of the index may have been chosen meanwhile.
+        if !pruned.pages_per_range.is_multiple_of(unit) {
+            return Err(());
+        }
         let mut left = pruned.ranges.refined(u64::from(pruned.pages_per_range / unit), count);
         left.intersect_with(candidates);
         Ok::<_, ()>(left)

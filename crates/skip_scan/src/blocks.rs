@@ -24,6 +24,34 @@ pub struct Survivors {
     pub index_pages: u64,
 }
 
+impl Survivors {
+    /// The same survivors of a table of `blocks` blocks, in ranges of another size. Such a range survives if any of its
+    /// blocks does.
+    fn in_ranges_of(self, pages_per_range: u32, blocks: u32) -> Self {
+        let (own, other) = (self.pages_per_range, pages_per_range.max(1));
+        if own == other {
+            return self;
+        }
+        let unit = greatest_divisor(own, other);
+        let count = |pages: u32| u64::from(blocks.div_ceil(pages));
+        let convert = |ranges: &RangeSet| {
+            ranges
+                .refined(u64::from(own / unit), count(unit))
+                .coarsened(u64::from(other / unit), count(other))
+        };
+        let (ranges, unfiltered) = (convert(&self.ranges), convert(&self.unfiltered));
+        Self { ranges, unfiltered, pages_per_range: other, ..self }
+    }
+}
+
+/// The greatest common divisor of two numbers, of which the second one is not 0.
+fn greatest_divisor(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a.max(1)
+}
+
 /// What scans have read; all are sums over executions and parallel processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounters {
@@ -143,25 +171,25 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The blocks of a table of `blocks` blocks that survived. None if parallel processes do not agree on the size of
-    /// ranges.
+    /// The blocks of a table of `blocks` blocks that survived. Parallel processes claim ranges of the size that the
+    /// first of them has; an index whose layout is chosen meanwhile may have given another one to this process.
     pub fn new(
-        survivors: Survivors,
+        mut survivors: Survivors,
         blocks: u32,
         shared: Option<&'static SharedScan>,
         is_worker: bool,
-    ) -> Option<Self> {
+    ) -> Self {
         if let Some(shared) = shared {
             let unit = survivors.pages_per_range;
             let before = shared.unit.compare_exchange(0, unit, Ordering::Relaxed, Ordering::Relaxed);
-            if before.is_err_and(|before| before != unit) {
-                return None;
+            if let Err(agreed) = before {
+                survivors = survivors.in_ranges_of(agreed, blocks);
             }
         }
         let counters =
             // Of a shared scan the leader counts one, whoever takes part.
             ScanCounters { scans: u64::from(shared.is_none()), index_pages: survivors.index_pages, ..Default::default() };
-        Some(Self {
+        Self {
             survivors,
             blocks,
             shared,
@@ -171,7 +199,7 @@ impl Blocks {
             run: (0, 0),
             reading: None,
             counters,
-        })
+        }
     }
 
     /// Starts over with the same survivors.

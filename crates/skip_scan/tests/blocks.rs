@@ -46,7 +46,7 @@ proptest! {
         let blocks = (300 * pages_per_range).saturating_sub(missing.min(pages_per_range - 1));
         let (ranges, unfiltered) = (set(300, numbers), set(300, open));
         let mut scan =
-            Blocks::new(survivors(&ranges, &unfiltered, pages_per_range), blocks, None, false).unwrap();
+            Blocks::new(survivors(&ranges, &unfiltered, pages_per_range), blocks, None, false);
         prop_assert_eq!(scan.is_nothing(), ranges.is_empty());
         let has_row = |range: u64| range.is_multiple_of(3);
         let expected = blocks_of(&ranges, pages_per_range, blocks);
@@ -88,7 +88,7 @@ fn several_processes() {
         };
         let process = |number: u64, is_worker: bool| {
             let survivors = survivors(&ranges_of(number), &RangeSet::empty(len), 4);
-            let mut blocks = Blocks::new(survivors, shared.blocks(), Some(shared), is_worker).unwrap();
+            let mut blocks = Blocks::new(survivors, shared.blocks(), Some(shared), is_worker);
             let given = read(&mut blocks, |_| true, 4);
             (given, blocks)
         };
@@ -122,8 +122,7 @@ fn parts_of_shared_scans_count_what_was_ruled_out() {
     for is_worker in [false, true] {
         let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(100)));
         let (ranges, open) = (set(25, [3, 9, 24]), set(25, [9, 10]));
-        let new =
-            |is_worker| Blocks::new(survivors(&ranges, &open, 4), 100, Some(shared), is_worker).unwrap();
+        let new = |is_worker| Blocks::new(survivors(&ranges, &open, 4), 100, Some(shared), is_worker);
         let (mut first, mut second) = (new(is_worker), new(!is_worker));
         assert_eq!(first.next_block(), Some(12));
         first.entered(12);
@@ -145,7 +144,7 @@ fn counts_in_the_middle_of_a_scan() {
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let survivors = survivors(&ranges, &RangeSet::empty(400_000), 1);
-            read(&mut Blocks::new(survivors, 400_000, Some(shared), true).unwrap(), |_| true, 1);
+            read(&mut Blocks::new(survivors, 400_000, Some(shared), true), |_| true, 1);
         });
         while !worker.is_finished() {
             let mut seen = ScanCounters::default();
@@ -161,7 +160,7 @@ fn counts_in_the_middle_of_a_scan() {
 fn shared_scans_start_over() {
     let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(100)));
     let ranges = RangeSet::full(25);
-    let new = || Blocks::new(survivors(&ranges, &RangeSet::empty(25), 4), 100, Some(shared), false).unwrap();
+    let new = || Blocks::new(survivors(&ranges, &RangeSet::empty(25), 4), 100, Some(shared), false);
     let mut leader = new();
     assert_eq!(read(&mut leader, |_| false, 4).len(), 100);
     assert_eq!(read(&mut new(), |_| false, 4).len(), 0, "all is claimed");
@@ -171,21 +170,39 @@ fn shared_scans_start_over() {
     assert_eq!(leader.counters.full_positives, 50);
 }
 
+/// The layout of an index may be chosen while a scan runs: processes then have ranges of different sizes.
 #[test]
-fn processes_must_agree_on_ranges() {
-    let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(100)));
-    let ranges = RangeSet::full(25);
-    let new = |pages_per_range| {
-        Blocks::new(survivors(&ranges, &ranges, pages_per_range), 100, Some(shared), true).is_some()
-    };
-    assert!(new(4) && new(4));
-    assert!(!new(8));
+fn processes_agree_on_the_size_of_ranges() {
+    for (first, second) in [(16, 1), (1, 16), (4, 6), (6, 4), (16, 16)] {
+        let shared: &'static SharedScan = Box::leak(Box::new(SharedScan::new(103)));
+        let wanted = [0u32, 33, 50, 102];
+        let process = |pages: u32, is_worker| {
+            let len = u64::from(103u32.div_ceil(pages));
+            let ranges = set(len, (0..len).filter(|&r| wanted.iter().any(|w| u64::from(w / pages) == r)));
+            Blocks::new(survivors(&ranges, &RangeSet::empty(len), pages), 103, Some(shared), is_worker)
+        };
+        let (mut leader, mut worker) = (process(first, false), process(second, true));
+        let mut given = Vec::new();
+        loop {
+            let (one, other) = (leader.next_block(), worker.next_block());
+            given.extend(one.into_iter().chain(other));
+            if one.is_none() && other.is_none() {
+                break;
+            }
+        }
+        given.sort_unstable();
+        let count = given.len();
+        given.dedup();
+        assert_eq!(given.len(), count, "{first}, {second}: a block was given out twice");
+        assert!(wanted.iter().all(|block| given.contains(block)), "{first}, {second}: {given:?}");
+        assert!(given.iter().all(|&block| block < 103), "{first}, {second}: {given:?}");
+    }
 }
 
 #[test]
 fn a_fetch_may_go_on_after_a_shutdown() {
     let ranges = RangeSet::full(25);
-    let mut scan = Blocks::new(survivors(&ranges, &RangeSet::empty(25), 4), 100, None, false).unwrap();
+    let mut scan = Blocks::new(survivors(&ranges, &RangeSet::empty(25), 4), 100, None, false);
     assert_eq!(scan.next_block(), Some(0));
     scan.entered(0);
     scan.detach(); // what the server says between two fetches from a cursor

@@ -24,7 +24,8 @@
 //! 8168   special space; the checksum covers pd_lower, the quarter checks and the special space
 //! ```
 //!
-//! All other pages, and segment pages of earlier builds, have version 1: one checksum over everything.
+//! All other pages, and segment pages of earlier builds, have one checksum over everything. That is version 1; meta
+//! pages have version 3 if they need what earlier builds do not know.
 //!
 //! The layout is frozen by golden-bytes tests: a kind's version changes whenever a byte changes its meaning.
 
@@ -45,6 +46,9 @@ pub const SLICE_BYTES: u32 = 8128;
 pub const VERSION_WHOLE: u16 = 1;
 /// Format version of segment pages whose payload is checked in quarters.
 pub const VERSION_QUARTERS: u16 = 2;
+/// Format version of meta pages with columns whose ranges are divided, or whose layout is not chosen yet. Earlier
+/// builds would take parts of ranges for ranges.
+pub const VERSION_PARTS: u16 = 3;
 /// Payload bytes that one quarter check covers.
 pub const QUARTER: usize = SLICE_BYTES as usize / QUARTERS;
 /// "No block": PostgreSQL's InvalidBlockNumber.
@@ -194,6 +198,7 @@ impl<'a> PageView<'a> {
         match get_u16(bytes, SPECIAL_VERSION) {
             VERSION_WHOLE => {}
             VERSION_QUARTERS if is_segment && lower == PAYLOAD_END => {}
+            VERSION_PARTS if get_u16(bytes, SPECIAL_KIND) == PageKind::Meta as u16 => {}
             _ => return Err("the page has an unknown format version"),
         }
         Ok(Self { bytes, lower })
@@ -274,6 +279,13 @@ impl PageImage {
         let end = from + data.len();
         if end > usize::from(get_u16(&self.bytes[..], PD_LOWER)) {
             self.write(PD_LOWER, &(end as u16).to_le_bytes());
+        }
+    }
+
+    /// Makes this a page of another format version.
+    pub fn set_version(&mut self, version: u16) {
+        if get_u16(&self.bytes[..], SPECIAL_VERSION) != version {
+            self.write(SPECIAL_VERSION, &version.to_le_bytes());
         }
     }
 

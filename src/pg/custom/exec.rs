@@ -21,8 +21,8 @@ use super::{Private, implementation};
 use crate::pg::clause::Clause;
 use crate::pg::memory::Scratch;
 use crate::pg::relation::NodeIndexes;
-use crate::pg::{Rel, boundary, compat, fail, lock, server};
-use pgrx::{PgMemoryContexts, PgSqlErrorCode, pg_sys};
+use crate::pg::{Rel, boundary, compat, lock, server};
+use pgrx::{PgMemoryContexts, pg_sys};
 use served::Served;
 use skip_scan::blocks::{Blocks, ScanCounters, SharedScan, Survivors};
 
@@ -197,14 +197,7 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
         lock::predicate_lock_relation(heap, (*estate).es_snapshot);
         let size = run.shared.map_or_else(|| heap.blocks(), SharedScan::blocks);
         let survivors = survivors(run, node, size);
-        let Some(blocks) = Blocks::new(survivors, size, run.shared, run.is_worker) else {
-            fail(
-                PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-                "parallel workers see different versions of a skip index".into(),
-                None,
-                None,
-            )
-        };
+        let blocks = Blocks::new(survivors, size, run.shared, run.is_worker);
         if run.shared.is_none() {
             run.indexes.rels().iter().for_each(|&index| compat::count_index_scan(index));
         }

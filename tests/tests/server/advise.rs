@@ -72,6 +72,20 @@ fn the_figures_come_true(database: &Database) {
     }
 }
 
+on_shared!(code_of_others_does_not_run);
+fn code_of_others_does_not_run(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TYPE mood AS ENUM ('sad', 'happy');
+         CREATE FUNCTION caught(mood) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE ''caught''; END';
+         CREATE CAST (mood AS text) WITH FUNCTION caught(mood);
+         CREATE TABLE t (m mood, big text);
+         INSERT INTO t SELECT 'sad', repeat(md5(i::text), 200) FROM generate_series(1, 2000) i",
+    );
+    assert!(session.error("SELECT m::text FROM t").message().contains("caught"));
+    assert_ne!(session.one("SELECT count(*) FROM skip_advise('t')"), "0");
+}
+
 on_shared!(names_and_rights);
 fn names_and_rights(database: &Database) {
     let mut session = database.session();

@@ -171,6 +171,37 @@ fn chosen_with_the_first_range(database: &Database) {
     assert_eq!(chosen(&mut session), ["auto 16", "auto 16", "auto 16"]);
 }
 
+on_shared!(options_changed_before_the_choice);
+fn options_changed_before_the_choice(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (k int, d int, n int, pad text DEFAULT repeat('x', 200));
+         SET pg_skip.default_layout = auto; CREATE INDEX t_skip ON t USING skip (k, d, n)",
+    );
+    session.run("ALTER INDEX t_skip SET (pages_per_range = 5, false_positive_rate = 0.1)");
+    session.run("INSERT INTO t SELECT i, i * 7919 % 300, nullif(i % 50, 0) FROM generate_series(1, 6000) i");
+    assert_eq!(chosen(&mut session), ["map 1", "map 16", "map 16"], "as the index was built");
+    let pending = session.column("SELECT pending_options FROM skip_index_info('t_skip')");
+    assert!(pending.iter().all(|options| options.contains("pages_per_range = 5")), "{pending:?}");
+    all_conditions(&mut session);
+    session.run("REINDEX INDEX t_skip");
+    assert_eq!(chosen(&mut session), ["filters 5", "filters 5", "filters 5"]);
+    all_conditions(&mut session);
+    // Options that do not fit are refused at once, not by the next TRUNCATE.
+    session.run(
+        "DROP INDEX t_skip;
+         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (pages_per_range = 4), d, n)",
+    );
+    for options in ["pages_per_range = 10", "layout = filters"] {
+        let error = session.error(&format!("ALTER INDEX t_skip SET ({options})"));
+        assert_eq!(error.code().code(), "22023", "{options}: {error:?}");
+    }
+    session.run("SET pg_skip.default_layout = filters; TRUNCATE t");
+    session.run("INSERT INTO t SELECT i, i, i FROM generate_series(1, 3000) i");
+    assert_eq!(chosen(&mut session)[0], "map 4");
+    all_conditions(&mut session);
+}
+
 on_shared!(a_part_of_a_range_gets_keys);
 fn a_part_of_a_range_gets_keys(database: &Database) {
     let mut session = database.session();

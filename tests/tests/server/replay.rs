@@ -33,6 +33,12 @@ const GROWING: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor =
     INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 2000) i;
     CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, delta_limit = 8192)";
 
+/// A table whose layouts are chosen only when it grows. Maps tell parts of its ranges apart.
+const CHOOSING: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    CREATE INDEX t_skip ON t USING skip (a int4_skip_ops (pages_per_range = 1), b text_skip_ops (pages_per_range = 2))
+        WITH (pages_per_range = 4, delta_limit = 8192)";
+
 alone!(every_prefix_of_maintenance);
 fn every_prefix_of_maintenance() {
     every_prefix(BASE, maintain, 18);
@@ -41,6 +47,11 @@ fn every_prefix_of_maintenance() {
 alone!(every_prefix_of_growth);
 fn every_prefix_of_growth() {
     every_prefix(GROWING, grow, 8);
+}
+
+alone!(every_prefix_with_a_choice);
+fn every_prefix_with_a_choice() {
+    every_prefix(CHOOSING, grow, 8);
 }
 
 /// Promotes copies of the server at this number of records of the WAL of `change`, at equal distances.
@@ -147,7 +158,8 @@ fn grow(server: &Server) -> Maintained {
         session.run(&format!("UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 41 = {round}"));
     }
     let (file, end) = (file(&mut session), session.one(at));
-    Maintained { start, rebuilt: end.clone(), end, file }
+    // The delta may have pages already that are used again.
+    Maintained { rebuilt: start.clone(), start, end, file }
 }
 
 fn file(session: &mut Session) -> String {
