@@ -72,7 +72,7 @@ fn updates_of_every_key(database: &Database) {
             assert!(bytes <= 1.2 * fresh.0[2], "{layout}: {bytes} bytes, {} when built at once", fresh.0[2]);
             assert!(after.1 <= fresh.1 + 0.003, "{layout}: {} of the ranges are read in vain", after.1);
             if layout == "map" {
-                assert!(before.0[2] > 2.0 * bytes, "nothing to rebuild");
+                assert!(before.0[2] > 1.2 * bytes, "nothing to rebuild");
             } else {
                 assert!(before.0[1] > 100.0 * rate, "nothing to rebuild");
             }
@@ -384,6 +384,19 @@ fn interrupted(database: &Database) {
         let [rate, expected, _] = info(&mut session);
         assert!(expected <= 2.0 * rate, "{layout}: {expected} instead of {rate}");
         all_found(&mut session);
+        // No rescan is left in the directory: a value that the index has in its range needs no entry in the delta.
+        let ids = session.column(
+            "SELECT unnest((array_agg(id))[1:2]) FROM t GROUP BY (ctid::text::point)[0] HAVING count(*) BETWEEN 2 AND 40
+             LIMIT 2",
+        );
+        session.run("VACUUM t");
+        session.run(&format!("UPDATE t SET d = -77 WHERE id = {}", ids[0]));
+        session.run("SELECT skip_summarize('t_skip')");
+        session.run("VACUUM t");
+        session.run(&format!("UPDATE t SET d = -77 WHERE id = {}", ids[1]));
+        let pages = "SELECT count(DISTINCT (ctid::text::point)[0]) FROM t WHERE d = -77";
+        assert_eq!(session.one(pages), "1", "both rows are still on their page");
+        assert_eq!(session.one("SELECT sum(delta_entries) FROM skip_index_info('t_skip')"), "0", "{layout}");
     }
 }
 
