@@ -87,7 +87,11 @@ fn advice_of(table: Rel, column: &TableColumn) -> Vec<AdviceRow> {
         return vec![(name(), Text("none".into()), true, None, None, None, Text(reason), None)];
     }
     let sample = ColumnSample::take(table, column.place);
-    let facts = sample.facts(catalog::correlation(table.oid(), column.place as i16 + 1));
+    // Statistics are made from all rows: they are used only for those who may read all of them.
+    let correlation = catalog::may_read(table.oid())
+        .then(|| catalog::correlation(table.oid(), column.place as i16 + 1))
+        .flatten();
+    let facts = sample.facts(correlation);
     let (best, why) = advice::recommend(&facts);
     let mut candidates = advice::candidates(&facts);
     candidates.sort_by_key(|candidate| candidate.method != best);

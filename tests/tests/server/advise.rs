@@ -43,7 +43,8 @@ on_shared!(the_figures_come_true);
 fn the_figures_come_true(database: &Database) {
     let mut session = database.session();
     session.run(
-        "CREATE TABLE t AS SELECT md5(i::text)::uuid AS k, i / 20 AS run FROM generate_series(1, 300000) i;
+        "SET pg_skip.default_layout = auto;
+         CREATE TABLE t AS SELECT md5(i::text)::uuid AS k, i / 20 AS run FROM generate_series(1, 300000) i;
          ANALYZE t",
     );
     for column in ["k", "run"] {

@@ -56,11 +56,15 @@ roles! {
 const READERS: &[Role] = &[Superuser, Owner, Reader, BypassReader, ForcedSuperuser];
 /// Those who may see how an index is, too.
 const LOOKERS: &[Role] = &[Superuser, Owner, Reader, BypassReader, ForcedSuperuser, Monitor, HiddenMonitor];
+/// Those with SELECT: row security hides rows from some of them.
+const SELECTERS: &[Role] =
+    &[Superuser, Owner, Reader, ForcedOwner, HiddenReader, BypassReader, HiddenMonitor, ForcedSuperuser];
 const KEEPERS: &[Role] = &[Superuser, Owner, Maintainer, ForcedOwner, ForcedSuperuser];
 const SUPERUSERS: &[Role] = &[Superuser, ForcedSuperuser];
 
 /// The function, a query that calls it, who may.
-const CALLS: [(&str, &str, &[Role]); 11] = [
+const CALLS: [(&str, &str, &[Role]); 12] = [
+    ("skip_advise(regclass,name)", "SELECT skip_advise('t', 'k')", SELECTERS),
     ("skip_summarize(regclass)", "SELECT skip_summarize('t_skip')", KEEPERS),
     ("skip_index_verify(regclass)", "SELECT * FROM skip_index_verify('t_skip')", KEEPERS),
     ("skip_index_info(regclass)", "SELECT * FROM skip_index_info('t_skip')", LOOKERS),
