@@ -37,7 +37,7 @@ for column in trace_id device_id; do
             variant=$range/$rate
             step "$column: $range pages, rate $rate"
             seconds=$(sql -c "CALL bench.timed('CREATE INDEX bench_index ON events USING skip ($column)
-                              WITH (pages_per_range = $range, false_positive_rate = $rate)')")
+                              WITH (layout = filters, pages_per_range = $range, false_positive_rate = $rate)')")
             sql -c "INSERT INTO bench.result VALUES ('events.$column', '$variant', 'build_s', $seconds),
                     ('events.$column', '$variant', 'bytes', pg_relation_size('bench_index'))" \
                 -c "SELECT pg_prewarm('bench_index')" -c "CALL bench.measure('events.$column', '$variant', 0, 2)" \
