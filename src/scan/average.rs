@@ -69,6 +69,12 @@ impl<'t, 'a> Sight<'t, 'a> {
         self.unit
     }
 
+    /// The most ranges that one of the indexes has: what is ANDed are whole ranges, not the parts that maps tell apart.
+    pub fn ranges(&self) -> u32 {
+        let of = |asked: &IndexInSight<'_>| Some(asked.facts.as_ref()?.meta.ranges_in(self.blocks));
+        self.asked.iter().filter_map(of).max().unwrap_or(0)
+    }
+
     /// Number of units in the table.
     pub fn count(&self) -> u32 {
         self.blocks.div_ceil(self.unit)

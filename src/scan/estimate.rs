@@ -95,7 +95,7 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
         runs,
         table_blocks: sight.blocks.into(),
         slices,
-        words: slices * f64::from(count) / 64.0,
+        words: slices * f64::from(sight.ranges()) / 64.0,
         index_blocks: sight.asked.iter().map(|a| table.indexes()[a.number].blocks()).sum(),
         unpaid: leaves.iter().map(unpaid).sum(),
         lists: leaves.iter().filter(|leaf| leaf.how == Match::Array).map(list).sum(),
