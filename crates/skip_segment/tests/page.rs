@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use skip_segment::page::{
-    PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageImage, PageKind, PageView, QUARTER, SLICE_BYTES, get_u16,
+    PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageImage, PageKind, PageView, QUARTER, SLICE_BYTES,
+    VERSION_PARTS, get_u16,
 };
 use std::ops::Range;
 
@@ -181,4 +182,22 @@ fn replays(before: &PageBytes, image: PageImage) -> Result<(), TestCaseError> {
     prop_assert!(replayed == *after);
     prop_assert!(PageView::check(&replayed, 7, 99).is_ok());
     Ok(())
+}
+
+/// Earlier builds refuse a meta page that they would misread; no other kind of page has that version.
+#[test]
+fn pages_with_parts_have_a_version_of_their_own() {
+    let sealed = |kind| {
+        let mut image = PageImage::fresh(kind, 0, 0);
+        image.put(0, b"SKIP");
+        image.set_version(VERSION_PARTS);
+        image.seal(7, 3).0
+    };
+    let meta = sealed(PageKind::Meta);
+    assert!(PageView::check_kind(&meta, 7, 3, PageKind::Meta).is_ok());
+    assert_eq!(meta[PAYLOAD_END + 20..PAYLOAD_END + 22], [3, 0], "the version, where it stands on disk");
+    for kind in [PageKind::Directory, PageKind::Delta, PageKind::Segment] {
+        let refused = PageView::check_kind(&sealed(kind), 7, 3, kind).err();
+        assert_eq!(refused, Some("the page has an unknown format version"), "{kind:?}");
+    }
 }
