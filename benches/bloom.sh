@@ -53,6 +53,9 @@ SET work_mem = '1GB';
 CREATE TABLE groups AS SELECT id % 1000000 AS g, bloom_agg(trace_id) AS b FROM events GROUP BY 1;
 END
 done_step
+step 'lookups in memory, against other crates'
+asking=$(cd "$here/.." && ROUNDS='' cargo bench -q -p skip_value --bench asking)
+done_step
 step 'asking, and rates'
 sql -v rows="$rows" <<'END'
 SET work_mem = '256MB';
@@ -99,7 +102,7 @@ Measured in one run of \`make bench-bloom\`, $(date -u +%F), on the table of
 - Medians of $rounds rounds, in which the aggregates took turns; what is marked with a star was run once. The time of a query without copying its result: what is asked is whether it is NULL.
 
 END
-    sql -v rows="$rows" -f "$here/bloom_report.sql"
+    sql -v rows="$rows" -v asking="$asking" -f "$here/bloom_report.sql"
 }
 if [ "$rows" = 20000000 ]; then
     page >"$here/../docs/bloom-benchmarks.md.new"

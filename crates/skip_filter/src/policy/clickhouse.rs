@@ -18,7 +18,7 @@
 //! From 1,000 keys on the rate is the expected one. In small filters pairs of hashes are alike too often (ten keys at 1
 //! % have 1.7 times the expected rate), so nothing is [promised](FilterPolicy::promises_rate).
 
-use super::bits::{are_set, set_bits};
+use super::bits::{all, are_set, set_bits};
 use super::city::{city64, with_seed};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
@@ -37,14 +37,16 @@ const MAX_BITS: u64 = 8 << 30;
 pub struct ClickHouse;
 
 /// The positions of a key.
-fn positions(key: u64, geometry: &Geometry) -> impl Iterator<Item = usize> {
-    let Geometry { bits, num_probes, seed } = *geometry;
+fn walk(key: u64, geometry: &Geometry) -> impl FnMut() -> usize {
+    let Geometry { bits, seed, .. } = *geometry;
     let first = with_seed(key, seed);
     let second = with_seed(key, SECOND_SEED.0.wrapping_mul(seed).wrapping_add(SECOND_SEED.1));
-    (0..u64::from(num_probes)).map(move |i| {
+    let mut i = 0u64;
+    move || {
         let sum = first.wrapping_add(second.wrapping_mul(i)).wrapping_add(i * i);
+        i += 1;
         (sum % bits) as usize
-    })
+    }
 }
 
 impl FilterPolicy for ClickHouse {
@@ -97,15 +99,15 @@ impl FilterPolicy for ClickHouse {
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
-        set_bits(body, positions(key, geometry))
+        set_bits(body, geometry.num_probes, walk(key, geometry))
     }
 
     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
-        positions(key, geometry).map(|position| position as u64).all(is_set)
+        all(geometry.num_probes, walk(key, geometry), is_set)
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        are_set(body, positions(key, geometry))
+        are_set(body, geometry.num_probes, walk(key, geometry))
     }
 
     fn folded(&self, position: u64, geometry: &Geometry, by: u64) -> Option<u64> {

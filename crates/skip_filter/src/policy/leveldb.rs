@@ -17,7 +17,7 @@
 //! Compared with a filter made by LevelDB itself: repeated keys count once here, twice there. An encoding of less than
 //! 9 bytes is none that LevelDB makes: it matches here, where LevelDB's reader answers no below 2.
 
-use super::bits::{are_set, set_bits};
+use super::bits::{all, are_set, set_bits};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
@@ -62,15 +62,15 @@ pub fn leveldb_hash(bytes: &[u8], seed: u32) -> u32 {
     hash
 }
 
-/// The positions of a key.
-fn positions(key: u64, geometry: &Geometry) -> impl Iterator<Item = usize> {
-    let (hash, bits) = (key as u32, geometry.bits);
+/// Gives the positions of a key.
+fn walk(key: u64, geometry: &Geometry) -> impl FnMut() -> usize {
+    let (mut hash, bits) = (key as u32, geometry.bits);
     let step = hash.rotate_right(17);
-    (0..geometry.num_probes).scan(hash, move |hash, _| {
-        let position = u64::from(*hash) % bits;
-        *hash = hash.wrapping_add(step);
-        Some(position as usize)
-    })
+    move || {
+        let position = u64::from(hash) % bits;
+        hash = hash.wrapping_add(step);
+        position as usize
+    }
 }
 
 impl FilterPolicy for LevelDb {
@@ -118,15 +118,15 @@ impl FilterPolicy for LevelDb {
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
-        set_bits(body, positions(key, geometry))
+        set_bits(body, geometry.num_probes, walk(key, geometry))
     }
 
     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
-        positions(key, geometry).map(|position| position as u64).all(is_set)
+        all(geometry.num_probes, walk(key, geometry), is_set)
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        are_set(body, positions(key, geometry))
+        are_set(body, geometry.num_probes, walk(key, geometry))
     }
 
     fn folded(&self, position: u64, geometry: &Geometry, by: u64) -> Option<u64> {

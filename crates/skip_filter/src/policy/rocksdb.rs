@@ -15,7 +15,7 @@
 //! and so do the encodings that RocksDB's reader takes as holding no keys (5 bytes and less), since half a filter must
 //! not look like one.
 
-use super::bits::{is_set, set_bit};
+use super::bits::{all, are_set, set_bits};
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Limits};
@@ -101,6 +101,16 @@ fn line(key: u64, geometry: &Geometry) -> usize {
     (((key & 0xffff_ffff) * lines) >> 32) as usize * LINE
 }
 
+/// Gives the positions of a key in its line.
+fn walk(key: u64) -> impl FnMut() -> usize {
+    let mut state = (key >> 32) as u32;
+    move || {
+        let position = state >> 23;
+        state = state.wrapping_mul(GOLDEN);
+        position as usize
+    }
+}
+
 impl FilterPolicy for RocksDb {
     fn name(&self) -> &'static str {
         "rocksdb"
@@ -155,39 +165,21 @@ impl FilterPolicy for RocksDb {
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
         let start = line(key, geometry);
-        let line = &mut body[start..start + LINE];
-        let mut walk = (key >> 32) as u32;
-        let mut new = 0;
-        for _ in 0..geometry.num_probes {
-            new += set_bit(line, (walk >> 23) as usize);
-            walk = walk.wrapping_mul(GOLDEN);
-        }
-        new
+        set_bits(&mut body[start..start + LINE], geometry.num_probes, walk(key))
     }
 
     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
-        let start = line(key, geometry) as u64 * 8;
-        let mut walk = (key >> 32) as u32;
-        (0..geometry.num_probes).all(|_| {
-            let position = start + u64::from(walk >> 23);
-            walk = walk.wrapping_mul(GOLDEN);
-            is_set(position)
-        })
+        let start = line(key, geometry) * 8;
+        let mut next = walk(key);
+        all(geometry.num_probes, || start + next(), is_set)
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        // Of known length, so that no position in it need be checked: a quarter to a half of the time.
-        let Some(line) = body.get(line(key, geometry)..).and_then(<[u8]>::first_chunk::<LINE>) else {
-            return true;
-        };
-        let mut walk = (key >> 32) as u32;
-        for _ in 0..geometry.num_probes {
-            if !is_set(line, (walk >> 23) as usize) {
-                return false;
-            }
-            walk = walk.wrapping_mul(GOLDEN);
+        // The array has a known length, so that no position in it need be checked: a quarter to a half of the time.
+        match body.get(line(key, geometry)..).and_then(<[u8]>::first_chunk::<LINE>) {
+            Some(line) => are_set(line, geometry.num_probes, walk(key)),
+            None => true,
         }
-        true
     }
 
     fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {

@@ -22,7 +22,7 @@ use super::geometry::{Geometry, Limits};
 use super::load::u64_at;
 use super::scatter;
 use super::sizing::{bits_for, whole_probes};
-use crate::hash::{HASH_SCHEME, Probes, hash_bytes, probes};
+use crate::hash::{HASH_SCHEME, Probes, first_state, hash_bytes, next_state, position, probes};
 use crate::params::{MIN_FILTER_BITS, Sizing};
 
 /// Last byte of the encoding.
@@ -47,6 +47,18 @@ pub struct Skip;
 #[inline(always)]
 fn positions(key: u64, geometry: &Geometry) -> Probes {
     probes(key, geometry.bits as u32, geometry.num_probes)
+}
+
+/// Gives the positions of a key.
+#[inline(always)]
+fn walk(key: u64, geometry: &Geometry) -> impl FnMut() -> usize {
+    let bits = geometry.bits as u32;
+    let mut state = first_state(key);
+    move || {
+        let position = position(state, bits);
+        state = next_state(state);
+        position as usize
+    }
 }
 
 impl FilterPolicy for Skip {
@@ -93,7 +105,7 @@ impl FilterPolicy for Skip {
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
-        set_bits(body, positions(key, geometry).map(|position| position as usize))
+        set_bits(body, geometry.num_probes, walk(key, geometry))
     }
 
     fn set_all(&self, body: &mut [u8], geometry: &Geometry, keys: &[u64], memory: &mut [u32]) -> u64 {
@@ -109,7 +121,7 @@ impl FilterPolicy for Skip {
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
-        are_set(body, positions(key, geometry).map(|position| position as usize))
+        are_set(body, geometry.num_probes, walk(key, geometry))
     }
 
     fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {
