@@ -6,6 +6,7 @@ use crate::shared::{Database, prepare};
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::{Session, fields};
+use std::time::{Duration, Instant};
 
 /// A function that raises an error with everything that an error can have, in two frames.
 const FUNCTIONS: &str = "
@@ -224,4 +225,112 @@ fn without_backtraces() {
     }
     drop(session);
     server.finish();
+}
+
+/// The columns of a csvlog that tell of an error, but not of the session that has it.
+const LOGGED: [&str; 13] = [
+    "command_tag",
+    "error_severity",
+    "sql_state_code",
+    "message",
+    "detail",
+    "hint",
+    "internal_query",
+    "internal_query_pos",
+    "context",
+    "query",
+    "query_pos",
+    "location",
+    "backend_type",
+];
+
+alone!(in_csvlog);
+/// Errors in the server's log, as csvlog has them: with the library and without it, with a Skip Index Scan and without.
+fn in_csvlog() {
+    let server = Server::start(&[
+        "logging_collector=on",
+        "log_destination=csvlog",
+        "log_directory=logged",
+        "log_filename=errors.log",
+        "log_error_verbosity=verbose",
+    ]);
+    prepare(&server);
+    let mut setup = server.connect("skip_template");
+    table(&mut setup);
+    let session = |name: &str| {
+        let mut session = server.connect("skip_template");
+        session.run(&format!("SET application_name = '{name}'"));
+        session
+    };
+    let mut sessions = [session("with"), session("without")];
+    sessions[0].run("LOAD 'pg_skip'");
+    let mut scans = [session("with"), session("without")];
+    Way::skip_scan().set(&mut scans[0]);
+    Way::plain().set(&mut scans[1]);
+    let in_any_plan = [
+        "SELECT outer_raiser('bad')",
+        "SELECT * FROM pg_class WHERE reltuples = stable_raiser('bad')",
+        "SELECT bad_query()",
+        "SELECT 1 / 0",
+        "SELECT 'x'::int",
+        "SELECT 11::small",
+        "PREPARE p AS SELECT outer_raiser($1); EXECUTE p('bad')",
+    ];
+    let in_a_scan = [
+        "SELECT * FROM t WHERE id = 7 AND volatile_raiser('bad ' || word) = 1",
+        "SELECT n / (n - 7) FROM t WHERE id = 7",
+        "SELECT (n + 10)::small FROM t WHERE id = 7",
+        "SELECT (SELECT bad_query() FROM pg_class LIMIT 1) FROM t WHERE id = 7",
+        "SELECT * FROM t WHERE id = (SELECT volatile_raiser('bad') LIMIT 1)",
+        "UPDATE t SET n = volatile_raiser('bad') WHERE id = 7",
+    ];
+    for sql in in_any_plan {
+        same_error(&mut sessions, sql);
+    }
+    for sql in in_a_scan {
+        let plan = scans[0].plan(sql);
+        assert!(skips(&plan), "no Skip Index Scan for {sql}:\n{plan}");
+        same_error(&mut scans, sql);
+    }
+    let logged = logged(&server, &mut setup, 2 * (in_any_plan.len() + in_a_scan.len()));
+    let of =
+        |name: &str| logged.iter().filter(|(by, _)| by == name).map(|(_, error)| error).collect::<Vec<_>>();
+    let (with, without) = (of("with"), of("without"));
+    assert_eq!(without.len(), in_any_plan.len() + in_a_scan.len());
+    assert_eq!(with, without, "errors in the log, with the library and without it");
+    for (number, column) in LOGGED.iter().enumerate() {
+        assert!(without.iter().any(|error| error[number].is_some()), "no error has the field {column}");
+    }
+    drop((setup, sessions, scans));
+    server.finish();
+}
+
+/// The errors in a server's csvlog, as soon as so many are there: the application that had each, and its fields.
+fn logged(server: &Server, session: &mut Session, count: usize) -> Vec<(String, Vec<Option<String>>)> {
+    // As the server's documentation declares it, from version 14 on.
+    session.run(
+        "CREATE TABLE log (log_time timestamp(3) with time zone, user_name text, database_name text, process_id integer,
+             connection_from text, session_id text, session_line_num bigint, command_tag text,
+             session_start_time timestamp with time zone, virtual_transaction_id text, transaction_id bigint,
+             error_severity text, sql_state_code text, message text, detail text, hint text, internal_query text,
+             internal_query_pos integer, context text, query text, query_pos integer, location text, application_name text,
+             backend_type text, leader_pid integer, query_id bigint)",
+    );
+    let file = server.data().join("logged/errors.csv");
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        // A record that is half written makes COPY fail, and is complete the next time.
+        let copied =
+            session.try_rows(&format!("TRUNCATE log; COPY log FROM '{}' WITH (FORMAT csv)", file.display()));
+        let rows = session.rows(&format!(
+            "SELECT application_name, {} FROM log WHERE error_severity = 'ERROR' AND application_name <> ''
+             ORDER BY log_time, session_line_num",
+            LOGGED.join(", ")
+        ));
+        if rows.len() >= count || Instant::now() > end {
+            assert_eq!(rows.len(), count, "errors in the log; the last COPY: {copied:?}");
+            return rows.into_iter().map(|mut row| (row.remove(0).unwrap_or_default(), row)).collect();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
