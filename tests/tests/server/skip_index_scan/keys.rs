@@ -327,6 +327,7 @@ fn lists_meet_concurrent_updates(database: &Database) {
          PREPARE locked (int[]) AS SELECT id FROM t WHERE k = ANY ($1 || 5) FOR UPDATE",
     );
     let list = "'{100,101,102,103,104,105,106,107,108,109}'";
+    let pid = session.one("SELECT pg_backend_pid()");
     for (statement, expected) in [
         // 100 stays in the list under another number, 102 leaves it; 30001 comes too late to be seen.
         (format!("EXECUTE listed ({list})"), "19"),
@@ -350,7 +351,9 @@ fn lists_meet_concurrent_updates(database: &Database) {
                 }
             });
             let began = Instant::now();
-            while database.session().one("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0" {
+            // Sessions of other tests may wait, too.
+            let waits = format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = {pid}");
+            while database.session().one(&waits) == "0" {
                 assert!(began.elapsed() < Duration::from_secs(60), "nobody waits");
                 std::thread::sleep(Duration::from_millis(10));
             }
