@@ -113,16 +113,15 @@ impl KeyHasher {
         })
     }
 
-    /// The hasher for keys of type `input` that are compared with an index column; None when the two types are hashed
-    /// differently, so that the key cannot be looked up.
-    pub fn of_key(index: Rel, column: usize, input: Oid, seed: u64) -> Option<Self> {
+    /// Turns the hasher of an index column into the one for keys of type `input` that are compared with the column;
+    /// None when the two types are hashed differently, so that the key cannot be looked up.
+    pub fn for_key(self, index: Rel, column: usize, input: Oid) -> Option<Self> {
         let class = index.column_class(column);
-        let own = Self::of_column(index, column, seed);
         if input == pg_sys::InvalidOid || input == class.input {
-            return Some(own);
+            return Some(self);
         }
-        let other = Self::new(class.family, input, input, class.collation, seed)?;
-        (other.canon == own.canon && other.is_comparable(class.input, input)).then_some(other)
+        let other = Self::new(class.family, input, input, class.collation, self.seed)?;
+        (other.canon == self.canon && other.is_comparable(class.input, input)).then_some(other)
     }
 
     /// Whether equal values of two types have equal hashes. Where they are hashed by functions of their types, a family

@@ -124,7 +124,7 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Fetch<Live
     // A layout that was not chosen when the meta page was read may be that of a map by now.
     let may_be_map =
         |(c, column): (usize, &ColumnMeta)| column.layout != SegmentLayout::Filters && wanted(c as u16);
-    if meta.columns.iter().enumerate().any(may_be_map) && Meta::read(index)?.generation != meta.generation {
+    if meta.columns.iter().enumerate().any(may_be_map) && meta::generation(index)? != meta.generation {
         return Err(Miss::Recycled(meta::META_BLOCK));
     }
     // Of two segments with the same ranges the newer one: some of the segments that it was made of may be retired

@@ -407,6 +407,19 @@ pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
     Ok(result)
 }
 
+/// The generation of the index as it is now. The checksum of the page is not verified, because this is asked in each
+/// lookup, which has read and verified the page before: if the generation has changed, the caller reads the page again.
+///
+/// # Errors
+/// Damage to the meta page; only missing pages and a wrong magic number are detected.
+pub fn generation(index: Rel) -> Read<u64> {
+    page::check_not_empty(index)?;
+    let page = SharedPage::read(index, META_BLOCK);
+    let payload = page.unchecked_payload();
+    check_magic(payload)?;
+    Ok(get_u64(payload, 32))
+}
+
 /// Takes the next segment id. No id is given out twice, not even after a crash.
 ///
 /// # Errors

@@ -222,6 +222,11 @@ impl SharedPage {
         PinnedPage::read(rel, block).lock()
     }
 
+    /// The payload of a page that is not checked.
+    pub fn unchecked_payload(&self) -> &[u8] {
+        &self.locked.bytes()[PAYLOAD_START..PAYLOAD_END]
+    }
+
     /// The page, checked.
     ///
     /// # Errors
@@ -356,7 +361,11 @@ pub fn extend(rel: Rel, count: u32) -> u32 {
 /// # Errors
 /// Damage: the index has no pages.
 pub fn check_not_empty(rel: Rel) -> Read<()> {
-    if rel.blocks() == 0 { Err(Damage::new(0, "the index has no pages")) } else { Ok(()) }
+    if rel.known_blocks() == 0 && rel.blocks() == 0 {
+        Err(Damage::new(0, "the index has no pages"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Prefetches a block from disk; has no effect if it is cached. Returns whether it is.
@@ -374,9 +383,9 @@ pub struct KnownBlocks<'a> {
 }
 
 impl<'a> KnownBlocks<'a> {
-    /// Without any known blocks.
+    /// With the blocks that the relation is known to have.
     pub fn new(rel: Rel<'a>) -> Self {
-        Self { rel, known: 0 }
+        Self { rel, known: rel.known_blocks() }
     }
 
     /// Checks that block numbers below `end` exist; reads the file size only if they are above the known number.

@@ -94,10 +94,12 @@ impl IndexPathView {
         self.loop_count.max(1.0)
     }
 
-    /// Opens the index, which the planner has locked; None for a hypothetical index.
+    /// Opens the index, which the planner has locked; None for a hypothetical index. The planner has also read the size
+    /// of its file, which does not become smaller while the index is locked.
     pub fn open_index(&self) -> Option<OpenRel> {
         let info = self.index();
-        (!info.hypothetical).then(|| OpenRel::index(info.indexoid, lock::Mode::None))
+        let open = || OpenRel::index(info.indexoid, lock::Mode::None).known_to_have(info.pages);
+        (!info.hypothetical).then(open)
     }
 
     /// Fraction of the table's rows that satisfy the path's conditions, by the planner's statistics.

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 pub struct Rel<'a> {
     raw: pg_sys::Relation,
     salt: u64,
+    known_blocks: u32,
     open: PhantomData<&'a pg_sys::RelationData>,
 }
 
@@ -20,7 +21,7 @@ impl<'a> Rel<'a> {
     /// # Safety
     /// `raw` is open, and stays open and suitably locked, for `'a`.
     pub(in crate::pg) unsafe fn from_raw(raw: pg_sys::Relation) -> Self {
-        Self { raw, salt: 0, open: PhantomData }
+        Self { raw, salt: 0, known_blocks: 0, open: PhantomData }
     }
 
     /// The raw pointer, for calls into the server.
@@ -32,6 +33,11 @@ impl<'a> Rel<'a> {
     /// another index is not accepted.
     pub fn salted(self, salt: u64) -> Self {
         Self { salt, ..self }
+    }
+
+    /// A number of blocks that the relation is known to have; 0 if nothing is known. It may have more.
+    pub fn known_blocks(self) -> u32 {
+        self.known_blocks
     }
 
     /// The seed of a block's checksum, besides its number; 0 for block 0, which holds the seed.
@@ -198,6 +204,7 @@ pub struct OpenRel {
     raw: pg_sys::Relation,
     close: unsafe fn(pg_sys::Relation, pg_sys::LOCKMODE),
     release: Mode,
+    known_blocks: u32,
 }
 
 impl OpenRel {
@@ -205,20 +212,28 @@ impl OpenRel {
     pub fn table(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: table_open returns an open relation or raises an error.
         let raw = unsafe { pg_sys::table_open(oid, mode.raw()) };
-        Self { raw, close: pg_sys::table_close, release: mode }
+        Self { raw, close: pg_sys::table_close, release: mode, known_blocks: 0 }
     }
 
     /// Opens an index; the lock is released when the guard is dropped.
     pub fn index(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: index_open returns an open relation or raises an error.
         let raw = unsafe { pg_sys::index_open(oid, mode.raw()) };
-        Self { raw, close: pg_sys::index_close, release: mode }
+        Self { raw, close: pg_sys::index_close, release: mode, known_blocks: 0 }
+    }
+
+    /// The same relation, of which so many blocks are known to exist. Reading them does not ask the file system for the
+    /// size of the file: where a query has more relations than a process may have open files, that would open it.
+    pub fn known_to_have(mut self, blocks: u32) -> Self {
+        self.known_blocks = blocks;
+        self
     }
 
     /// The relation, lent as long as the guard lives.
     pub fn rel(&self) -> Rel<'_> {
         // SAFETY: opened in the constructor; closed only in drop(), which cannot run during the loan.
-        unsafe { Rel::from_raw(self.raw) }
+        let rel = unsafe { Rel::from_raw(self.raw) };
+        Rel { known_blocks: self.known_blocks, ..rel }
     }
 
     /// Closes the relation without releasing the lock, which is kept until the transaction ends.

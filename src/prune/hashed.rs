@@ -17,14 +17,18 @@ pub fn clause(index: Rel, meta: &Meta, clause: &Clause<Values<'_>>) -> Option<Ha
     let column = usize::from(clause.column);
     let frozen = meta.columns.get(column)?;
     // A column that this build hashes differently gets no entries from inserts either, not even its NULLs.
-    if !meta.hashes_match() || KeyHasher::of_column(index, column, meta.seed).canon() != frozen.canon {
+    if !meta.hashes_match() {
+        return None;
+    }
+    let own = KeyHasher::of_column(index, column, meta.seed);
+    if own.canon() != frozen.canon {
         return None;
     }
     let test = match clause.how {
         Match::IsNull => Test::IsNull,
         Match::IsNotNull => Test::IsNotNull,
         Match::Value | Match::ValueOrNull | Match::Array => {
-            let mut hasher = KeyHasher::of_key(index, column, clause.key_type, meta.seed)?;
+            let mut hasher = own.for_key(index, column, clause.key_type)?;
             Test::keys(clause.key.iter().map(|&value| hasher.hash(value)).collect())
         }
     };

@@ -150,9 +150,11 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// One of the table's indexes, open as long as this table lives; the planner has locked it.
+    /// One of the table's indexes, open as long as this table lives. The planner has locked it, and has read the size
+    /// of its file, which does not become smaller while the index is locked.
     pub fn open_index(&self, number: usize) -> Rel<'_> {
-        let open = || OpenRel::index(self.indexes[number].oid(), lock::Mode::None);
+        let index = &self.indexes[number];
+        let open = || OpenRel::index(index.oid(), lock::Mode::None).known_to_have(index.blocks() as u32);
         self.opened[number].get_or_init(open).rel()
     }
 
