@@ -84,7 +84,7 @@ fn estimate(
     let clause = |c: &PathCondition| c.clause.as_ref().and_then(|clause| hashed::clause(index, meta, clause));
     let blocks = path.table_blocks() as u32;
     if let Some(clauses) = conditions.iter().map(clause).collect::<Option<Vec<_>>>()
-        && let Some(pruned) = probe::probe(index, meta, clauses, blocks)
+        && let Some(pruned) = probe::probe(index, facts, clauses, blocks)
     {
         let heap_blocks = pruned.ranges.count() as f64 * f64::from(pruned.pages_per_range);
         return IndexEstimate {

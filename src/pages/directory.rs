@@ -142,7 +142,10 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Fetch<Live
 }
 
 /// Checks that the segments' blocks exist.
-fn check_extents<'a>(index: Rel, segments: impl IntoIterator<Item = &'a Segment>) -> Read<()> {
+///
+/// # Errors
+/// Damage: the index ends before.
+pub fn check_extents<'a>(index: Rel, segments: impl IntoIterator<Item = &'a Segment>) -> Read<()> {
     let mut known = KnownBlocks::new(index);
     segments.into_iter().try_for_each(|s| known.check(s.first_block.saturating_add(s.blocks)))
 }

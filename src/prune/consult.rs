@@ -5,7 +5,7 @@
 //! moves data meanwhile, the pages that held it are either unchanged, or they have another owner and the lookup starts
 //! over.
 
-use super::{HashedClause, Test, lookup};
+use super::{HashedClause, IndexClauses, Test, lookup};
 use crate::pages::delta;
 use crate::pages::directory::{self, Live};
 use crate::pages::entry::{Segment, SegmentKind};
@@ -15,6 +15,7 @@ use crate::pages::miss::Fetch;
 use crate::pg::{Rel, memory};
 use skip_scan::{EntryTests, RangeSet};
 use skip_segment::page::PAGE;
+use std::rc::Rc;
 
 /// An index while it is being looked up in.
 pub struct Consult<'a> {
@@ -27,17 +28,18 @@ pub struct Consult<'a> {
     is_usable: Vec<bool>,
     /// For each clause the parts with a matching entry in the delta; None for no parts.
     in_delta: Vec<Option<RangeSet>>,
-    live: Live,
+    live: Rc<Live>,
     slices: u64,
 }
 
 impl<'a> Consult<'a> {
-    /// Opens an index for clauses, over a table of `blocks` blocks.
+    /// Opens an index for its clauses, over a table of `blocks` blocks.
     ///
     /// # Errors
     /// Damage, or pages recycled meanwhile.
-    pub fn start(index: Rel<'a>, meta: &'a Meta, clauses: &'a [HashedClause], blocks: u32) -> Fetch<Self> {
-        let index = meta.bind(index);
+    pub fn start(asked: &'a IndexClauses<'a>, blocks: u32) -> Fetch<Self> {
+        let IndexClauses { index, meta, clauses, remembered } = asked;
+        let index = meta.bind(*index);
         let is_usable = |c: &HashedClause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
         let tests = EntryTests::new(clauses.iter().map(|c| (c.column, c.test.of_entry())));
         // Most tests have no matching entry in the delta: no set is made for those.
@@ -49,7 +51,16 @@ impl<'a> Consult<'a> {
             }
         })?;
         let is_usable = clauses.iter().map(is_usable).collect();
-        let live = directory::live(index, meta, |column| clauses.iter().any(|c| c.column == column))?;
+        let live = match remembered {
+            Some(live) => {
+                directory::check_extents(index, live.segments.iter().chain(&live.additions))?;
+                live.clone()
+            }
+            None => {
+                let is_asked = |column| clauses.iter().any(|c| c.column == column);
+                Rc::new(directory::live(index, meta, is_asked)?)
+            }
+        };
         Ok(Self { index, meta, blocks, clauses, is_usable, in_delta, live, slices: 0 })
     }
 

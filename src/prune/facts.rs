@@ -1,11 +1,12 @@
-//! What planning knows of an index without a lookup: its meta page, and the numbers and sizes of its segments.
+//! What planning knows of an index without a lookup: its meta page, its directory, and the numbers and sizes of its
+//! segments.
 //!
 //! Planning reads the same indexes again and again, thousands of them where tables have many partitions. So the result
 //! is kept for each index as long as the checksum of its meta page stays the same: every change of that page changes
 //! the checksum. The meta page changes shortly before or after segments are added or retired. A result that is slightly
 //! out of date does no harm: it is used for costs only, and the executor reads everything anew.
 
-use crate::pages::directory;
+use crate::pages::directory::{self, Live};
 use crate::pages::entry::{FilterSize, MapSize, SegmentKind};
 use crate::pages::map::Map;
 use crate::pages::meta::{ColumnMeta, META_BLOCK, MapForm, Meta, SegmentLayout};
@@ -20,9 +21,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The meta page of an index, and the numbers and sizes of its segments.
+/// The meta page and the directory of an index, and the numbers and sizes of its segments.
 pub struct Facts {
     pub meta: Meta,
+    /// The directory; None if it could not be read.
+    pub live: Option<Rc<Live>>,
     /// For each column, its segments.
     columns: Vec<Segments>,
 }
@@ -105,14 +108,14 @@ impl Facts {
         meta.watermark = u32::MAX;
         // A map of single pages with two levels of fence pages, and no page read in vain.
         let segments = || Segments { in_maps: f64::MAX, map_pages: 3.0, ..Segments::default() };
-        Self { meta, columns: (0..columns).map(|_| segments()).collect() }
+        Self { meta, live: None, columns: (0..columns).map(|_| segments()).collect() }
     }
 
     fn read(index: Rel) -> Read<Self> {
         let meta = Meta::read(index)?;
         let mut columns: Vec<Segments> = meta.columns.iter().map(|_| Segments::default()).collect();
-        let live = directory::live(index, &meta, |_| true).unwrap_or_default();
-        for segment in live.segments.iter().chain(&live.additions) {
+        let live = directory::live(index, &meta, |_| true).ok().map(Rc::new);
+        for segment in live.iter().flat_map(|live| live.segments.iter().chain(&live.additions)) {
             let Some(column) = columns.get_mut(usize::from(segment.column)) else { continue };
             match segment.kind {
                 SegmentKind::Filters(size) => column.add_filters(size, f64::from(segment.width)),
@@ -124,7 +127,7 @@ impl Facts {
                 }
             }
         }
-        Ok(Self { meta, columns })
+        Ok(Self { meta, live, columns })
     }
 
     /// Slices, or pages of maps, that the lookup of one key in a column reads.

@@ -19,11 +19,13 @@ pub mod hashed;
 mod lookup;
 pub mod probe;
 
+use crate::pages::directory::Live;
 use crate::pages::meta::Meta;
 use crate::pages::miss::Miss;
 use crate::pg::{Damage, Rel, error::Read, memory};
 use consult::Consult;
 use skip_scan::{Condition, EntryTest, Grouped, RangeSet};
+use std::rc::Rc;
 
 /// What a column must satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +110,9 @@ pub struct IndexClauses<'a> {
     pub index: Rel<'a>,
     pub meta: Meta,
     pub clauses: Vec<HashedClause>,
+    /// The directory, if planning has read it before. It may be out of date, and so may the answer be: good enough for
+    /// costs only.
+    pub remembered: Option<Rc<Live>>,
 }
 
 impl IndexClauses<'_> {
@@ -142,12 +147,20 @@ pub fn prune(
     blocks: u32,
     budget: Budget,
 ) -> Read<Option<Pruned>> {
+    prune_with(IndexClauses { index, meta, clauses, remembered: None }, blocks, budget)
+}
+
+/// [`prune`] for one index.
+///
+/// # Errors
+/// Damage to the index.
+fn prune_with(asked: IndexClauses<'_>, blocks: u32, budget: Budget) -> Read<Option<Pruned>> {
+    let IndexClauses { meta, clauses, .. } = &asked;
     let all = (0..clauses.len()).map(|clause| Condition::Leaf(Ask { index: 0, clause })).collect();
     let Some(all) = Condition::all(all) else {
         return Ok(Some(Pruned::nothing(blocks, meta.pages_per_range)));
     };
-    prune_all(&mut [IndexClauses { index, meta, clauses }], &all, blocks, budget)
-        .map_err(|(_, damage)| damage)
+    prune_all(&mut [asked], &all, blocks, budget).map_err(|(_, damage)| damage)
 }
 
 /// The ranges, in units, of a table of `blocks` blocks that may hold rows satisfying a condition over several indexes.
@@ -173,8 +186,12 @@ pub fn prune_all(
         };
         let now = Meta::read(asked[number].index).map_err(|damage| (number, damage))?;
         let then = std::mem::replace(&mut asked[number].meta, now);
+        let was_remembered = asked[number].remembered.take().is_some();
         let now = &asked[number].meta;
-        if now.generation == then.generation && now.delta_head_sequence == then.delta_head_sequence {
+        if !was_remembered
+            && now.generation == then.generation
+            && now.delta_head_sequence == then.delta_head_sequence
+        {
             let what = "the page does not belong to the part of the index that refers to it";
             return Err((number, Damage::new(block, what)));
         }
@@ -201,7 +218,7 @@ fn try_prune(
 ) -> Result<Option<Pruned>, (usize, Miss)> {
     let mut consults = Vec::with_capacity(asked.len());
     for (number, asked) in asked.iter().enumerate() {
-        let consult = Consult::start(asked.index, &asked.meta, &asked.clauses, blocks);
+        let consult = Consult::start(asked, blocks);
         consults.push(consult.map_err(|miss| (number, miss))?);
     }
     let needed: u64 = consults.iter().map(Consult::pages_needed).sum();

@@ -6,8 +6,8 @@
 //! The bound is on the pages that planning one query may read, because a table of a thousand partitions must not cause
 //! a thousand lookups. A lookup in a damaged index gives no answer here; the executor will report the damage.
 
-use super::{Budget, HashedClause, Pruned, prune};
-use crate::pages::meta::Meta;
+use super::facts::Facts;
+use super::{Budget, HashedClause, IndexClauses, Pruned, prune_with};
 use crate::pg::{Rel, settings};
 use pgrx::pg_sys::Oid;
 use std::cell::RefCell;
@@ -56,7 +56,7 @@ impl Drop for Planning {
 
 /// The ranges of a table of `blocks` blocks that an index does not rule out; None when the index is damaged, or when
 /// this planner run has no pages left for the lookup.
-pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<HashedClause>, blocks: u32) -> Option<Rc<Pruned>> {
+pub fn probe(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: u32) -> Option<Rc<Pruned>> {
     clauses.sort_by_key(|clause| clause.column);
     let oid = index.oid();
     if let Some(known) = known(oid, &clauses, blocks) {
@@ -67,7 +67,9 @@ pub fn probe(index: Rel, meta: &Meta, mut clauses: Vec<HashedClause>, blocks: u3
         return None;
     }
     // Nothing is borrowed here: the lookup may be cancelled.
-    let pruned = prune(index, meta.clone(), clauses.clone(), blocks, Budget { pages: Some(left) });
+    let (meta, remembered) = (facts.meta.clone(), facts.live.clone());
+    let asked = IndexClauses { index, meta, clauses: clauses.clone(), remembered };
+    let pruned = prune_with(asked, blocks, Budget { pages: Some(left) });
     let pruned = pruned.ok().flatten().map(Rc::new);
     STATE.with_borrow_mut(|state| {
         state.pages += pruned.as_ref().map_or(1, |pruned| pruned.slices + 1);

@@ -16,11 +16,11 @@
 
 use super::average::{IndexInSight, LeafEstimate, Sight};
 use super::matching::Leaf;
-use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::Match;
 use crate::pg::custom::plan::Expected;
 use crate::pg::custom::table::{Outer, Table};
+use crate::prune::facts::Facts;
 use crate::prune::{Ask, HashedClause, Test, hashed, probe};
 use skip_scan::expected::{OTHER_PAGES, Over, is_little, part_of_all_keys, scattered_runs};
 use skip_scan::{Condition, RangeSet};
@@ -180,7 +180,7 @@ fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> LeafEstimate<'
     let Some(facts) = facts else { return anything };
     let Some(key) = key else { return LeafEstimate { leaf, ask: None, fraction: None, slices } };
     let Some(clause) = hashed::clause(*index, &facts.meta, &key) else { return anything };
-    if let Some((fraction, slices)) = sampled(*index, &facts.meta, &clause, blocks) {
+    if let Some((fraction, slices)) = sampled(*index, facts, &clause, blocks) {
         return LeafEstimate { leaf, ask: None, fraction: Some(fraction), slices };
     }
     clauses.push(clause);
@@ -191,7 +191,8 @@ fn part<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> LeafEstimate<'
 /// The fraction of the ranges that survive a list of too many keys, and the slices that its lookup reads, extrapolated
 /// from some of the keys. None when the list is short enough to be looked up, or was looked up already for the index's
 /// own path.
-fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Option<(f64, f64)> {
+fn sampled(index: Rel, facts: &Facts, clause: &HashedClause, blocks: u32) -> Option<(f64, f64)> {
+    let meta = &facts.meta;
     let Test::Keys(keys) = &clause.test else { return None };
     let num_probes =
         meta.columns.get(usize::from(clause.column)).map_or(1, |column| column.sizing.num_probes);
@@ -206,7 +207,7 @@ fn sampled(index: Rel, meta: &Meta, clause: &HashedClause, blocks: u32) -> Optio
     // Hashes are sorted, so keys at equal distances are a random sample.
     let sample = (0..most).map(|i| keys[i * keys.len() / most]).collect();
     let clause = HashedClause { column: clause.column, test: Test::Keys(sample) };
-    let pruned = probe::probe(index, meta, vec![clause], blocks)?;
+    let pruned = probe::probe(index, facts, vec![clause], blocks)?;
     let survived = pruned.ranges.count() as f64 / ranges.max(1.0);
     let times = keys.len() as f64 / most as f64;
     Some((part_of_all_keys(survived, times), (pruned.slices as f64 * times).min(f64::from(index.blocks()))))
@@ -220,7 +221,7 @@ fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet,
         let of = &sight.asked[leaves[0].index];
         let clauses = leaves.iter().map(|leaf| of.clauses[leaf.clause].clone()).collect();
         let facts = of.facts.as_ref().ok_or(())?;
-        let pruned = probe::probe(of.index, &facts.meta, clauses, sight.blocks).ok_or(())?;
+        let pruned = probe::probe(of.index, facts, clauses, sight.blocks).ok_or(())?;
         slices += pruned.slices + OTHER_PAGES as u64;
         // The layout of the index may have been chosen meanwhile.
         if !pruned.pages_per_range.is_multiple_of(unit) {

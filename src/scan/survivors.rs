@@ -28,7 +28,8 @@ pub fn survivors<'k>(
     let mut pages = page::pages_read();
     let mut asked: Vec<IndexClauses<'_>> = Vec::with_capacity(indexes.len());
     for &index in indexes {
-        asked.push(IndexClauses { index, meta: or_raise(index, Meta::read(index)), clauses: Vec::new() });
+        let meta = or_raise(index, Meta::read(index));
+        asked.push(IndexClauses { index, meta, clauses: Vec::new(), remembered: None });
     }
     let condition = decode(code).and_then(|condition| {
         condition.try_map(&mut |clause| {
