@@ -17,11 +17,12 @@
 //! can be stored, combined and exchanged. It shares [`hash`], [`pg`] and the crate `skip_filter` with the index.
 //!
 //! [`pg`] is the boundary: no other folder touches server memory. Imports point down this list: index, scan and bloom;
-//! prune; hash; pages and stats; pg.
+//! estimate; prune; hash; pages and stats; pg.
 //!
 //! The SQL objects are in `sql/`, in the form in which users get them.
 
 mod bloom;
+mod estimate;
 mod hash;
 mod index;
 mod pages;

@@ -6,7 +6,7 @@ use super::{build, catch_up, cost, scan, vacuum, validate};
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::clause::{Clause, Values};
 use crate::pg::evaluate::IndexRow;
-use crate::pg::planner::{Costs, IndexPathView};
+use crate::pg::index_path::{Costs, IndexPathView};
 use crate::pg::{Rel, am, boundary};
 use pgrx::prelude::*;
 use pgrx::{PgBox, pg_sys};
@@ -48,7 +48,7 @@ impl am::AccessMethod for SkipMethod {
         scan::bitmap(heap, index, clauses, add)
     }
 
-    fn cost(path: &IndexPathView) -> Costs {
+    fn cost(path: &IndexPathView<'_>) -> Costs {
         cost::cost(path)
     }
 

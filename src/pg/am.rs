@@ -2,8 +2,8 @@
 
 use super::clause::{Clause, Values};
 use super::evaluate::IndexRow;
+use super::index_path::{Costs, IndexPathView};
 use super::memory::Scratch;
-use super::planner::{Costs, IndexPathView};
 use super::scankey;
 use super::{OpenRel, Rel, boundary, compat, lock, relation};
 use pgrx::{PgBox, PgMemoryContexts, pg_sys};
@@ -37,7 +37,7 @@ pub trait AccessMethod {
     /// estimate of the number of rows.
     fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut dyn FnMut(u64, u64)) -> i64;
     /// Costs of a path.
-    fn cost(path: &IndexPathView) -> Costs;
+    fn cost(path: &IndexPathView<'_>) -> Costs;
     /// Checks an operator class.
     fn validate(class: pg_sys::Oid) -> bool;
     /// Name of a phase of building, by number.

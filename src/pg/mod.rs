@@ -33,6 +33,7 @@ pub mod evaluate;
 pub mod function;
 mod handover;
 pub mod heap;
+pub mod index_path;
 pub mod kept;
 mod list;
 pub mod lock;

@@ -49,10 +49,6 @@ passing_errors! {
     fn clause_selectivity(
         root: *mut PlannerInfo, clause: *mut Node, relation: c_int, join: JoinType::Type, special: *mut SpecialJoinInfo,
     ) -> Selectivity;
-    /// Fraction of the rows that satisfy a list of conditions.
-    fn clauselist_selectivity(
-        root: *mut PlannerInfo, clauses: *mut List, relation: c_int, join: JoinType::Type, special: *mut SpecialJoinInfo,
-    ) -> Selectivity;
     /// The join conditions and the estimates of a table that gets the values of others.
     fn get_baserel_parampathinfo(
         root: *mut PlannerInfo, rel: *mut RelOptInfo, outer: *mut Bitmapset,

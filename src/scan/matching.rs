@@ -1,23 +1,11 @@
 //! Conditions of a query become a condition that can be looked up in indexes.
 
-use crate::pg::clause::{Clause, Match};
-use crate::pg::custom::expr::{Comparison, Expr, ExprKind};
+use crate::pg::clause::Match;
+use crate::pg::custom::expr::{Comparison, Expr, ExprKind, Leaf, Source};
 use crate::pg::custom::index::Index;
 use crate::pg::custom::table::Table;
 use pgrx::pg_sys::Oid;
 use skip_scan::{Condition, MOST_LEVELS};
-
-/// A clause while planning, on one of the table's indexes.
-pub type Leaf<'a> = Clause<Source<'a>>;
-
-/// The origin of a clause: its key and the query's condition.
-#[derive(Clone, Copy)]
-pub struct Source<'a> {
-    /// The expression of the key; None for tests that have no key.
-    pub key: Option<Expr<'a>>,
-    /// The condition of the query that the clause was made from.
-    pub condition: Expr<'a>,
-}
 
 /// Whether any index can look up an expression.
 pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {

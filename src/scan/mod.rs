@@ -3,15 +3,14 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`matching`] | conditions of the query become tests of index columns |
-//! | [`estimate`], [`average`] | what each condition would read and cost |
 //! | [`paths`] | conditions become paths, and the chosen path becomes a plan |
+//! | [`cost`] | what the paths cost, by what they are expected to read ([`crate::estimate`]) |
 //! | [`refusal`] | why a forced index cannot be used |
 //! | [`survivors`] | in the executor, clauses get their keys, which are looked up in the indexes |
 //!
 //! The interface to PostgreSQL, and the reading of rows, are in [`crate::pg::custom`].
 
-mod average;
-mod estimate;
+mod cost;
 mod matching;
 mod paths;
 mod refusal;

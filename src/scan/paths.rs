@@ -6,13 +6,14 @@
 //! rules out more, because its lookup would only cost reads. An index that the session forces is in the condition, or
 //! the query fails.
 
-use super::estimate::{self, Estimate};
-use super::matching::{self, Leaf};
+use super::cost;
+use super::matching;
 use super::refusal;
 use super::survivors;
+use crate::estimate;
 use crate::pg::custom::Planned;
-use crate::pg::custom::expr::Expr;
-use crate::pg::custom::plan::NewPath;
+use crate::pg::custom::expr::{Expr, Leaf};
+use crate::pg::custom::plan::{Expected, NewPath};
 use crate::pg::custom::table::{Outer, Qual, Table};
 use crate::pg::{catalog, fail, settings};
 use crate::prune::probe;
@@ -177,8 +178,7 @@ fn add_choice(
     outer: Option<Outer<'_>>,
 ) {
     let estimate = estimate::estimate(table, condition);
-    let cost = estimate::cost(table, &estimate, outer);
-    let Estimate { expected, heap_blocks, .. } = estimate;
+    let cost = cost::cost(table, condition, &estimate, outer);
     let left_out: Vec<Qual<'_>> =
         quals.iter().zip(served).filter(|(_, served)| !**served).map(|(&qual, _)| qual).collect();
     let path = |workers, shared| NewPath {
@@ -187,11 +187,11 @@ fn add_choice(
         total: cost.total,
         shared,
         workers,
-        expected,
+        expected: Expected { ranges: estimate.ranges, of: estimate.count, is_exact: estimate.is_exact },
         left_out: &left_out,
     };
     table.add(&path(0, 0.0));
-    let workers = if outer.is_none() { table.workers(heap_blocks) } else { 0 };
+    let workers = if outer.is_none() { table.workers(estimate.heap_blocks) } else { 0 };
     if workers > 0 {
         table.add(&path(workers, cost.shared));
     }

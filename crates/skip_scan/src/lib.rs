@@ -3,7 +3,7 @@
 //! | step | module | what it gives |
 //! |---|---|---|
 //! | the tests of a query are combined by AND and OR | [`condition`] | [`Condition`] |
-//! | what they let through is estimated | [`expected`] | [`expected::surviving_ranges`] |
+//! | what they let through is estimated | [`estimate`], by formulas of [`expected`] | [`estimate::ExpectedReads`] |
 //! | and what reading that costs | [`cost`] | [`cost::Prices`] |
 //! | the delta's entries are looked up among the tests | [`entry_tests`] | [`EntryTests`] |
 //! | the answers are sets of block ranges | [`rangeset`] | [`RangeSet`] |
@@ -26,6 +26,7 @@ pub mod condition;
 pub mod cost;
 pub mod counters;
 pub mod entry_tests;
+pub mod estimate;
 pub mod expected;
 pub mod members;
 pub mod names;

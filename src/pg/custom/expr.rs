@@ -1,6 +1,7 @@
 //! Expressions of a query, in the detail that index lookups need.
 
 use super::super::list::list;
+use crate::pg::clause::Clause;
 use pgrx::{is_a, pg_sys};
 use std::marker::PhantomData;
 
@@ -9,6 +10,18 @@ use std::marker::PhantomData;
 pub struct Expr<'a> {
     node: *mut pg_sys::Node,
     planner: PhantomData<&'a ()>,
+}
+
+/// A clause while planning, on one of the table's indexes.
+pub type Leaf<'a> = Clause<Source<'a>>;
+
+/// The origin of a clause: its key and the query's condition.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The expression of the key; None for tests that have no key.
+    pub key: Option<Expr<'a>>,
+    /// The condition of the query that the clause was made from.
+    pub condition: Expr<'a>,
 }
 
 /// The kinds of expressions.
@@ -51,7 +64,7 @@ impl Comparison<'_> {
 impl<'a> Expr<'a> {
     /// # Safety
     /// `node` is a valid expression that lives as long as `'a`.
-    pub(super) unsafe fn new(node: *mut pg_sys::Node) -> Self {
+    pub(in crate::pg) unsafe fn new(node: *mut pg_sys::Node) -> Self {
         Self { node, planner: PhantomData }
     }
 

@@ -15,7 +15,7 @@ pub struct Index<'a> {
 impl Index<'_> {
     /// # Safety
     /// `info` is an entry of the planner's list of a table's indexes, which lives for `'a`.
-    pub(super) unsafe fn new(info: *mut pg_sys::IndexOptInfo) -> Self {
+    pub(in crate::pg) unsafe fn new(info: *mut pg_sys::IndexOptInfo) -> Self {
         Self { info, planner: PhantomData }
     }
 
@@ -26,6 +26,11 @@ impl Index<'_> {
     fn info(&self) -> &pg_sys::IndexOptInfo {
         // SAFETY: an entry of the planner's list, which lives for 'a, as long as the planner's state.
         unsafe { &*self.info }
+    }
+
+    /// Whether the index does not exist, and an extension only asks what a query with it would cost.
+    pub fn is_hypothetical(&self) -> bool {
+        self.info().hypothetical
     }
 
     pub fn oid(&self) -> pg_sys::Oid {

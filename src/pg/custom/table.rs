@@ -2,7 +2,7 @@
 
 use super::super::list::{list, oids};
 use super::super::{OpenRel, Rel, boundary, catalog, lock, planner, server, text};
-use super::expr::Expr;
+use super::expr::{Expr, Leaf};
 use super::index::Index;
 use crate::pg::clause::{Clause, Values};
 use pgrx::{is_a, pg_sys};
@@ -119,11 +119,29 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// The table of an index, with this index only.
+    ///
+    /// # Safety
+    /// `info` is an entry of the list of indexes that the planner has for one of its base relations, and `root` the
+    /// planner's state. Both live for `'a`.
+    pub(in crate::pg) unsafe fn of_index(
+        root: *mut pg_sys::PlannerInfo,
+        info: *mut pg_sys::IndexOptInfo,
+    ) -> Self {
+        // SAFETY: the entry refers to its base relation, for which simple_rte_array has an entry.
+        let (rel, index, oid) = unsafe {
+            let rel = (*info).rel;
+            let rte = *(*root).simple_rte_array.add((*rel).relid as usize);
+            (rel, Index::new(info), (*rte).relid)
+        };
+        Self { root, rel, oid, indexes: vec![index], opened: vec![OnceCell::new()], planner: PhantomData }
+    }
+
     pub(super) fn oid(&self) -> pg_sys::Oid {
         self.oid
     }
 
-    pub(super) fn rel(&self) -> &pg_sys::RelOptInfo {
+    pub(in crate::pg) fn rel(&self) -> &pg_sys::RelOptInfo {
         // SAFETY: the planner's structure for the table lives for 'a. Paths are added only while nothing is borrowed
         // from it.
         unsafe { &*self.rel }
@@ -150,12 +168,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// One of the table's indexes, open as long as this table lives. The planner has locked it, and has read the size
-    /// of its file, which does not become smaller while the index is locked.
-    pub fn open_index(&self, number: usize) -> Rel<'_> {
-        let index = &self.indexes[number];
+    /// One of the table's indexes, open as long as this table lives; None if it is hypothetical. The planner has locked
+    /// it, and has read the size of its file, which does not become smaller while the index is locked.
+    pub fn open_index(&self, number: usize) -> Option<Rel<'_>> {
+        let index = self.indexes[number];
         let open = || OpenRel::index(index.oid(), lock::Mode::None).known_to_have(index.blocks() as u32);
-        self.opened[number].get_or_init(open).rel()
+        (!index.is_hypothetical()).then(|| self.opened[number].get_or_init(open).rel())
     }
 
     /// The table's size in blocks, as the executor will find it.
@@ -307,8 +325,8 @@ impl<'a> Table<'a> {
     }
 
     /// The clause with the value of its key expression, if the planner may compute that for an estimate.
-    pub fn known_key<K>(&self, clause: &Clause<K>, key: Option<Expr<'_>>) -> Option<Clause<Values<'_>>> {
-        let value = match key {
+    pub fn known_key(&self, clause: &Leaf<'_>) -> Option<Clause<Values<'_>>> {
+        let value = match clause.key.key {
             None => None,
             Some(expr) => self.constant(expr)?,
         };

@@ -59,6 +59,11 @@ fn index_or_not(database: &Database) {
     );
     let plan = session.plan(&format!("EXECUTE generic({ABSENT})"));
     assert!(plan.contains("big_skip"), "{plan}");
+    // The rows of an average value of a clustered column are in few ranges, as the Skip Index Scan estimates as well.
+    session.run("PREPARE clustered(int) AS SELECT * FROM big WHERE stretch = $1");
+    let plan = session.plan("EXECUTE clustered(77)");
+    let (cost, _) = estimate(&plan);
+    assert!(plan.contains("big_skip") && cost < whole * 0.2, "estimated at {cost} of {whole}:\n{plan}");
     session.run("RESET plan_cache_mode");
     // Few buffers for all of it.
     let sql = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING off) SELECT * FROM big WHERE u = {ABSENT}");

@@ -1,0 +1,126 @@
+//! The indexes of a condition that is estimated. Their segments and the planner's statistics tell what its tests leave
+//! and read.
+
+use crate::pg::Rel;
+use crate::pg::clause::Match;
+use crate::pg::custom::expr::{Expr, Leaf};
+use crate::pg::custom::table::Table;
+use crate::pg::planner::ASSUMED_ELEMENTS;
+use crate::prune::facts::Facts;
+use crate::prune::{HashedClause, unit};
+use skip_scan::Condition;
+use skip_scan::estimate::Statistics;
+use skip_scan::expected::Over;
+use std::rc::Rc;
+
+/// One of the indexes of a condition.
+pub struct IndexInSight<'t> {
+    /// The number of the index among the table's indexes.
+    pub number: usize,
+    /// The index, if anything can be looked up in it: None if its meta page is damaged, or if it is hypothetical.
+    pub index: Option<Rel<'t>>,
+    /// Assumed ones if nothing can be looked up in the index.
+    pub facts: Rc<Facts>,
+    /// The clauses that are looked up in it.
+    pub clauses: Vec<HashedClause>,
+}
+
+impl<'t> IndexInSight<'t> {
+    fn open(table: &'t Table<'_>, number: usize) -> Self {
+        let known = table.open_index(number).and_then(|index| Some((index, Facts::of(index).ok()?)));
+        let (index, facts) = known.map_or_else(
+            // The executor will report damage.
+            || (None, Rc::new(Facts::assumed())),
+            |(index, facts)| (Some(index), facts),
+        );
+        Self { number, index, facts, clauses: Vec::new() }
+    }
+}
+
+/// The table, and the indexes of a condition.
+pub struct Sight<'t, 'a> {
+    pub table: &'t Table<'a>,
+    pub asked: Vec<IndexInSight<'t>>,
+    /// Blocks of the table.
+    pub blocks: u32,
+    /// Number of blocks in a unit.
+    pub unit: u32,
+}
+
+impl<'t, 'a> Sight<'t, 'a> {
+    pub fn new(table: &'t Table<'a>, condition: &Condition<Leaf<'a>>) -> Self {
+        let mut sight = Self { table, asked: Vec::new(), blocks: table.blocks(), unit: 1 };
+        let leaves = condition.leaves();
+        for leaf in &leaves {
+            if sight.asked.iter().all(|asked| asked.number != leaf.index) {
+                sight.asked.push(IndexInSight::open(table, leaf.index));
+            }
+        }
+        sight.unit = unit(leaves.iter().map(|leaf| sight.facts(leaf).meta.pages_per_part(leaf.column)));
+        sight
+    }
+
+    /// Number of units in the table.
+    pub fn count(&self) -> u32 {
+        self.blocks.div_ceil(self.unit)
+    }
+
+    /// The most ranges that one of the indexes has: what is ANDed are whole ranges, not the parts that maps tell apart.
+    pub fn ranges(&self) -> u32 {
+        self.asked.iter().map(|asked| asked.facts.meta.ranges_in(self.blocks)).max().unwrap_or(0)
+    }
+
+    /// The place in `asked` of a clause's index.
+    pub fn place(&self, leaf: &Leaf<'_>) -> usize {
+        self.asked.iter().position(|asked| asked.number == leaf.index).unwrap_or(0)
+    }
+
+    fn facts(&self, leaf: &Leaf<'_>) -> &Facts {
+        &self.asked[self.place(leaf)].facts
+    }
+
+    /// What is known of a test without a lookup, on average over keys.
+    pub fn statistics(&self, leaf: &Leaf<'a>, over: Over) -> Statistics {
+        let facts = self.facts(leaf);
+        let (meta, column) = (&facts.meta, leaf.column);
+        let ranges = f64::from(meta.parts_in(column, self.blocks)).max(1.0);
+        let rows = self.table.rows();
+        let keys = self.keys(leaf, over);
+        let attribute = self.table.indexes()[leaf.index].attribute(column);
+        Statistics {
+            keys,
+            pages_of_key: facts.slices(column),
+            rate: facts.rate(column, (rows / ranges).max(1.0)),
+            ranges,
+            summarized: meta.summarized_parts(column).min(ranges),
+            rows,
+            selectivity: self.selectivity(leaf, keys, over),
+            correlation: attribute.map_or(0.0, |attribute| self.table.correlation(attribute)),
+        }
+    }
+
+    /// Number of keys of a test that is not looked up.
+    fn keys(&self, leaf: &Leaf<'_>, over: Over) -> f64 {
+        match (leaf.how, leaf.key.key) {
+            (Match::Array, Some(array)) if over == Over::AnyKeys && array.is_constant() => ASSUMED_ELEMENTS,
+            (Match::Array, Some(array)) => self.table.array_length(array),
+            _ => 1.0,
+        }
+    }
+
+    /// Fraction of the rows that satisfy a test with this number of keys.
+    fn selectivity(&self, leaf: &Leaf<'a>, keys: f64, over: Over) -> f64 {
+        let selectivity = match leaf.key.key {
+            Some(key) if over == Over::AnyKeys => self.table.selectivity_of_unknown(leaf.key.condition, key),
+            _ => self.table.selectivity(leaf.key.condition),
+        };
+        // The planner's selectivity already takes the elements into account that the query contains.
+        let is_assumed =
+            |array: Expr<'_>| over == Over::AnyKeys && array.is_constant() || !array.has_elements();
+        if leaf.how == Match::Array && leaf.key.key.is_some_and(is_assumed) {
+            (selectivity * keys / ASSUMED_ELEMENTS).min(1.0)
+        } else {
+            selectivity
+        }
+    }
+}
