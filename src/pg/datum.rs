@@ -238,31 +238,50 @@ pub fn without_trailing_blanks(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
+/// An array taken apart. The two vectors are in the memory context in which that was done; nothing is freed on drop.
+#[derive(Clone, Copy)]
+pub(super) struct ArrayElements {
+    /// Type of the elements.
+    pub(super) element: Oid,
+    /// The elements; by reference, they point into the array.
+    pub(super) values: *mut Datum,
+    /// Which of them are NULL.
+    pub(super) nulls: *mut bool,
+    /// Length of both vectors.
+    pub(super) count: usize,
+}
+
+impl ArrayElements {
+    /// Takes an array apart.
+    ///
+    /// # Safety
+    /// `array` is an array, neither compressed nor out of line.
+    pub(super) unsafe fn of(array: *mut pg_sys::varlena) -> Self {
+        let array = array.cast::<pg_sys::ArrayType>();
+        let (mut len, mut by_value, mut align) = (0i16, false, Default::default());
+        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0i32);
+        // SAFETY: the array names the type of its elements; deconstruct_array fills two vectors of `count` elements.
+        unsafe {
+            let element = (*array).elemtype;
+            pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align);
+            let (to, is_null) = (&mut values, &mut nulls);
+            pg_sys::deconstruct_array(array, element, len.into(), by_value, align, to, is_null, &mut count);
+            Self { element, values, nulls, count: usize::try_from(count).unwrap_or(0) }
+        }
+    }
+}
+
 /// The elements of an array that are not NULL.
 ///
 /// # Safety
 /// `array` is a non-null value of an array type. It, and the current memory context, live for `'a`.
 pub(super) unsafe fn elements<'a>(array: Datum) -> Vec<Value<'a>> {
-    // SAFETY: the array is detoasted first; deconstruct_array fills the two vectors of `count` elements.
+    // SAFETY: the array is detoasted first; both vectors have `count` elements, of the array's element type.
     unsafe {
-        let array = pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
-        let element = (*array).elemtype;
-        let (mut len, mut by_value, mut align) = (0i16, false, Default::default());
-        pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align);
-        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0i32);
-        pg_sys::deconstruct_array(
-            array,
-            element,
-            len as i32,
-            by_value,
-            align,
-            &mut values,
-            &mut nulls,
-            &mut count,
-        );
-        let repr = Repr::of_type(element);
-        let present = (0..usize::try_from(count).unwrap_or(0)).filter(|&i| !*nulls.add(i));
-        present.map(|i| Value::new(*values.add(i), repr)).collect()
+        let all = ArrayElements::of(pg_sys::pg_detoast_datum(array.cast_mut_ptr()));
+        let repr = Repr::of_type(all.element);
+        let present = (0..all.count).filter(|&i| !*all.nulls.add(i));
+        present.map(|i| Value::new(*all.values.add(i), repr)).collect()
     }
 }
 

@@ -4,12 +4,13 @@
 //! this file makes a hash table. The hashes of rows and elements come from the operator's own hash functions, as in a
 //! hash join. The operator itself compares a row with the few elements that have the row's hash.
 
+use crate::pg::datum::ArrayElements;
 use crate::pg::memory;
 use pgrx::pg_sys;
 use skip_scan::members::ElementHashes;
 
 /// Least number of elements for which a hash table is made: the server's MIN_ARRAY_SIZE_FOR_HASHED_SAOP.
-const LEAST_HASHED: i32 = 9;
+const LEAST_HASHED: usize = 9;
 
 /// A condition that contains a list of keys.
 pub(super) enum Check {
@@ -122,26 +123,12 @@ impl List {
         // functions run, no value here has a destructor.
         unsafe {
             let before = pg_sys::MemoryContextSwitchTo(memory);
-            let array = pg_sys::pg_detoast_datum_copy(list.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
-            let element = (*array).elemtype;
-            let (mut len, mut by_value, mut align) = (0i16, false, Default::default());
-            pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align);
-            let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0i32);
-            pg_sys::deconstruct_array(
-                array,
-                element,
-                len.into(),
-                by_value,
-                align,
-                &mut values,
-                &mut nulls,
-                &mut count,
-            );
+            let copy = pg_sys::pg_detoast_datum_copy(list.cast_mut_ptr());
+            let ArrayElements { values, nulls, count, .. } = ArrayElements::of(copy);
             if count < LEAST_HASHED {
                 pg_sys::MemoryContextSwitchTo(before);
                 return Elements::Few;
             }
-            let count = count as usize;
             let hashes = pg_sys::palloc(count * size_of::<u32>()).cast::<u32>();
             let mut present = 0;
             for i in 0..count {
