@@ -8,8 +8,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-all bench bench-bloom bench-growth sweep install lint unit server-tests test-assert test-16-17 \
-	fuzz
+.PHONY: help demo test check check-all bench bench-bloom bench-growth sweep install lint unit server-tests \
+	test-assert test-16-17 fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -41,14 +41,14 @@ check: lint test test-assert ## Before a commit: lint, test, and test-assert
 
 check-all: check test-16-17 ## Before a release: check, and test-16-17
 
-bench: ## Measure against btree and BRIN bloom on 20 million rows, write docs/benchmarks.md and the table of README.md (some twenty minutes)
+bench: ## Measure against btree and BRIN bloom on 20 million rows, for docs/benchmarks.md, README.md (twenty minutes)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
 
-bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, write docs/bloom-benchmarks.md (some ten minutes)
+bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, for docs/bloom-benchmarks.md (ten minutes)
 	@[ -n "$(PG_CONFIG)" ] || $(SETUP) hll
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bloom.sh "$$pg_config"
 
-bench-growth: ## Measure growth to 100 million rows, updates and a queue, write docs/growth.md (some two hours; ROWS=… for fewer)
+bench-growth: ## Measure growth to ROWS=100000000, updates and a queue, for docs/growth.md (some two hours)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/growth.sh "$$pg_config"
 
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)

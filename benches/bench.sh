@@ -31,8 +31,9 @@ subject=events.trace_id
 clustered=events.device_id
 
 buffers=$(buffers_mb 6144)
-settings=(shared_buffers="${buffers}MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB checkpoint_timeout=1h autovacuum=off
-          jit=off max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0)
+settings=(shared_buffers="${buffers}MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB
+          checkpoint_timeout=1h autovacuum=off jit=off max_parallel_workers_per_gather=0
+          max_parallel_maintenance_workers=0)
 start_server "$1" "${settings[@]}"
 [ "$variants" = "${variants/skip/}" ] || sql -c 'CREATE EXTENSION pg_skip'
 sql -f "$here/lib.sql"
@@ -61,7 +62,8 @@ measure() {
         [ "$variant" = skip ] || continue
         step "${subject#*.}, $(title "$variant"): build $run of $runs, with a parallel worker"
         sql -c 'DROP INDEX bench_index'
-        keep "$variant" build_parallel_s "$(PGOPTIONS='-c max_parallel_maintenance_workers=1' sql -c "CALL bench.timed(\$\$$ddl\$\$)")" "$subject"
+        seconds=$(PGOPTIONS='-c max_parallel_maintenance_workers=1' sql -c "CALL bench.timed(\$\$$ddl\$\$)")
+        keep "$variant" build_parallel_s "$seconds" "$subject"
         done_step
     done
     keep "$variant" bytes "pg_relation_size('bench_index')" "$subject"
@@ -87,8 +89,8 @@ done
 sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
 
 # Prepared lookups of random keys that are there, by eight clients: btree, skip and skip with filters in turn, with the
-# plans that the server chooses by itself and with generic ones. All indexes are there; the planner is kept from the others by
-# what it may do.
+# plans that the server chooses by itself and with generic ones. All indexes are there; the planner is kept from the
+# others by what it may do.
 # only_index VARIANT: options of a session that keep the planner from the other kinds' indexes.
 only_index() {
     case $1 in
@@ -128,7 +130,8 @@ for round in $(seq "$rounds"); do
     for variant in none $variants; do
         [ "$variant" != btree ] || continue # dear to build, and nobody's rival here
         sql -c "$(create_index "$variant" events trace_id "$distinct")" >/dev/null
-        sql -c "CALL bench.measure_planning('$subject', '$variant', \$\$SELECT * FROM events WHERE ts = '2026-01-01 00:00Z'\$\$)"
+        query="SELECT * FROM events WHERE ts = '2026-01-01 00:00Z'"
+        sql -c "CALL bench.measure_planning('$subject', '$variant', \$\$$query\$\$)"
         sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
     done
     done_step
@@ -158,24 +161,31 @@ page() {
 # Benchmarks
 
 The table of [benches/twenty_million.sql](../benches/twenty_million.sql):
-$(sql -c "SELECT format('%s rows, %s pages, %s MB.', to_char($rows, 'FM999,999,999'), to_char(relpages, 'FM999,999,999'),
+$(sql -c "SELECT format('%s rows, %s pages, %s MB.', to_char($rows, 'FM999,999,999'),
+                        to_char(relpages, 'FM999,999,999'),
                         to_char(relpages / 128.0, 'FM999,990')) FROM pg_class WHERE oid = 'events'::regclass")
 Everything here was measured in one run of \`make bench\`, $(date -u +%F).
 
 - Machine: $(machine).
-- $(sql -c "SELECT split_part(version(), ' on ', 1)")$(sql -c "SELECT ', pg_skip ' || extversion FROM pg_extension WHERE extname = 'pg_skip'"). Settings: \`${settings[*]}\`; everything else is PostgreSQL's default, but for the parallel scans.
+- $(versions pg_skip). Settings: \`${settings[*]}\`;
+  everything else is PostgreSQL's default, but for the parallel scans.
 - One client; table and index were read into shared buffers before the queries.
-- skip: default options (on \`trace_id\` that is a map by single pages); "filters": \`layout = filters\`. The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with \`pg_skip.enable_scan = off\`.
-- BRIN: \`*_bloom_ops (n_distinct_per_range = n, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`, where n is what the
-  ranges hold: $distinct of \`trace_id\`, $clustered_distinct of \`device_id\` (BRIN's least is 16).
-- Queries: \`SELECT *\`; in each round the median over up to 200 single keys, up to 20 lists of 100 absent keys and up to 5 of 1,000
-  present ones, parsing and planning included. Sequential scans were switched off for them; "chosen" says how the planner reads the table when nothing is switched off.
-- Builds: medians of $runs, commit included. All other figures: medians of $rounds rounds. Least and greatest stand in brackets.
-- Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table as well: its pages
-  are those of the index, its time is that of the whole node. Pages are of 8 kB.
+- skip: default options (on \`trace_id\` that is a map by single pages); "filters": \`layout = filters\`.
+  The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with
+  \`pg_skip.enable_scan = off\`.
+- BRIN: \`*_bloom_ops (n_distinct_per_range = n, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`,
+  where n is what the ranges hold: $distinct of \`trace_id\`, $clustered_distinct of \`device_id\` (BRIN's least is 16).
+- Queries: \`SELECT *\`; in each round the median over up to 200 single keys, up to 20 lists of 100 absent keys and
+  up to 5 of 1,000 present ones, parsing and planning included. Sequential scans were switched off for them; "chosen"
+  says how the planner reads the table when nothing is switched off.
+- Builds: medians of $runs, commit included. All other figures: medians of $rounds rounds. Least and greatest stand in
+  brackets.
+- Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table
+  as well: its pages are those of the index, its time is that of the whole node. Pages are of 8 kB.
 
 END
-    sql -v subject="$subject" -v clustered="$clustered" -v rounds="$rounds" -v append="$append" -v updated="$updated" -f "$here/report.sql"
+    sql -v subject="$subject" -v clustered="$clustered" -v rounds="$rounds" -v append="$append" \
+        -v updated="$updated" -f "$here/report.sql"
 }
 readme_table() { sql -v rows="$rows" -v subject="$subject" -f "$here/readme.sql"; }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures bloom_agg against count, count(DISTINCT) and hll on the table of twenty_million.sql, in one run on one throw-away
-# server, and writes docs/bloom-benchmarks.md.
+# Measures bloom_agg against count, count(DISTINCT) and hll on the table of twenty_million.sql, in one run on one
+# throw-away server, and writes docs/bloom-benchmarks.md.
 #
 #   bloom.sh PG_CONFIG          some ten minutes and 5 GB of disk under ${TMPDIR:-/tmp}
 #
@@ -42,7 +42,8 @@ END
     done_step
 done
 step 'count(DISTINCT), with 1 GB of work_mem'
-sql -c "SET work_mem = '1GB'" -c "CALL bloom_bench.keep('distinct', 'SELECT count(DISTINCT trace_id) IS NULL FROM events')"
+sql -c "SET work_mem = '1GB'" \
+    -c "CALL bloom_bench.keep('distinct', 'SELECT count(DISTINCT trace_id) IS NULL FROM events')"
 done_step
 step 'a million groups'
 sql <<'END'
@@ -64,8 +65,10 @@ FROM (SELECT trace_id FROM events LIMIT 5000000) e, unnest(ARRAY['skip', 'rocksd
 DO $$BEGIN
     FOR round IN 1 .. 5 LOOP
         CALL bloom_bench.keep('scan', 'SELECT count(*) FROM events WHERE device_id >= 0');
-        CALL bloom_bench.keep('ask_skip', 'SELECT count(*) FROM events WHERE (SELECT b FROM filters WHERE policy = ''skip'') @> trace_id');
-        CALL bloom_bench.keep('ask_rocksdb', 'SELECT count(*) FROM events WHERE (SELECT b FROM filters WHERE policy = ''rocksdb'') @> trace_id');
+        CALL bloom_bench.keep('ask_skip', 'SELECT count(*) FROM events
+            WHERE (SELECT b FROM filters WHERE policy = ''skip'') @> trace_id');
+        CALL bloom_bench.keep('ask_rocksdb', 'SELECT count(*) FROM events
+            WHERE (SELECT b FROM filters WHERE policy = ''rocksdb'') @> trace_id');
     END LOOP;
 END$$;
 CREATE TABLE parts AS SELECT part, min(trace_id::text)::uuid AS one, bloom_agg(trace_id) AS b
@@ -73,15 +76,19 @@ FROM (SELECT trace_id, row_number() OVER () * 20 / (:rows + 1) AS part FROM even
 DO $$BEGIN
     FOR round IN 1 .. 21 LOOP
         CALL bloom_bench.keep('parts_whole', 'SELECT sum(get_byte(b::bytea, 0)) FROM parts');
-        CALL bloom_bench.keep('parts_asked', 'SELECT count(*) FROM parts WHERE b @> (SELECT one FROM parts WHERE part = 7)');
+        CALL bloom_bench.keep('parts_asked', 'SELECT count(*) FROM parts
+            WHERE b @> (SELECT one FROM parts WHERE part = 7)');
     END LOOP;
 END$$;
-INSERT INTO bloom_bench.rate SELECT policy, 0.01, 5000000, bloom_bench.absent(b, 0, 2000000), bloom_false_positive_rate(b) FROM filters;
+INSERT INTO bloom_bench.rate
+SELECT policy, 0.01, 5000000, bloom_bench.absent(b, 0, 2000000), bloom_false_positive_rate(b) FROM filters;
 INSERT INTO bloom_bench.rate
 SELECT policy, built_at, n, avg(bloom_bench.absent(b, f, asked)), avg(bloom_false_positive_rate(b))
 FROM (SELECT policy, built_at, n, asked, f, bloom_agg(md5(f || ' ' || i)::uuid, built_at, NULL, policy) AS b
-      FROM (VALUES ('skip', 0.01, 10, 20000, 100), ('skip', 0.01, 1000, 1000, 2000), ('skip', 0.01, 100000, 10, 200000),
-                   ('rocksdb', 0.3, 10, 20000, 100), ('rocksdb', 0.01, 1000, 1000, 2000), ('rocksdb', 0.01, 100000, 10, 200000))
+      FROM (VALUES ('skip', 0.01, 10, 20000, 100), ('skip', 0.01, 1000, 1000, 2000),
+                   ('skip', 0.01, 100000, 10, 200000),
+                   ('rocksdb', 0.3, 10, 20000, 100), ('rocksdb', 0.01, 1000, 1000, 2000),
+                   ('rocksdb', 0.01, 100000, 10, 200000))
                v (policy, built_at, n, count, asked),
           generate_series(1, count) f, generate_series(1, n) i
       GROUP BY policy, built_at, n, asked, f) s
@@ -95,11 +102,14 @@ page() {
 # Benchmarks of the type bloom
 
 Measured in one run of \`make bench-bloom\`, $(date -u +%F), on the table of
-[benches/twenty_million.sql](../benches/twenty_million.sql): $(sql -c "SELECT to_char($rows, 'FM999,999,999')") rows with distinct \`trace_id\`s, all in shared buffers.
+[benches/twenty_million.sql](../benches/twenty_million.sql):
+$(sql -c "SELECT to_char($rows, 'FM999,999,999')") rows with distinct \`trace_id\`s, all in shared buffers.
 
 - Machine: $(machine).
-- $(sql -c "SELECT split_part(version(), ' on ', 1)")$(sql -c "SELECT ', pg_skip ' || extversion FROM pg_extension WHERE extname = 'pg_skip'")$(sql -c "SELECT ', hll ' || extversion FROM pg_extension WHERE extname = 'hll'"). Settings: \`${settings[*]}\`; everything else is PostgreSQL's default, work_mem 4 MB, where nothing else is said.
-- Medians of $rounds rounds, in which the aggregates took turns; what is marked with a star was run once. The time of a query without copying its result: what is asked is whether it is NULL.
+- $(versions pg_skip hll). Settings: \`${settings[*]}\`;
+  everything else is PostgreSQL's default, work_mem 4 MB, where nothing else is said.
+- Medians of $rounds rounds, in which the aggregates took turns; what is marked with a star was run once.
+  The time of a query without copying its result: what is asked is whether it is NULL.
 
 END
     sql -v rows="$rows" -v asking="$asking" -f "$here/bloom_report.sql"

@@ -25,4 +25,5 @@ RETURN (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY r.ms) FROM bloom_benc
 -- its own: the few whose probes meet each other are found much more often in a small one.
 CREATE FUNCTION bloom_bench.absent(filter bloom, number integer, asked integer) RETURNS float8
 LANGUAGE sql STABLE
-RETURN (SELECT count(*) / asked::float8 FROM generate_series(1, asked) AS i WHERE filter @> md5(number || ' absent ' || i)::uuid);
+RETURN (SELECT count(*) / asked::float8 FROM generate_series(1, asked) AS i
+        WHERE filter @> md5(number || ' absent ' || i)::uuid);

@@ -21,7 +21,9 @@ measure_cold() {
     for run in $(seq "$rounds"); do
         step "nothing in memory: round $run of $rounds"
         for variant in btree skip filters; do
-            for kind in absent present; do keep "$variant" "cold_${kind}_ms" "$(cold_ms "$variant" "$kind" "$run")"; done
+            for kind in absent present; do
+                keep "$variant" "cold_${kind}_ms" "$(cold_ms "$variant" "$kind" "$run")"
+            done
         done
         done_step
     done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows a skip index beside a btree and a BRIN bloom index, then its plans, a picture and its statistics, on a server that is
-# gone afterwards.
+# Shows a skip index beside a btree and a BRIN bloom index, then its plans, a picture and its statistics, on a server
+# that is gone afterwards.
 #
 #   demo.sh PG_CONFIG
 #
@@ -35,7 +35,8 @@ else
 fi
 
 sql -f "$here/lib.sql"
-distinct=$(sql -c "SELECT least(6700, ceil(32 * reltuples / relpages))::integer FROM pg_class WHERE oid = '$table'::regclass")
+distinct=$(sql -c "SELECT least(6700, ceil(32 * reltuples / relpages))::integer FROM pg_class
+                   WHERE oid = '$table'::regclass")
 for column in $columns; do
     sql -c "CALL bench.choose_keys('$table.$column', 400, 100)"
     for variant in $variants; do
@@ -54,7 +55,8 @@ done
 
 for column in $columns; do
     printf '\n'
-    sql -c "SELECT format('%s rows, %s, column %s %s; medians, milliseconds for the whole query, pages of 8 kB touched by it',
+    sql -c "SELECT format('%s rows, %s, column %s %s; medians, milliseconds for the whole query, '
+                          'pages of 8 kB touched by it',
             to_char((SELECT count(*) FROM $table), 'FM999,999,999'), pg_size_pretty(pg_relation_size('$table')),
             '$column', (SELECT format_type(atttypid, NULL) FROM pg_attribute
                         WHERE attrelid = '$table'::regclass AND attname = '$column'))"
@@ -74,8 +76,9 @@ done
 sql -c "CREATE INDEX demo_skip ON $table USING skip (${columns// /, })"
 # key KIND COLUMN: a literal; columns without chosen keys give one of their own.
 key() {
-    sql -c "SELECT quote_literal(coalesce((SELECT literal FROM bench.key WHERE (subject, kind, number) = ('$table.$2', '$1', 1)),
-                                          (SELECT $2::text FROM $table OFFSET (SELECT count(*) / 3 FROM $table) LIMIT 1)))"
+    sql -c "SELECT quote_literal(coalesce(
+                (SELECT literal FROM bench.key WHERE (subject, kind, number) = ('$table.$2', '$1', 1)),
+                (SELECT $2::text FROM $table OFFSET (SELECT count(*) / 3 FROM $table) LIMIT 1)))"
 }
 first=${columns%% *}
 script="EXPLAIN (ANALYZE, BUFFERS) SELECT * FROM $table WHERE $first = $(key absent "$first");"
@@ -89,7 +92,8 @@ for column in $columns; do
     script+="
         \\qecho
         \\qecho Where the present key of $column lies: . is skipped, o read in vain, '#' has rows, ? is not summarized
-        SELECT skip_range_map('demo_skip', '$column', v.$column, 100) FROM (SELECT $column FROM $table WHERE $column = $value LIMIT 1) AS v;"
+        SELECT skip_range_map('demo_skip', '$column', v.$column, 100)
+        FROM (SELECT $column FROM $table WHERE $column = $value LIMIT 1) AS v;"
 done
 script+="
     \\qecho
@@ -97,6 +101,8 @@ script+="
     \\pset tuples_only off
     \\pset border 2
     SELECT indexname, scans, ranges_checked, ranges_skipped, full_positives, true_positives,
-           measured_false_positive_rate AS \"measured false-positive rate\", scope FROM pg_skip_stats WHERE indexname = 'demo_skip'"
+           measured_false_positive_rate AS \"measured false-positive rate\", scope
+    FROM pg_skip_stats WHERE indexname = 'demo_skip'"
 # One session: without preloading, PostgreSQL 15 and 16 count for each session.
-printf '%s\n' "$script" | "$bin/psql" -X -q -v ON_ERROR_STOP=1 -P footer=off -P border=0 -P linestyle=unicode -P tuples_only=on -P null=''
+printf '%s\n' "$script" |
+    "$bin/psql" -X -q -v ON_ERROR_STOP=1 -P footer=off -P border=0 -P linestyle=unicode -P tuples_only=on -P null=''

@@ -48,8 +48,9 @@ start_server() {
 }
 
 run_server() {
-    as_server_user "$bin/pg_ctl" -D "$server_dir/data" -w -l "$server_dir/data/server.log" -o "$server_options" start >/dev/null ||
-        { cat "$server_dir/data/server.log" >&2; die "the server did not start"; }
+    local log=$server_dir/data/server.log
+    as_server_user "$bin/pg_ctl" -D "$server_dir/data" -w -l "$log" -o "$server_options" start >/dev/null ||
+        { cat "$log" >&2; die "the server did not start"; }
 }
 
 restart_server() {
@@ -88,18 +89,31 @@ machine() {
         "$(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME" || uname -sr)"
 }
 
-# The statement that creates a variant's index; the column's filters hold at most distinct values a BRIN range of 32 pages.
+# versions EXTENSION…: the versions of the server and of its extensions, as one line.
+versions() {
+    local extension
+    printf '%s' "$(sql -c "SELECT split_part(version(), ' on ', 1)")"
+    for extension in "$@"; do
+        printf ', %s %s' "$extension" "$(sql -c "SELECT extversion FROM pg_extension WHERE extname = '$extension'")"
+    done
+}
+
+# The statement that creates a variant's index; the column's filters hold at most distinct values a BRIN range of 32
+# pages.
 create_index() {
     local variant=$1 table=$2 column=$3 distinct=$4
     case $variant in
         btree)    echo "CREATE INDEX bench_index ON $table USING btree ($column)" ;;
         brin)     echo "CREATE INDEX bench_index ON $table USING brin ($column $(brin_class "$table" "$column")
                         (n_distinct_per_range = $distinct, false_positive_rate = 0.01)) WITH (pages_per_range = 32)" ;;
-        brin_on)  echo "$(create_index brin "$table" "$column" "$distinct" | sed 's/pages_per_range = 32/&, autosummarize = on/')" ;;
+        brin_on)  create_index brin "$table" "$column" "$distinct" |
+                      sed 's/pages_per_range = 32/&, autosummarize = on/' ;;
         skip)     echo "CREATE INDEX bench_index ON $table USING skip ($column)" ;;
         skip_off) echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (autosummarize = off)" ;;
         filters)  echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (layout = filters)" ;;
-        filters_off) echo "CREATE INDEX bench_index ON $table USING skip ($column) WITH (layout = filters, autosummarize = off)" ;;
+        filters_off)
+                  echo "CREATE INDEX bench_index ON $table USING skip ($column)
+                        WITH (layout = filters, autosummarize = off)" ;;
         none)     echo "SELECT" ;;
         *)        die "no such variant: $variant" ;;
     esac

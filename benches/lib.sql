@@ -53,7 +53,8 @@ CREATE FUNCTION bench.queries(subject text, kind text, keys_each integer DEFAULT
 LANGUAGE sql STABLE
 RETURN (
     SELECT array_agg(format(
-               CASE WHEN keys_each = 1 THEN 'SELECT * FROM %I WHERE %I = %s' ELSE 'SELECT * FROM %I WHERE %I IN (%s)' END,
+               CASE WHEN keys_each = 1 THEN 'SELECT * FROM %I WHERE %I = %s'
+                    ELSE 'SELECT * FROM %I WHERE %I IN (%s)' END,
                split_part(subject, '.', 1), split_part(subject, '.', 2), keys) ORDER BY part)
     FROM (SELECT (number - 1) / keys_each AS part, string_agg(quote_literal(literal), ', ') AS keys
           FROM bench.key AS k
@@ -110,9 +111,11 @@ BEGIN
         node := jsonb_path_query_first(plan, '$.** ? (exists(@."Index Name") || exists(@."Skip Indexes"))');
         ms := ms || (node ->> 'Actual Total Time')::float8 * (node ->> 'Actual Loops')::float8;
         consult := consult || coalesce((node ->> 'Index Pages Read')::float8,
-                                       (node ->> 'Shared Hit Blocks')::float8 + (node ->> 'Shared Read Blocks')::float8);
+                                       (node ->> 'Shared Hit Blocks')::float8
+                                       + (node ->> 'Shared Read Blocks')::float8);
         whole := whole || (plan ->> 'Shared Hit Blocks')::float8 + (plan ->> 'Shared Read Blocks')::float8
-                 + coalesce((planning ->> 'Shared Hit Blocks')::float8 + (planning ->> 'Shared Read Blocks')::float8, 0);
+                 + coalesce((planning ->> 'Shared Hit Blocks')::float8
+                           + (planning ->> 'Shared Read Blocks')::float8, 0);
         EXIT WHEN cardinality(whole) >= 3 AND clock_timestamp() > started + max_seconds * interval '1 second';
     END LOOP;
     consult_ms := bench.median(ms);
@@ -179,7 +182,8 @@ RETURN coalesce(bench.number(n) || ' ' || unit, '');
 CREATE FUNCTION bench.figure(subject text, variant text, metric text, unit text, divisor float8 DEFAULT 1) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT bench.in_unit(bench.median(array_agg(n)), unit)
-               || CASE WHEN min(n) < max(n) THEN format(' (%s to %s)', bench.number(min(n)), bench.number(max(n))) ELSE '' END
+               || CASE WHEN min(n) < max(n) THEN format(' (%s to %s)', bench.number(min(n)), bench.number(max(n)))
+                       ELSE '' END
         FROM (SELECT value / divisor AS n FROM bench.result AS r
               WHERE (r.subject, r.variant, r.metric) = (figure.subject, figure.variant, figure.metric)) AS v
         HAVING count(n) > 0);
@@ -246,7 +250,8 @@ BEGIN
     EXECUTE format($sql$
         INSERT INTO bench.key
         SELECT $1, 'present', row_number() OVER (), v::text
-        FROM (SELECT %2$I AS v FROM %1$I TABLESAMPLE bernoulli (least(100, 2000.0 * $2 / $3)) ORDER BY random() LIMIT $2) AS chosen
+        FROM (SELECT %2$I AS v FROM %1$I TABLESAMPLE bernoulli (least(100, 2000.0 * $2 / $3))
+              ORDER BY random() LIMIT $2) AS chosen
         $sql$, tab, col)
         USING subject, present, greatest(1, (SELECT reltuples FROM pg_class WHERE oid = tab::regclass));
 END $$;
@@ -274,7 +279,8 @@ DECLARE
     present text[] := (bench.queries(subject, 'present'))[:200];
     lists   text[] := CASE WHEN list_size > 0 THEN bench.queries(subject, 'absent', list_size) END;
     -- BRIN would read the whole table for such a list.
-    present_lists text[] := CASE WHEN list_size > 0 AND variant <> 'brin' THEN bench.queries(subject, 'present', 10 * list_size) END;
+    present_lists text[] := CASE WHEN list_size > 0 AND variant <> 'brin'
+        THEN bench.queries(subject, 'present', 10 * list_size) END;
     seen    record;
 BEGIN
     IF variant = 'skip_bitmap' THEN
@@ -303,7 +309,8 @@ BEGIN
             (subject, variant, 'list_pages', seen.pages);
     END IF;
     IF present_lists IS NOT NULL THEN
-        INSERT INTO bench.result VALUES (subject, variant, 'present_list_ms', bench.query_ms(present_lists, max_seconds));
+        INSERT INTO bench.result VALUES (subject, variant, 'present_list_ms',
+                bench.query_ms(present_lists, max_seconds));
     END IF;
 END $$;
 
@@ -348,13 +355,16 @@ BEGIN
     FOR run IN 0 .. runs LOOP
         FOREACH variant IN ARRAY ARRAY['none', 'skip'] LOOP
             FOREACH workers IN ARRAY ARRAY[0, 2] LOOP
-                PERFORM set_config('pg_skip.ignore_indexes', CASE variant WHEN 'none' THEN 'bench_index' ELSE '' END, true),
-                        set_config('pg_skip.force_indexes', CASE variant WHEN 'skip' THEN 'bench_index' ELSE '' END, true),
+                PERFORM set_config('pg_skip.ignore_indexes',
+                            CASE variant WHEN 'none' THEN 'bench_index' ELSE '' END, true),
+                        set_config('pg_skip.force_indexes',
+                            CASE variant WHEN 'skip' THEN 'bench_index' ELSE '' END, true),
                         set_config('max_parallel_workers_per_gather', workers::text, true);
                 IF run = 0 THEN
                     EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO answer;
                     IF jsonb_path_exists(answer::jsonb, '$.** ? (exists(@."Skip Indexes"))') <> (variant = 'skip')
-                       OR jsonb_path_exists(answer::jsonb, '$.** ? (exists(@."Workers Launched"))') <> (workers > 0) THEN
+                       OR jsonb_path_exists(answer::jsonb, '$.** ? (exists(@."Workers Launched"))')
+                           <> (workers > 0) THEN
                         RAISE 'not the plan to be measured' USING DETAIL = answer::text;
                     END IF;
                     IF workers > 0 THEN

@@ -9,7 +9,8 @@ SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |', title,
               bench.in_unit(bytes / 1048576, 'MB'), bench.figure(subject, variant, 'build_s', 's'),
               bench.figure(subject, variant, 'absent_ms', 'ms'), bench.figure(subject, variant, 'consult_ms', 'ms'),
               bench.number(consult_pages), bench.figure(subject, variant, 'present_ms', 'ms'),
-              bench.figure(subject, variant, 'list_ms', 'ms'), bench.figure(subject, variant, 'present_list_ms', 'ms'), chosen)
+              bench.figure(subject, variant, 'list_ms', 'ms'),
+              bench.figure(subject, variant, 'present_list_ms', 'ms'), chosen)
 FROM bench.summary
 WHERE subject = :'subject' AND absent_ms IS NOT NULL;
 
@@ -38,8 +39,10 @@ WHERE subject = :'clustered' AND present_ms IS NOT NULL;
 \qecho
 \qecho '## Half of the table, with two parallel workers'
 \qecho
-SELECT format('`SELECT count(*)` of half of the devices, `max_parallel_workers_per_gather` 2 and 0 in turn; medians of %s.', :'rounds');
-\qecho '`pg_skip.force_indexes` names the index, so that both are Skip Index Scans; it is ignored for the line without an index.'
+SELECT format('`SELECT count(*)` of half of the devices, `max_parallel_workers_per_gather` 2 and 0 in turn; '
+              'medians of %s.', :'rounds');
+\qecho '`pg_skip.force_indexes` names the index, so that both are Skip Index Scans;'
+\qecho 'it is ignored for the line without an index.'
 \qecho
 \qecho '| | one process | with workers | ratio | workers |'
 \qecho '|---|---|---|---|---|'
@@ -64,21 +67,25 @@ WHERE subject = :'subject' AND plan_us IS NOT NULL;
 \qecho
 \qecho '## Planning over 1,000 partitions'
 \qecho
-\qecho '`EXPLAIN (COSTS OFF)` of a search for one key in a table of 1,000 partitions, none of which can be left out, with an index'
-SELECT format('of each kind on all of them in turn. Medians of %s rounds of 5 batches of 3 plannings.', :'rounds');
+\qecho '`EXPLAIN (COSTS OFF)` of a search for one key in a table of 1,000 partitions, none of which can be left out,'
+SELECT format('with an index of each kind on all of them in turn. Medians of %s rounds of 5 batches '
+              'of 3 plannings.', :'rounds');
 \qecho
 \qecho '| | a planning | a partition, more than without an index |'
 \qecho '|---|---|---|'
 SELECT format('| %s | %s | %s |', CASE variant WHEN 'skip_bitmap' THEN 'skip, pg_skip.enable_scan = off' ELSE title END,
-              bench.figure(subject, variant, 'plan_us', 'ms', 1000), to_char((plan_us - base) / 1000, 'FM990.0') || ' µs')
-FROM bench.summary, (SELECT plan_us AS base FROM bench.summary WHERE subject = 'partitions' AND variant = 'none') AS none
+              bench.figure(subject, variant, 'plan_us', 'ms', 1000),
+              to_char((plan_us - base) / 1000, 'FM990.0') || ' µs')
+FROM bench.summary,
+     (SELECT plan_us AS base FROM bench.summary WHERE subject = 'partitions' AND variant = 'none') AS none
 WHERE subject = 'partitions';
 
 \qecho
 \qecho '## Prepared lookups'
 \qecho
 \qecho '`pgbench -M prepared`, eight clients, each time another of the keys that are there (benches/look_up.pgbench);'
-SELECT format('transactions a second, medians of %s rounds in which the indexes took turns, their least and greatest behind them.', :'rounds');
+SELECT format('transactions a second, medians of %s rounds in which the indexes took turns, '
+              'their least and greatest behind them.', :'rounds');
 \qecho
 \qecho '| | plans as the server chooses | `plan_cache_mode = force_generic_plan` |'
 \qecho '|---|---|---|'
@@ -90,7 +97,8 @@ WHERE subject = :'subject' AND tps_auto IS NOT NULL;
 \qecho
 \qecho '## Append'
 \qecho
-SELECT format('`INSERT … SELECT` of %s rows. For indexes that summarize later, what `brin_summarize_new_values` or', to_char(:append, 'FM999,999,999'));
+SELECT format('`INSERT … SELECT` of %s rows. For indexes that summarize later, what `brin_summarize_new_values` or',
+              to_char(:append, 'FM999,999,999'));
 \qecho '`skip_summarize` took right afterwards stands beside it.'
 \qecho
 \qecho '| | append | times no index | then summarize | both, times no index |'
@@ -105,7 +113,8 @@ WHERE subject = :'subject' AND append_s IS NOT NULL;
 \qecho
 \qecho '## Inserts by eight clients, and updates'
 \qecho
-\qecho '`pgbench -M prepared`, eight clients, each transaction an INSERT of one row (benches/insert.pgbench), `synchronous_commit = off`;'
+\qecho '`pgbench -M prepared`, eight clients, each transaction an INSERT of one row (benches/insert.pgbench),'
+\qecho '`synchronous_commit = off`;'
 SELECT format('and an UPDATE of the first %s rows, without its commit.', to_char(:updated, 'FM999,999,999'));
 \qecho
 \qecho '| | inserts a second | times no index | update | times no index |'
@@ -151,38 +160,56 @@ WITH figure AS (
      -- Each target is a ratio, or a number of microseconds, that must not be exceeded.
      target (place, what, unit, bound, measured) AS (
          SELECT 1, 'whole query, absent key: BRIN''s', '', 1.0 / 50, skip.absent_ms / brin.absent_ms FROM skip, brin
-         UNION ALL SELECT 2, 'whole query, absent key: the btree''s', '', 1.7, skip.absent_ms / btree.absent_ms FROM skip, btree
-         UNION ALL SELECT 3, 'whole query, present key: the btree''s', '', 2, skip.present_ms / btree.present_ms FROM skip, btree
-         UNION ALL SELECT 4, 'whole query, list of 100 absent keys: BRIN''s', '', 1.0 / 50, skip.list_ms / brin.list_ms FROM skip, brin
-         UNION ALL SELECT 5, 'whole query, list of 100 absent keys: the btree''s', '', 1.3, skip.list_ms / btree.list_ms FROM skip, btree
+         UNION ALL SELECT 2, 'whole query, absent key: the btree''s', '', 1.7,
+             skip.absent_ms / btree.absent_ms FROM skip, btree
+         UNION ALL SELECT 3, 'whole query, present key: the btree''s', '', 2,
+             skip.present_ms / btree.present_ms FROM skip, btree
+         UNION ALL SELECT 4, 'whole query, list of 100 absent keys: BRIN''s', '', 1.0 / 50,
+             skip.list_ms / brin.list_ms FROM skip, brin
+         UNION ALL SELECT 5, 'whole query, list of 100 absent keys: the btree''s', '', 1.3,
+             skip.list_ms / btree.list_ms FROM skip, btree
          UNION ALL SELECT 6, 'whole query, list of 1,000 present keys: the btree''s', '', 2,
              skip.present_list_ms / btree.present_list_ms FROM skip, btree
          UNION ALL SELECT 7, 'whole query, present device_id: BRIN''s', '', 1, s.present_ms / b.present_ms
              FROM skip_device AS s, brin_device AS b
          UNION ALL SELECT 8, 'prepared lookups by eight clients, time of one: the btree''s', '', 1 / 0.6,
              btree.tps_auto / skip.tps_auto FROM skip, btree
-         UNION ALL SELECT 9, 'the same with generic plans', '', 1 / 0.6, btree.tps_generic / skip.tps_generic FROM skip, btree
-         UNION ALL SELECT 10, 'nothing in memory, absent key: the btree''s', '', 1.5, skip.cold_absent_ms / btree.cold_absent_ms FROM skip, btree
-         UNION ALL SELECT 11, 'nothing in memory, present key: the btree''s', '', 1.5, skip.cold_present_ms / btree.cold_present_ms FROM skip, btree
-         UNION ALL SELECT 12, 'half of the table with two workers: one process', '', 0.65, parallel_ms / serial_ms FROM skip_device
-         UNION ALL SELECT 13, 'planning without use of the index, more than with BRIN', 'µs', 5, skip.plan_us - brin.plan_us FROM skip, brin
+         UNION ALL SELECT 9, 'the same with generic plans', '', 1 / 0.6,
+             btree.tps_generic / skip.tps_generic FROM skip, btree
+         UNION ALL SELECT 10, 'nothing in memory, absent key: the btree''s', '', 1.5,
+             skip.cold_absent_ms / btree.cold_absent_ms FROM skip, btree
+         UNION ALL SELECT 11, 'nothing in memory, present key: the btree''s', '', 1.5,
+             skip.cold_present_ms / btree.cold_present_ms FROM skip, btree
+         UNION ALL SELECT 12, 'half of the table with two workers: one process', '', 0.65,
+             parallel_ms / serial_ms FROM skip_device
+         UNION ALL SELECT 13, 'planning without use of the index, more than with BRIN', 'µs', 5,
+             skip.plan_us - brin.plan_us FROM skip, brin
          UNION ALL SELECT 14, 'planning without use of the index, more than with `pg_skip.enable_scan = off`', 'µs', 5,
              skip.plan_us - bitmap.plan_us FROM skip, bitmap
-         UNION ALL SELECT 15, 'bitmap scan, pages of the consult, absent key: BRIN''s', '', 1.0 / 50, bitmap.consult_pages / brin.consult_pages
+         UNION ALL SELECT 15, 'bitmap scan, pages of the consult, absent key: BRIN''s', '', 1.0 / 50,
+             bitmap.consult_pages / brin.consult_pages
              FROM bitmap, brin
-         UNION ALL SELECT 16, 'bitmap scan, time of the consult, absent key: BRIN''s', '', 1.0 / 50, bitmap.consult_ms / brin.consult_ms
+         UNION ALL SELECT 16, 'bitmap scan, time of the consult, absent key: BRIN''s', '', 1.0 / 50,
+             bitmap.consult_ms / brin.consult_ms
              FROM bitmap, brin
-         UNION ALL SELECT 17, 'bitmap scan, whole query, absent key: BRIN''s', '', 1.0 / 20, bitmap.absent_ms / brin.absent_ms FROM bitmap, brin
+         UNION ALL SELECT 17, 'bitmap scan, whole query, absent key: BRIN''s', '', 1.0 / 20,
+             bitmap.absent_ms / brin.absent_ms FROM bitmap, brin
          UNION ALL SELECT 18, 'size: the btree''s', '', 1.0 / 8, skip.bytes / btree.bytes FROM skip, btree
          UNION ALL SELECT 19, 'build: the btree''s', '', 1.0 / 7, skip.build_s / btree.build_s FROM skip, btree
          UNION ALL SELECT 20, 'build: BRIN''s', '', 1, skip.build_s / brin.build_s FROM skip, brin
-         UNION ALL SELECT 21, 'build with a parallel worker: without', '', 0.6, skip.build_parallel_s / skip.build_s FROM skip
-         UNION ALL SELECT 22, 'append, autosummarize off: no index', '', 1.08, skip_off.append_s / none.append_s FROM skip_off, none
-         UNION ALL SELECT 23, 'append, autosummarize on: no index', '', 1.3, skip.append_s / none.append_s FROM skip, none
-         UNION ALL SELECT 24, 'inserts by eight clients, time of one: no index', '', 1 / 0.97, none.insert_tps / skip.insert_tps FROM skip, none
+         UNION ALL SELECT 21, 'build with a parallel worker: without', '', 0.6,
+             skip.build_parallel_s / skip.build_s FROM skip
+         UNION ALL SELECT 22, 'append, autosummarize off: no index', '', 1.08,
+             skip_off.append_s / none.append_s FROM skip_off, none
+         UNION ALL SELECT 23, 'append, autosummarize on: no index', '', 1.3,
+             skip.append_s / none.append_s FROM skip, none
+         UNION ALL SELECT 24, 'inserts by eight clients, time of one: no index', '', 1 / 0.97,
+             none.insert_tps / skip.insert_tps FROM skip, none
          UNION ALL SELECT 25, 'update of old keys: no index', '', 1.2, skip.update_s / none.update_s FROM skip, none
-         UNION ALL SELECT 26, 'filters: whole query, absent key: the btree''s', '', 3, filters.absent_ms / btree.absent_ms FROM filters, btree
-         UNION ALL SELECT 27, 'filters: append, autosummarize on: no index', '', 1.2, filters.append_s / none.append_s FROM filters, none)
+         UNION ALL SELECT 26, 'filters: whole query, absent key: the btree''s', '', 3,
+             filters.absent_ms / btree.absent_ms FROM filters, btree
+         UNION ALL SELECT 27, 'filters: append, autosummarize on: no index', '', 1.2,
+             filters.append_s / none.append_s FROM filters, none)
 SELECT format('| %s | %s | %s | %s |', what,
               CASE WHEN unit <> '' THEN 'below ' || bound || ' ' || unit
                    WHEN bound < 0.3 THEN 'at most 1/' || round(1 / bound)

@@ -15,8 +15,9 @@ rows=${ROWS:-20000000}
 pages=${PAGES:-4 8 16 32 64 128 256}
 rates=${RATES:-0.01 0.001 0.0001 0.00001}
 
-settings=(shared_buffers="$(buffers_mb 6144)MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB checkpoint_timeout=1h
-          autovacuum=off jit=off max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0)
+settings=(shared_buffers="$(buffers_mb 6144)MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB
+          checkpoint_timeout=1h autovacuum=off jit=off max_parallel_workers_per_gather=0
+          max_parallel_maintenance_workers=0)
 start_server "$1" "${settings[@]}"
 sql -c 'CREATE EXTENSION pg_skip'
 sql -f "$here/lib.sql"
@@ -48,17 +49,20 @@ for column in trace_id device_id; do
 done
 
 tables() {
-    echo "Measured by \`make sweep\`, $(date -u +%F), on the table of [benches/twenty_million.sql](../benches/twenty_million.sql) with"
+    echo "Measured by \`make sweep\`, $(date -u +%F), on the table of"
+    echo '[benches/twenty_million.sql](../benches/twenty_million.sql) with'
     sql -c "SELECT format('%s rows on %s pages; ', to_char($rows, 'FM999,999,999'), to_char(relpages, 'FM999,999,999'))
             FROM pg_class WHERE oid = 'events'::regclass"
     echo "$(machine); $(sql -c "SELECT split_part(version(), ' on ', 1)"), \`${settings[*]}\`."
-    echo 'Queries: Skip Index Scans; medians over up to 400 absent and 200 present keys, parsing and planning included, table and index in shared buffers.'
+    echo 'Queries: Skip Index Scans; medians over up to 400 absent and 200 present keys, parsing and planning included,'
+    echo 'table and index in shared buffers.'
     local column
     for column in trace_id device_id; do
         printf '\n### %s\n\n' "$(case $column in
             trace_id) echo 'A random unique column: `trace_id uuid`' ;;
             device_id) echo 'A clustered column of few values: `device_id integer`' ;; esac)"
-        echo '| pages_per_range | false_positive_rate | size | build | absent key | its pages | present key | its pages |'
+        printf '| %s ' pages_per_range false_positive_rate size build 'absent key' 'its pages' 'present key' 'its pages'
+        echo '|'
         echo '|---|---|---|---|---|---|---|---|'
         sql -c "SELECT format('| %s | %s | %s | %s | %s | %s | %s |', title, bench.in_unit(bytes / 1048576, 'MB'),
                        bench.in_unit(build_s, 's'), bench.in_unit(absent_ms, 'ms'), bench.number(absent_pages),

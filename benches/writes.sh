@@ -32,21 +32,26 @@ append() {
     local variant=$1
     keep "$variant" append_s "$(sql -c "CALL bench.timed('INSERT INTO events SELECT * FROM staging')")"
     # The time to summarize what an append left unsummarized is measured beside it.
+    local summarize
     case $variant in
-        brin*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT brin_summarize_new_values('bench_index')\$\$)")" ;;
-        skip* | filters*) keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT skip_summarize('bench_index')\$\$)")" ;;
+        brin*) summarize=brin_summarize_new_values ;;
+        skip* | filters*) summarize=skip_summarize ;;
+        *) return 0 ;;
     esac
+    keep "$variant" summarize_s "$(sql -c "CALL bench.timed(\$\$SELECT $summarize('bench_index')\$\$)")"
 }
 
 # The update is rolled back, so that the next one meets the same table.
 update() {
-    keep "$1" update_s "$(sql -c "CALL bench.timed_and_undone('UPDATE events SET trace_id = md5(''new '' || id)::uuid WHERE id <= $updated')")"
+    local statement="UPDATE events SET trace_id = md5('new ' || id)::uuid WHERE id <= $updated"
+    keep "$1" update_s "$(sql -c "CALL bench.timed_and_undone(\$\$$statement\$\$)")"
     sql -c 'VACUUM (FREEZE) events'
 }
 
 # What a commit waits for the disk is left out: it hides what the index costs.
 insert_by_clients() {
-    keep "$1" insert_tps "$(PGOPTIONS='-c synchronous_commit=off' "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" \
+    keep "$1" insert_tps "$(PGOPTIONS='-c synchronous_commit=off' \
+        "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" \
         -D rows="$rows" -f "$here/insert.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p')"
 }
 

@@ -12,7 +12,8 @@ wrong=$(
         /^#\[pg_extern/                { waits = 1; next }
         waits == 1 && /\{$/            { waits = 2; next }
         waits == 2                     { waits = 0
-                                         if ($0 !~ /boundary::callback\(/) print FILENAME ":" FNR ": an SQL function without boundary::callback" }'
+                                         if ($0 !~ /boundary::callback\(/)
+                                             print FILENAME ":" FNR ": an SQL function without boundary::callback" }'
     grep -rn '#\[\(pgrx::\)\?pg_guard\]' src --include='*.rs' | grep -v '^src/lib.rs:' || true
     sed -n 's/^    fn \([A-Za-z0-9_]*\)(.*/\1/p' src/pg/server.rs | while read -r name; do
         grep -rnw "pg_sys::$name" src --include='*.rs' || true

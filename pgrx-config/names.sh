@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 known='Value Options'
 
 twice=$(find src crates/*/src -name '*.rs' ! -path '*/compat*' -print0 | xargs -0 awk '
-    match($0, /^ *(pub(\([a-z]*\))? )?(struct|enum|trait|type) [A-Z][A-Za-z0-9]*/) && !/^ *type [A-Za-z]+(<[^>]*>)?( =|;|:)/ {
+    match($0, /^ *(pub(\([a-z]*\))? )?(struct|enum|trait|type) [A-Z][A-Za-z0-9]*/) &&
+        !/^ *type [A-Za-z]+(<[^>]*>)?( =|;|:)/ {
         n = split(substr($0, RSTART, RLENGTH), words, " ")
         if (!seen[words[n], FILENAME]++) files[words[n]] = files[words[n]] " " FILENAME
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what building and testing pg_skip needs, once, outside the source tree.
 #
-#   setup.sh packages               compilers, clang, libclang (Debian as root: installs them; else says what to install)
+#   setup.sh packages               compilers, clang, libclang (Debian as root: installs them; else names them)
 #   setup.sh cargo-pgrx             the pinned cargo-pgrx
 #   setup.sh cargo-deny             the pinned cargo-deny
 #   setup.sh cargo-fuzz             the pinned cargo-fuzz
@@ -21,7 +21,8 @@ umask 022
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=versions.env
 . "$here/versions.env"
-if [ "$(id -u)" = 0 ]; then default_cache=/var/cache/pg_skip; else default_cache=${XDG_CACHE_HOME:-$HOME/.cache}/pg_skip; fi
+default_cache=${XDG_CACHE_HOME:-$HOME/.cache}/pg_skip
+[ "$(id -u)" != 0 ] || default_cache=/var/cache/pg_skip
 cache=${PG_SKIP_CACHE:-$default_cache}
 mkdir -p "$cache"
 
@@ -58,8 +59,10 @@ require_packages() {
     done
     # No cluster of its own: the tests start their own servers, and the system's must not appear by surprise.
     mkdir -p /etc/postgresql-common
-    [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
-    DEBIAN_FRONTEND=noninteractive quietly "$cache/apt-install.log" apt-get install -y --no-install-recommends "${missing[@]}"
+    local settings=/etc/postgresql-common/createcluster.conf
+    [ -e "$settings" ] || echo 'create_main_cluster = false' >"$settings"
+    DEBIAN_FRONTEND=noninteractive quietly "$cache/apt-install.log" \
+        apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
 # What compiles pgrx and its tools. Other systems than Debian: only looks whether the programs are there.
@@ -80,14 +83,16 @@ cargo_tool() {
     local tool=$1 version=$2
     [ "$("$cache/bin/$tool" --version 2>/dev/null | awk '{print $NF}')" = "$version" ] && return 0
     say "building $tool $version (once, some minutes)"
-    quietly "$cache/$tool.log" env -u CARGO_TARGET_DIR cargo install --locked --root "$cache" --version "$version" "$tool"
+    quietly "$cache/$tool.log" env -u CARGO_TARGET_DIR \
+        cargo install --locked --root "$cache" --version "$version" "$tool"
 }
 
 # As root the servers run as the user postgres: it must exist and be able to read what lies in the cache.
 check_server_user() {
     [ "$(id -u)" = 0 ] || return 0
     id postgres >/dev/null 2>&1 ||
-        die "PostgreSQL does not run as root and there is no user postgres; create it (Debian's package postgresql-common does) or run as another user"
+        die "PostgreSQL does not run as root and there is no user postgres;" \
+            "create it (Debian's package postgresql-common does) or run as another user"
     su postgres -s /bin/sh -c "test -r '$1' && test -x '$1'" ||
         die "the user postgres cannot read $1: put the cache elsewhere (PG_SKIP_CACHE) or open its parent directories"
 }
@@ -96,7 +101,8 @@ check_server_user() {
 server_debian() {
     local root=$cache/debian/usr v=$PG_DEBIAN
     local stamp have
-    has_dpkg || die "this is not Debian: install PostgreSQL (15 to 18) with its server headers and name its pg_config: make … PG_CONFIG=…"
+    has_dpkg || die "this is not Debian: install PostgreSQL (15 to 18) with its server headers" \
+        "and name its pg_config: make … PG_CONFIG=…"
     require_packages "postgresql-$v" "postgresql-server-dev-$v"
     stamp=$(dpkg-query -W -f '${Package} ${Version} ' "postgresql-$v" "postgresql-server-dev-$v")
     have=$(cat "$cache/debian/stamp" 2>/dev/null || true)
@@ -124,7 +130,8 @@ hll() {
 
 # The first Debian mirror that the system's own package sources name.
 debian_mirror() {
-    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' | awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
+    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' |
+        awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
 }
 
 # Builds an assert-enabled server from a source package of Debian: fetch, configure, make, install.
@@ -132,12 +139,14 @@ build_assert() {
     local version=$1 suite=$2 mirror=$3 prefix=$4 work=$cache/build-$1
     local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     has_dpkg && mirror=${mirror:-$(debian_mirror)} && [ -n "$mirror" ] && [ -e "$keyring" ] ||
-        die "no Debian mirror in this system's package sources; test on servers of your own: make server-tests PG_CONFIGS='…'"
+        die "no Debian mirror in this system's package sources;" \
+            "test on servers of your own: make server-tests PG_CONFIGS='…'"
     require_packages bison flex perl libreadline-dev zlib1g-dev libicu-dev liblz4-dev
     rm -rf "$work" "$prefix"
     mkdir -p "$work/lists/partial" "$work/archives/partial"
     # A mirror of one day in the past is no longer valid by its own account; it is signed all the same.
-    printf 'deb-src [signed-by=%s check-valid-until=no] %s %s main\n' "$keyring" "$mirror" "$suite" >"$work/sources.list"
+    printf 'deb-src [signed-by=%s check-valid-until=no] %s %s main\n' "$keyring" "$mirror" "$suite" \
+        >"$work/sources.list"
     local apt=(apt-get -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
                -o "Dir::State::Lists=$work/lists" -o "Dir::Cache::Archives=$work/archives"
                -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root)
@@ -153,7 +162,8 @@ build_assert() {
     unset MAKELEVEL MAKEFLAGS MFLAGS
     cd src
     say "building PostgreSQL $version with assertions (once, some minutes): configure"
-    quietly ../configure.log ./configure --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-lz4 CFLAGS='-O1 -g'
+    quietly ../configure.log ./configure --prefix="$prefix" --enable-cassert --enable-debug --with-icu --with-lz4 \
+        CFLAGS='-O1 -g'
     say "building PostgreSQL $version: make"
     quietly ../make.log make -j"$(nproc)"
     say "building PostgreSQL $version: install"
@@ -177,8 +187,8 @@ server_assert() {
 }
 
 # cargo-pgrx looks servers up in $PGRX_HOME/config.toml, which `cargo pgrx init` would write after building servers of
-# its own. We have servers: write the file ourselves, one line a major version, the last server asked for winning. pgrx asks
-# all of them, also those it does not build for: a server that was removed since must go.
+# its own. We have servers: write the file ourselves, one line a major version, the last server asked for winning. pgrx
+# asks all of them, also those it does not build for: a server that was removed since must go.
 pgrx_home() {
     local pg_config=$1 home=$cache/pgrx version
     version=$("$pg_config" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p')

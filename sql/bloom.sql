@@ -25,7 +25,8 @@ CREATE TYPE bloom (
     STORAGE = external
 );
 COMMENT ON TYPE bloom IS
-    'a Bloom filter of the values of one type: tells for any value that it was certainly not added, or that it may have been added';
+    'a Bloom filter of the values of one type: tells for any value that it was certainly not added, or that it may '
+    'have been added';
 
 -- Into bytea and back, with a checksum behind the value.
 
@@ -50,12 +51,14 @@ CREATE FUNCTION bloom_empty(
     RETURNS bloom
     LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_empty_wrapper';
 COMMENT ON FUNCTION bloom_empty(regtype, bigint, double precision, text) IS
-    'returns a bloom filter without keys, for a key type, an expected number of distinct keys and a false-positive rate (0.01 unless the policy gives a size)';
+    'returns a bloom filter without keys, for a key type, an expected number of distinct keys and a false-positive '
+    'rate (0.01 unless the policy gives a size)';
 
 CREATE FUNCTION bloom_add(filter bloom, value "any") RETURNS bloom
     LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_add_wrapper';
 COMMENT ON FUNCTION bloom_add(bloom, "any") IS
-    'returns the bloom filter with one more key; NULL is not a key. For many keys, the union (|) with a filter made by bloom_agg is faster';
+    'returns the bloom filter with one more key; NULL is not a key. For many keys, the union (|) with a filter made '
+    'by bloom_agg is faster';
 
 -- Lookup. Values are "any", not anyelement, so that a literal of unknown type can be read as the filter's key type.
 
@@ -75,7 +78,8 @@ COMMENT ON FUNCTION bloom_is_contained("any", bloom) IS
 CREATE FUNCTION bloom_contains_any(filter bloom, elements anyarray) RETURNS boolean
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 10 AS 'MODULE_PATHNAME', 'bloom_contains_any_wrapper';
 COMMENT ON FUNCTION bloom_contains_any(bloom, anyarray) IS
-    'tells whether any element of an array may have been added to a bloom filter: false is certain, true is not; NULL elements are ignored';
+    'tells whether any element of an array may have been added to a bloom filter: false is certain, true is not; '
+    'NULL elements are ignored';
 
 CREATE OPERATOR @> (
     LEFTARG = bloom, RIGHTARG = "any", FUNCTION = bloom_contains, COMMUTATOR = <@,
@@ -93,11 +97,13 @@ COMMENT ON OPERATOR <@ ("any", bloom) IS 'value may be contained in the filter';
 CREATE FUNCTION bloom_union(bloom, bloom) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_union_wrapper';
 COMMENT ON FUNCTION bloom_union(bloom, bloom) IS
-    'returns the bloom filter of the keys of both filters; the filters must have the same type, size, number of probes and policy';
+    'returns the bloom filter of the keys of both filters; the filters must have the same type, size, number of '
+    'probes and policy';
 CREATE FUNCTION bloom_intersection(bloom, bloom) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_intersection_wrapper';
 COMMENT ON FUNCTION bloom_intersection(bloom, bloom) IS
-    'returns a bloom filter of the keys that are in both filters, with a higher false-positive rate than a filter made from these keys; the filters must have the same type, size, number of probes and policy';
+    'returns a bloom filter of the keys that are in both filters, with a higher false-positive rate than a filter '
+    'made from these keys; the filters must have the same type, size, number of probes and policy';
 CREATE OPERATOR | (LEFTARG = bloom, RIGHTARG = bloom, FUNCTION = bloom_union, COMMUTATOR = |);
 COMMENT ON OPERATOR | (bloom, bloom) IS 'union: keys of either filter';
 CREATE OPERATOR & (LEFTARG = bloom, RIGHTARG = bloom, FUNCTION = bloom_intersection, COMMUTATOR = &);
@@ -156,7 +162,8 @@ CREATE FUNCTION bloom_intersection_cardinality(
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 1 COST 100
     AS 'MODULE_PATHNAME', 'bloom_intersection_cardinality_wrapper';
 COMMENT ON FUNCTION bloom_intersection_cardinality(bloom, bloom) IS
-    'estimates the number of distinct keys that are in both bloom filters by inclusion and exclusion, with the bounds of a 95 % confidence interval; the filters must have the same type, size, number of probes and policy';
+    'estimates the number of distinct keys that are in both bloom filters by inclusion and exclusion, with the '
+    'bounds of a 95 % confidence interval; the filters must have the same type, size, number of probes and policy';
 CREATE FUNCTION bloom_false_positive_rate(filter bloom) RETURNS double precision
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 100 AS 'MODULE_PATHNAME', 'bloom_false_positive_rate_wrapper';
 COMMENT ON FUNCTION bloom_false_positive_rate(bloom) IS
@@ -181,18 +188,22 @@ CREATE FUNCTION bloom_info(
     RETURNS SETOF record
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 1 COST 200 AS 'MODULE_PATHNAME', 'bloom_info_wrapper';
 COMMENT ON FUNCTION bloom_info(bloom) IS
-    'the properties of a bloom filter: policy, type and collation of its keys, number of filters (more than one for a series), bits, probes per key, seed, set bits and their fraction, estimated number of keys with bounds, false-positive rate at the current fill, bytes of the value, and whether the policy promises its rate';
+    'the properties of a bloom filter: policy, type and collation of its keys, number of filters (more than one for '
+    'a series), bits, probes per key, seed, set bits and their fraction, estimated number of keys with bounds, '
+    'false-positive rate at the current fill, bytes of the value, and whether the policy promises its rate';
 
 -- Other systems.
 
 CREATE FUNCTION bloom_export(filter bloom) RETURNS bytea
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_export_wrapper';
 COMMENT ON FUNCTION bloom_export(bloom) IS
-    'returns the bytes of the bloom filter in the format of the system that its policy comes from: LevelDB, ClickHouse or RocksDB';
+    'returns the bytes of the bloom filter in the format of the system that its policy comes from: LevelDB, '
+    'ClickHouse or RocksDB';
 CREATE FUNCTION bloom_import(filter bytea, policy text, key_type regtype) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_import_wrapper';
 COMMENT ON FUNCTION bloom_import(bytea, text, regtype) IS
-    'returns the bloom filter stored in bytes of another system; its keys are taken to be the key bytes of the given type';
+    'returns the bloom filter stored in bytes of another system; its keys are taken to be the key bytes of the given '
+    'type';
 
 -- Aggregates.
 
@@ -243,7 +254,8 @@ CREATE AGGREGATE bloom_agg(value anyelement) (
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_agg(anyelement) IS
-    'the bloom filter of all values that are not NULL; false-positive rate 0.01, sized by the number of distinct values';
+    'the bloom filter of all values that are not NULL; false-positive rate 0.01, sized by the number of distinct '
+    'values';
 CREATE AGGREGATE bloom_agg(value anyelement, rate double precision) (
     SFUNC = bloom_agg_step, STYPE = internal, SSPACE = 160,
     FINALFUNC = bloom_agg_final,
@@ -251,7 +263,8 @@ CREATE AGGREGATE bloom_agg(value anyelement, rate double precision) (
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_agg(anyelement, double precision) IS
-    'the bloom filter of all values that are not NULL; with a false-positive rate, sized by the number of distinct values';
+    'the bloom filter of all values that are not NULL; with a false-positive rate, sized by the number of distinct '
+    'values';
 CREATE AGGREGATE bloom_agg(value anyelement, rate double precision, expected bigint) (
     SFUNC = bloom_agg_step, STYPE = internal, SSPACE = 160,
     FINALFUNC = bloom_agg_final,
@@ -259,7 +272,8 @@ CREATE AGGREGATE bloom_agg(value anyelement, rate double precision, expected big
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_agg(anyelement, double precision, bigint) IS
-    'the bloom filter of all values that are not NULL; with a false-positive rate, sized by an expected number of distinct values: such filters can be combined';
+    'the bloom filter of all values that are not NULL; with a false-positive rate, sized by an expected number of '
+    'distinct values: such filters can be combined';
 CREATE AGGREGATE bloom_agg(value anyelement, rate double precision, expected bigint, policy text) (
     SFUNC = bloom_agg_step, STYPE = internal, SSPACE = 160,
     FINALFUNC = bloom_agg_final,
@@ -267,7 +281,8 @@ CREATE AGGREGATE bloom_agg(value anyelement, rate double precision, expected big
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_agg(anyelement, double precision, bigint, text) IS
-    'the bloom filter of all values that are not NULL; with a false-positive rate, an expected number of distinct values, and a filter policy such as leveldb(bits_per_key=10); NULL means that a parameter is not given';
+    'the bloom filter of all values that are not NULL; with a false-positive rate, an expected number of distinct '
+    'values, and a filter policy such as leveldb(bits_per_key=10); NULL means that a parameter is not given';
 -- The same aggregates for the most common types by name, with every number of arguments. An engine that distributes a
 -- table over servers computes an aggregate in parts only if the type of its argument is named, and it calls the step
 -- function without an expression that would tell the type. All of these aggregates make the same filters. The list also
@@ -292,9 +307,11 @@ BEGIN
             (', double precision', ', rate double precision',
              'with a false-positive rate, sized by the number of distinct values'),
             (', double precision, bigint', ', rate double precision, expected bigint',
-             'with a false-positive rate, sized by an expected number of distinct values: such filters can be combined'),
+             'with a false-positive rate, sized by an expected number of distinct values: such filters can be '
+             'combined'),
             (', double precision, bigint, text', ', rate double precision, expected bigint, policy text',
-             'with a false-positive rate, an expected number of distinct values, and a filter policy such as leveldb(bits_per_key=10); NULL means that a parameter is not given')
+             'with a false-positive rate, an expected number of distinct values, and a filter policy such as '
+             'leveldb(bits_per_key=10); NULL means that a parameter is not given')
         LOOP
             EXECUTE format($sql$
                 CREATE FUNCTION bloom_agg_step(internal, %1$s%2$s) RETURNS internal
@@ -322,4 +339,5 @@ CREATE AGGREGATE bloom_union_agg(filter bloom) (
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_union_agg(bloom) IS
-    'the bloom filter of the keys of all filters; the filters must have the same type, size, number of probes and policy';
+    'the bloom filter of the keys of all filters; the filters must have the same type, size, number of probes and '
+    'policy';

@@ -5,7 +5,9 @@ CREATE FUNCTION skip_summarize(index regclass)
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_summarize_wrapper';
 COMMENT ON FUNCTION skip_summarize(regclass) IS
-    'summarizes the block ranges of a skip index that have no filter yet, folds its delta, rebuilds filters and maps that have many keys of rows that are gone, and merges its segments; returns the number of ranges summarized by this call; a partitioned index stands for the indexes of all its partitions';
+    'summarizes the block ranges of a skip index that have no filter yet, folds its delta, rebuilds filters and maps '
+    'that have many keys of rows that are gone, and merges its segments; returns the number of ranges summarized by '
+    'this call; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_info(
     index regclass,
@@ -34,7 +36,12 @@ CREATE FUNCTION skip_index_info(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_info_wrapper';
 COMMENT ON FUNCTION skip_index_info(regclass) IS
-    'one row for each column of a skip index: layout (filters or map; auto as long as nothing is chosen), the facts it was chosen by, pages of its block ranges, number of block ranges and of summarized ranges, segments and their widths in ranges, filter sizes in bits and number of probes, or fingerprint bits and number of additions of maps, bytes on disk, delta entries, target false-positive rate, false-positive rate expected from the fill of the filters or the pairs of the maps; options are those the index was built with, options changed since are pending until REINDEX; a partitioned index stands for the indexes of all its partitions';
+    'one row for each column of a skip index: layout (filters or map; auto as long as nothing is chosen), the facts '
+    'it was chosen by, pages of its block ranges, number of block ranges and of summarized ranges, segments and '
+    'their widths in ranges, filter sizes in bits and number of probes, or fingerprint bits and number of additions '
+    'of maps, bytes on disk, delta entries, target false-positive rate, false-positive rate expected from the fill '
+    'of the filters or the pairs of the maps; options are those the index was built with, options changed since are '
+    'pending until REINDEX; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_segments(
     index regclass,
@@ -55,14 +62,18 @@ CREATE FUNCTION skip_index_segments(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_segments_wrapper';
 COMMENT ON FUNCTION skip_index_segments(regclass) IS
-    'one row for each live segment of a skip index: kind (filters, map, or addition: a map of keys that came to ranges of other maps), block ranges covered, filter size in bits and number of probes, or pairs of key and range in a map, blocks of the index, number of ranges without a filter, fraction of the filter bits that are set; a partitioned index stands for the indexes of all its partitions';
+    'one row for each live segment of a skip index: kind (filters, map, or addition: a map of keys that came to '
+    'ranges of other maps), block ranges covered, filter size in bits and number of probes, or pairs of key and '
+    'range in a map, blocks of the index, number of ranges without a filter, fraction of the filter bits that are '
+    'set; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value anyelement)
     RETURNS SETOF bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_matching_ranges_wrapper';
 COMMENT ON FUNCTION skip_matching_ranges(regclass, name, anyelement) IS
-    'the block ranges of the table, numbered from 0, that may hold the value according to a skip index; each has pages_per_range blocks; a NULL value searches for NULL';
+    'the block ranges of the table, numbered from 0, that may hold the value according to a skip index; each has '
+    'pages_per_range blocks; a NULL value searches for NULL';
 
 -- For literals of unknown type, such as '5b2c1a9e-...' for a uuid. It calls the same C function, which sees the type of
 -- its argument.
@@ -71,7 +82,8 @@ CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value tex
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_matching_ranges_wrapper';
 COMMENT ON FUNCTION skip_matching_ranges(regclass, name, text) IS
-    'as skip_matching_ranges(regclass, name, anyelement), for a value given as text, which is converted to the type of the column';
+    'as skip_matching_ranges(regclass, name, anyelement), for a value given as text, which is converted to the type '
+    'of the column';
 
 -- A call with a "char" would match both text and anyelement: without this function it would be ambiguous.
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value "char")
@@ -86,14 +98,17 @@ CREATE FUNCTION skip_range_map(index regclass, column_name name, value anyelemen
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_range_map_wrapper';
 COMMENT ON FUNCTION skip_range_map(regclass, name, anyelement, integer) IS
-    'draws the table from its first to its last block as a line of at most width characters, for a search for the value: "." block range is skipped, "o" is read but holds no visible row with the value, "#" holds a visible row with the value, "?" has no filter and is always read; a NULL value searches for NULL';
+    'draws the table from its first to its last block as a line of at most width characters, for a search for the '
+    'value: "." block range is skipped, "o" is read but holds no visible row with the value, "#" holds a visible row '
+    'with the value, "?" has no filter and is always read; a NULL value searches for NULL';
 
 CREATE FUNCTION skip_range_map(index regclass, column_name name, value text, width integer DEFAULT 64)
     RETURNS text
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_range_map_wrapper';
 COMMENT ON FUNCTION skip_range_map(regclass, name, text, integer) IS
-    'as skip_range_map(regclass, name, anyelement, integer), for a value given as text, which is converted to the type of the column';
+    'as skip_range_map(regclass, name, anyelement, integer), for a value given as text, which is converted to the '
+    'type of the column';
 
 CREATE FUNCTION skip_range_map(index regclass, column_name name, value "char", width integer DEFAULT 64)
     RETURNS text
@@ -107,7 +122,8 @@ CREATE FUNCTION skip_index_verify(index regclass, OUT index regclass, OUT block 
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_verify_wrapper';
 COMMENT ON FUNCTION skip_index_verify(regclass) IS
-    'checks every page of a skip index and looks up every row of the table in it; returns one row for each problem, none if the index is sound; a partitioned index stands for the indexes of all its partitions';
+    'checks every page of a skip index and looks up every row of the table in it; returns one row for each problem, '
+    'none if the index is sound; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_advise(
     "table" regclass,
@@ -124,4 +140,6 @@ CREATE FUNCTION skip_advise(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_advise_wrapper';
 COMMENT ON FUNCTION skip_advise(regclass, name) IS
-    'which index serves lookups of single values of a column, or of each column, of a table: skip, btree, BRIN or none, with estimates from a sample of 1,024 pages of the index''s size in bytes and of the pages of the index and of the table that a lookup reads; the recommended one first, with the statement that creates it';
+    'which index serves lookups of single values of a column, or of each column, of a table: skip, btree, BRIN or '
+    'none, with estimates from a sample of 1,024 pages of the index''s size in bytes and of the pages of the index '
+    'and of the table that a lookup reads; the recommended one first, with the statement that creates it';

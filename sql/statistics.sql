@@ -18,7 +18,8 @@ CREATE FUNCTION pg_skip_stats_state(OUT scope text, OUT is_full boolean, OUT sta
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'pg_skip_stats_state_wrapper';
 COMMENT ON FUNCTION pg_skip_stats_state() IS
-    'the state of pg_skip_stats: whether counters are kept for the server or the session, whether there is no room for further indexes, and the time of the last reset; not meant to be called directly';
+    'the state of pg_skip_stats: whether counters are kept for the server or the session, whether there is no room '
+    'for further indexes, and the time of the last reset; not meant to be called directly';
 
 -- An index without counters was never scanned: 0. If there is no room for further indexes, it may have been: NULL.
 CREATE VIEW pg_skip_stats AS
@@ -50,7 +51,10 @@ WHERE i.relkind = 'i'
   AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
        OR pg_catalog.has_table_privilege(x.indrelid, 'SELECT') AND NOT pg_catalog.row_security_active(x.indrelid));
 COMMENT ON VIEW pg_skip_stats IS
-    'one row for each skip index of the database: number of Skip Index Scans, of block ranges checked against the filters, of ranges skipped, of ranges read in full, and of ranges read in full that had a matching row, and the measured false-positive rate; counted since the server started or since the last reset, by all sessions or by this one: see column scope';
+    'one row for each skip index of the database: number of Skip Index Scans, of block ranges checked against the '
+    'filters, of ranges skipped, of ranges read in full, and of ranges read in full that had a matching row, and the '
+    'measured false-positive rate; counted since the server started or since the last reset, by all sessions or by '
+    'this one: see column scope';
 GRANT SELECT ON pg_skip_stats TO PUBLIC;
 
 CREATE FUNCTION pg_skip_stats_reset()
@@ -58,5 +62,6 @@ CREATE FUNCTION pg_skip_stats_reset()
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'pg_skip_stats_reset_wrapper';
 COMMENT ON FUNCTION pg_skip_stats_reset() IS
-    'sets all counters of pg_skip_stats to zero: those of all databases if scope is "server", else those of the session';
+    'sets all counters of pg_skip_stats to zero: those of all databases if scope is "server", else those of the '
+    'session';
 REVOKE ALL ON FUNCTION pg_skip_stats_reset() FROM PUBLIC;

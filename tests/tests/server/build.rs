@@ -8,7 +8,8 @@ use pg_skip_tests::compare::{Question, difference, same, sound};
 use pg_skip_tests::session::Session;
 
 /// A hash function that waits where it meets -1: so the build can be held while it is at the table's end.
-pub const WAITING: &str = "CREATE FUNCTION waiting_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE plpgsql AS $$
+pub const WAITING: &str = "CREATE FUNCTION waiting_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE plpgsql
+    AS $$
         BEGIN
             IF $1 = -1 THEN PERFORM pg_advisory_lock_shared(7); PERFORM pg_advisory_unlock_shared(7); END IF;
             RETURN hashint4extended($1, $2);

@@ -18,7 +18,8 @@ fn blanks_count_for_nothing(database: &Database) {
     for kind in ["char(6)", "bpchar"] {
         session.run(&format!(
             "DROP TABLE IF EXISTS t;
-             CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, c {kind} COLLATE nocase, filler text DEFAULT repeat('x', 900));
+             CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, c {kind} COLLATE nocase,
+             filler text DEFAULT repeat('x', 900));
              INSERT INTO t (c) SELECT 'v' || i % 50 || repeat(' ', i % 3) FROM generate_series(1, 300) i;
              CREATE INDEX t_skip ON t USING skip (c) WITH (pages_per_range = 1);
              INSERT INTO t (c) SELECT 'W' || i % 50 FROM generate_series(1, 300) i;
@@ -56,9 +57,11 @@ fn blanks_within_others(database: &Database) {
     session.run(
         "CREATE TYPE padded AS RANGE (subtype = bpchar, collation = nocase);
          CREATE DOMAIN padded_list AS bpchar[] COLLATE nocase;
-         CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, a char(4)[] COLLATE nocase, b bpchar[] COLLATE nocase, r padded,
+         CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, a char(4)[] COLLATE nocase, b bpchar[] COLLATE nocase,
+         r padded,
             d padded_list);
-         INSERT INTO t (a, b, r, d) SELECT ARRAY['v' || i], ARRAY['v' || i || ' '], padded('a', 'v' || i || ' '), ARRAY['v' || i || '  ']
+         INSERT INTO t (a, b, r, d) SELECT ARRAY['v' || i], ARRAY['v' || i || ' '], padded('a', 'v' || i || ' '),
+         ARRAY['v' || i || '  ']
             FROM generate_series(1, 500) i",
     );
     let counted = session.one(
@@ -92,7 +95,8 @@ fn blanks_in_filters(database: &Database) {
     shared::prepare_types(&mut session);
     let found = session.column(
         "SELECT bool_and(f @> ('V' || i || repeat(' ', i % 4))::bpchar COLLATE nocase)
-         FROM (SELECT bloom_agg(('v' || i || repeat(' ', i % 5))::bpchar COLLATE nocase) AS f FROM generate_series(1, 100) i) s,
+         FROM (SELECT bloom_agg(('v' || i || repeat(' ', i % 5))::bpchar COLLATE nocase) AS f
+         FROM generate_series(1, 100) i) s,
               generate_series(1, 100) i",
     );
     assert_eq!(found, ["t"], "keys with other trailing blanks");
@@ -221,7 +225,8 @@ fn documented_classes_of_extensions(database: &Database) -> Completion {
         same(&mut session, "t", &Question::using("t_skip", format!("c = '{key}'::{kind}")));
         assert_eq!(session.one(&format!("SELECT count(*) FROM t WHERE c = '{key}'::{kind}")), "1");
         sound(&mut session, "t_skip");
-        let classes = "SELECT bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod AND amname = 'skip'";
+        let classes = "SELECT bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod
+            AND amname = 'skip'";
         assert_eq!(session.one(classes), "t", "amvalidate of the class for {extension}");
     }
     if tried == 0 {
@@ -267,7 +272,8 @@ fn rows_in_arrays(database: &Database) {
     session.run(
         "CREATE TYPE one AS (a int); CREATE TYPE ones AS RANGE (subtype = one);
          CREATE TABLE t (id int, v one[], r ones, n int[]);
-         INSERT INTO t SELECT i, ARRAY[ROW(i)::one], ones(ROW(i)::one, ROW(i + 1)::one), ARRAY[i] FROM generate_series(1, 9) i",
+         INSERT INTO t SELECT i, ARRAY[ROW(i)::one], ones(ROW(i)::one, ROW(i + 1)::one), ARRAY[i]
+         FROM generate_series(1, 9) i",
     );
     for column in ["v", "r", "(ARRAY[v[1]])"] {
         let error = session.error(&format!("CREATE INDEX ON t USING skip ({column})"));

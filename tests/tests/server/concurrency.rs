@@ -38,7 +38,8 @@ pub fn write(database: &Database, seed: u64, until: Instant) {
                 "UPDATE t SET k = {other} WHERE id = (SELECT id FROM t WHERE k = {key} LIMIT 1)"
             )),
             6 => session.run(&format!(
-                "DELETE FROM t WHERE id IN (SELECT id FROM t WHERE k = {key} ORDER BY id LIMIT 20 FOR UPDATE SKIP LOCKED)"
+                "DELETE FROM t WHERE id IN (SELECT id FROM t WHERE k = {key}
+                 ORDER BY id LIMIT 20 FOR UPDATE SKIP LOCKED)"
             )),
             _ => session.run(&format!(
                 "BEGIN; INSERT INTO t (k) VALUES ({key}); SAVEPOINT s; INSERT INTO t (k) VALUES ({other});

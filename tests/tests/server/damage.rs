@@ -104,7 +104,8 @@ fn damaged(kinds: &[Damage]) {
 fn make(session: &mut Session, name: &str, salt: u32) {
     session.run(&format!(
         "CREATE TABLE {name} (id int, a int, b text, filler text DEFAULT repeat('x', 700)) WITH (fillfactor = 60);
-         INSERT INTO {name} SELECT i, i, CASE WHEN i % 3 > 0 THEN md5('{salt} ' || i) END FROM generate_series(1, 400) i;
+         INSERT INTO {name} SELECT i, i, CASE WHEN i % 3 > 0 THEN md5('{salt} ' || i) END
+         FROM generate_series(1, 400) i;
          CREATE INDEX {name}_skip ON {name} USING skip (a, b)
             WITH (pages_per_range = 2, autosummarize = off, delta_limit = 4096);
          INSERT INTO {name} SELECT i, i, i FROM generate_series(401, 700) i;

@@ -81,7 +81,8 @@ fn bytes_without_meaning(database: &Database) {
     session.run(
         r"DO $$ BEGIN
             EXECUTE format('CREATE TABLE %I (a int)', 't' || convert_from('\xe9ff'::bytea, 'SQL_ASCII'));
-            EXECUTE format('INSERT INTO %I SELECT generate_series(1, 3000)', 't' || convert_from('\xe9ff'::bytea, 'SQL_ASCII'));
+            EXECUTE format('INSERT INTO %I SELECT generate_series(1, 3000)', 't' || convert_from('\xe9ff'::bytea,
+            'SQL_ASCII'));
             EXECUTE format('CREATE INDEX %I ON %I USING skip (a)', 'i' || convert_from('\xe9ff'::bytea, 'SQL_ASCII'),
                            't' || convert_from('\xe9ff'::bytea, 'SQL_ASCII'));
             EXECUTE format('ALTER TABLE %I RENAME a TO %I', 't' || convert_from('\xe9ff'::bytea, 'SQL_ASCII'),

@@ -150,7 +150,10 @@ on_shared!(tables_that_are_no_heap);
 fn tables_that_are_no_heap(database: &Database) {
     let mut session = database.session();
     session.run("CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler");
-    session.run("CREATE TABLE o (id int, a int) USING other; INSERT INTO o SELECT i, i FROM generate_series(1, 5000) i");
+    session.run(
+        "CREATE TABLE o (id int, a int) USING other;
+         INSERT INTO o SELECT i, i FROM generate_series(1, 5000) i",
+    );
     match session.try_rows("CREATE INDEX o_skip ON o USING skip (a) WITH (pages_per_range = 1)") {
         Ok(_) => {
             same(&mut session, "o", &Question::using("o_skip", "a = 7"));

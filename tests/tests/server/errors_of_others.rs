@@ -14,7 +14,8 @@ const FUNCTIONS: &str = "
     BEGIN
         IF what NOT LIKE 'bad%' THEN RETURN length(what); END IF;
         RAISE EXCEPTION 'no good: %', what USING ERRCODE = 'P7777', DETAIL = 'a detail', HINT = 'a hint',
-            SCHEMA = 'a schema', TABLE = 'a table', COLUMN = 'a column', DATATYPE = 'a type', CONSTRAINT = 'a constraint';
+            SCHEMA = 'a schema', TABLE = 'a table', COLUMN = 'a column', DATATYPE = 'a type',
+            CONSTRAINT = 'a constraint';
     END $$;
     CREATE FUNCTION outer_raiser(what text) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
     BEGIN RETURN public.raiser(what); END $$;

@@ -104,7 +104,8 @@ fn options_that_wait_for_reindex(database: &Database) {
     let (mut session, heard) = server().connect_hearing(&database.name);
     session.run(
         "CREATE TABLE t (k int, v text); INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i;
-         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = 0.01), v) WITH (pages_per_range = 2)",
+         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = 0.01), v)
+         WITH (pages_per_range = 2)",
     );
     let nothing: [&str; 0] = [];
     let notice = ["NOTICE: changed options of index \"t_skip\" take effect at the next REINDEX"];

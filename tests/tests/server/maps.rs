@@ -72,7 +72,10 @@ fn the_option(database: &Database) {
         error.detail().is_some_and(|detail| detail.contains("\"auto\", \"filters\" and \"map\"")),
         "{error:?}"
     );
-    session.run("INSERT INTO t SELECT generate_series(1, 100); CREATE INDEX t_skip ON t USING skip (k) WITH (layout = map)");
+    session.run(
+        "INSERT INTO t SELECT generate_series(1, 100);
+         CREATE INDEX t_skip ON t USING skip (k) WITH (layout = map)",
+    );
     session.run("ALTER INDEX t_skip SET (layout = filters)");
     let pending = "SELECT layout || ', ' || pending_options FROM skip_index_info('t_skip')";
     assert_eq!(session.one(pending), "map, layout = filters");
@@ -106,7 +109,8 @@ fn chosen_from_the_data(database: &Database) {
     // A rate that makes filters the smaller ones, set for the index or for a column.
     session.run(
         "DROP INDEX t_skip;
-         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = 0.001), d, n) WITH (false_positive_rate = 0.05)",
+         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = 0.001), d, n)
+         WITH (false_positive_rate = 0.05)",
     );
     assert_eq!(chosen(&mut session), ["map 1", "filters 16", "filters 16"]);
     all_conditions(&mut session);
@@ -119,7 +123,8 @@ fn chosen_from_the_data(database: &Database) {
     all_conditions(&mut session);
     session.run(
         "DROP INDEX t_skip;
-         CREATE INDEX t_skip ON t USING skip (k, d int4_skip_ops (pages_per_range = 24), n int4_skip_ops (layout = filters))",
+         CREATE INDEX t_skip ON t USING skip (k, d int4_skip_ops (pages_per_range = 24),
+         n int4_skip_ops (layout = filters))",
     );
     assert_eq!(chosen(&mut session), ["map 1", "map 24", "filters 48"]);
     all_conditions(&mut session);
@@ -208,7 +213,8 @@ fn a_part_of_a_range_gets_keys(database: &Database) {
     session.run(
         "CREATE TABLE t (k int, d int, n int, pad text DEFAULT repeat('x', 200)) WITH (fillfactor = 50);
          INSERT INTO t SELECT i, i / 100, nullif(i % 50, 0) FROM generate_series(1, 4000) i;
-         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (pages_per_range = 1), d int4_skip_ops (pages_per_range = 4), n)
+         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (pages_per_range = 1),
+         d int4_skip_ops (pages_per_range = 4), n)
              WITH (layout = map, pages_per_range = 16, autosummarize = off, delta_limit = 64)",
     );
     assert_eq!(chosen(&mut session), ["map 1", "map 4", "map 16"]);
@@ -363,7 +369,10 @@ fn a_key_that_is_missing_is_reported(database: &Database) {
          CREATE INDEX t_skip ON t USING skip (part(k)) WITH (layout = map, pages_per_range = 1)",
     );
     compare::sound(&mut session, "t_skip");
-    session.run("CREATE OR REPLACE FUNCTION part(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN -$1; END'");
+    session.run(
+        "CREATE OR REPLACE FUNCTION part(int) RETURNS int LANGUAGE plpgsql IMMUTABLE
+         AS 'BEGIN RETURN -$1; END'",
+    );
     let problems = session.column("SELECT problem FROM skip_index_verify('t_skip')");
     assert_eq!(problems.len(), 100, "as many as are reported");
     let is_lost = |problem: &String| problem.starts_with("a key of column 1 in block range");

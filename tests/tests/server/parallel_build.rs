@@ -160,8 +160,12 @@ fn all_commands_that_build(database: &Database) {
         ("ALTER TABLE t SET LOGGED", 1),
         // In a transaction that has changed the table, whose id its workers must know.
         ("BEGIN; UPDATE t SET k = 1 WHERE id = 5; REINDEX INDEX t_skip; COMMIT", 1),
-        ("BEGIN; CREATE TABLE u AS TABLE t; DROP TABLE t; ALTER TABLE u RENAME TO t; ALTER TABLE t SET (parallel_workers = 2);
-          CREATE INDEX t_skip ON t USING skip (id, k) WITH (pages_per_range = 2); COMMIT", 1),
+        (
+            "BEGIN; CREATE TABLE u AS TABLE t; DROP TABLE t; ALTER TABLE u RENAME TO t;
+             ALTER TABLE t SET (parallel_workers = 2);
+             CREATE INDEX t_skip ON t USING skip (id, k) WITH (pages_per_range = 2); COMMIT",
+            1,
+        ),
         ("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM t; REINDEX INDEX t_skip; COMMIT", 1),
     ] {
         if command.starts_with("DROP") {
@@ -182,16 +186,20 @@ fn builds_without_workers(database: &Database) {
     hearing.session.run(TABLE);
     hearing.session.run(
         "CREATE FUNCTION unsafe(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1 + pg_backend_pid() * 0';
-         CREATE FUNCTION restricted(int) RETURNS int IMMUTABLE PARALLEL RESTRICTED LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+         CREATE FUNCTION restricted(int) RETURNS int IMMUTABLE PARALLEL RESTRICTED LANGUAGE plpgsql
+         AS 'BEGIN RETURN $1; END';
          CREATE FUNCTION safe(int) RETURNS int IMMUTABLE PARALLEL SAFE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
          CREATE FUNCTION unsafe_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1 + $2';
          CREATE OPERATOR CLASS unsafe_ops FOR TYPE int USING skip AS OPERATOR 1 =, FUNCTION 1 unsafe_hash(int, bigint);
-         CREATE FUNCTION safe_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql AS 'SELECT $1 + $2';
+         CREATE FUNCTION safe_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql
+         AS 'SELECT $1 + $2';
          CREATE OPERATOR CLASS safe_ops FOR TYPE int USING skip AS OPERATOR 1 =, FUNCTION 1 safe_hash(int, bigint);
          CREATE TYPE pair AS (a int, b int);
-         CREATE FUNCTION pair_eq(pair, pair) RETURNS bool IMMUTABLE PARALLEL SAFE LANGUAGE sql AS 'SELECT ($1).a = ($2).a AND ($1).b = ($2).b';
+         CREATE FUNCTION pair_eq(pair, pair) RETURNS bool IMMUTABLE PARALLEL SAFE LANGUAGE sql
+         AS 'SELECT ($1).a = ($2).a AND ($1).b = ($2).b';
          CREATE FUNCTION pair_hash(pair) RETURNS int IMMUTABLE PARALLEL SAFE LANGUAGE sql AS 'SELECT hashint4(($1).a)';
-         CREATE FUNCTION pair_hash(pair, bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT hashint4extended(($1).a, $2)';
+         CREATE FUNCTION pair_hash(pair, bigint) RETURNS bigint IMMUTABLE LANGUAGE sql
+         AS 'SELECT hashint4extended(($1).a, $2)';
          CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
     );
     with_workers(&mut hearing.session, 2);
@@ -254,8 +262,10 @@ const POISON: &str = "
     BEGIN
         IF (pg_backend_pid() = current_setting('test.leader')::int) = (current_setting('test.place') = 'leader') THEN
             IF k > 40000 THEN
-                RAISE EXCEPTION 'no good: %', current_setting('test.place') USING ERRCODE = 'P7777', DETAIL = 'a detail', HINT = 'a hint',
-                    SCHEMA = 'a schema', TABLE = 'a table', COLUMN = 'a column', DATATYPE = 'a type', CONSTRAINT = 'a constraint';
+                RAISE EXCEPTION 'no good: %', current_setting('test.place') USING ERRCODE = 'P7777',
+                    DETAIL = 'a detail', HINT = 'a hint',
+                    SCHEMA = 'a schema', TABLE = 'a table', COLUMN = 'a column', DATATYPE = 'a type',
+                    CONSTRAINT = 'a constraint';
             END IF;
         ELSIF k % 20 = 0 THEN
             PERFORM pg_sleep(0.001);
@@ -350,7 +360,8 @@ fn cancels_leave_nothing(database: &Database) {
     for signal in ["pg_terminate_backend", "pg_cancel_backend"] {
         let kill = format!(
             "SELECT {signal}(pid) FROM pg_stat_activity
-             WHERE backend_type = 'parallel worker' AND datname = current_database() AND query LIKE 'CREATE INDEX%' LIMIT 1"
+             WHERE backend_type = 'parallel worker' AND datname = current_database() AND query LIKE 'CREATE INDEX%'
+             LIMIT 1"
         );
         let outcome = std::thread::scope(|scope| {
             let building = scope.spawn(|| session.try_rows(make));

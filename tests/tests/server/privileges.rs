@@ -217,12 +217,15 @@ fn every_function_against_every_role(database: &Database) {
 fn nothing_is_left_out(session: &mut Session) {
     session.run("SET search_path = public");
     let there = session.column(
-        "SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
+        "SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid
+         AND d.classid = 'pg_proc'::regclass
          JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass AND e.extname = 'pg_skip'
          WHERE 'regclass'::regtype = ANY (p.proargtypes) OR p.proacl IS NOT NULL OR p.proname LIKE 'pg\\_skip%'
          UNION
-         SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.classid = 'pg_class'::regclass
-         JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass AND e.extname = 'pg_skip'",
+         SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid
+         AND d.classid = 'pg_class'::regclass
+         JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+         AND e.extname = 'pg_skip'",
     );
     let known: BTreeSet<&str> = CALLS.iter().chain(&VIEWS).map(|(name, ..)| *name).collect();
     let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();

@@ -4,6 +4,7 @@
 //!
 //! The server writes an image of the page with each WAL record (`wal_consistency_checking`), and `pg_waldump` saves
 //! them: so every state of the directory and of the meta page is at hand, in order.
+use crate::rebuild::FAILING;
 use crate::registry::alone;
 use crate::shared;
 use libtest_mimic::Completion;
@@ -88,14 +89,9 @@ fn entries_come_and_go_in_order() -> Completion {
 /// closed in part, rebuilds in whole and in part, a table that is cut short. Returns where its WAL begins and ends, and
 /// the file of the index.
 fn maintain(session: &mut Session) -> (String, String, String) {
+    session.run(FAILING);
     session.run(
-        "CREATE TABLE broken (k int);
-         CREATE FUNCTION same(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
-             BEGIN
-                 IF EXISTS (SELECT FROM public.broken WHERE k = $1) THEN RAISE 'broken'; END IF;
-                 RETURN $1;
-             END $$;
-         CREATE TABLE t (k int, d int, pad text DEFAULT repeat('x', 50)) WITH (fillfactor = 80);
+        "CREATE TABLE t (k int, d int, pad text DEFAULT repeat('x', 50)) WITH (fillfactor = 80);
          INSERT INTO t SELECT i, i / 10 FROM generate_series(1, 12000) i;
          CREATE INDEX t_skip ON t USING skip (same(k), d, (k + 1) int4_skip_ops (layout = filters))
              WITH (layout = map, pages_per_range = 1, autosummarize = off, delta_limit = 1048576)",

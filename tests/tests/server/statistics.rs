@@ -289,7 +289,8 @@ fn one_row_an_index(database: &Database) {
          CREATE INDEX m_skip ON m USING skip (v)",
     );
     let rows = session.column(
-        "SELECT concat_ws(' ', schemaname, tablename, indexname, indexrelid = (schemaname || '.' || indexname)::regclass,
+        "SELECT concat_ws(' ', schemaname, tablename, indexname,
+         indexrelid = (schemaname || '.' || indexname)::regclass,
              scans, ranges_checked, ranges_skipped, full_positives, true_positives, measured_false_positive_rate)
          FROM pg_skip_stats ORDER BY 1",
     );

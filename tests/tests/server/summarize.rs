@@ -39,7 +39,10 @@ on_shared!(hot_update_of_a_predicate);
 /// A HOT update that changes only the predicate's column makes a row come into, or leave, a partial index.
 fn hot_update_of_a_predicate(database: &Database) {
     let mut session = database.session();
-    session.run("CREATE TABLE t (id int, a int, live bool, filler text DEFAULT repeat('x', 500)) WITH (fillfactor = 50)");
+    session.run(
+        "CREATE TABLE t (id int, a int, live bool, filler text DEFAULT repeat('x', 500))
+         WITH (fillfactor = 50)",
+    );
     session.run("INSERT INTO t (id, a, live) SELECT i, i, i % 2 = 0 FROM generate_series(1, 100) i");
     session.run("CREATE INDEX t_skip ON t USING skip (a) WITH (pages_per_range = 1) WHERE live");
     session.run("UPDATE t SET live = true WHERE id IN (1, 51)");
@@ -214,7 +217,8 @@ fn hash_function_fails_later(database: &Database) {
     session.run(
         "CREATE FUNCTION breaking_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE sql
             AS 'SELECT hashint4extended(public.breaking($1), $2)';
-         CREATE OPERATOR CLASS breaking_ops FOR TYPE int USING skip AS OPERATOR 1 =, FUNCTION 1 breaking_hash(int, bigint);
+         CREATE OPERATOR CLASS breaking_ops FOR TYPE int USING skip AS OPERATOR 1 =,
+         FUNCTION 1 breaking_hash(int, bigint);
          CREATE TABLE t (id int, k int, filler text DEFAULT repeat('x', 300));
          CREATE INDEX t_skip ON t USING skip (k breaking_ops) WITH (pages_per_range = 1);
          INSERT INTO t SELECT i, i FROM generate_series(1, 20) i; INSERT INTO broken DEFAULT VALUES",

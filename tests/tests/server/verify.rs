@@ -65,7 +65,10 @@ fn verifying_what_never_stands_still() {
         Box::new(|| {
             let end = Instant::now() + Duration::from_secs(100);
             while !is_asked.load(std::sync::atomic::Ordering::Relaxed) && Instant::now() < end {
-                session.run("CREATE TABLE other AS SELECT repeat('x', 100) FROM generate_series(1, 5000); DROP TABLE other");
+                session.run(
+                    "CREATE TABLE other AS SELECT repeat('x', 100) FROM generate_series(1, 5000);
+                     DROP TABLE other",
+                );
             }
         }),
         Box::new(|| {

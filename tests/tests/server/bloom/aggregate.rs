@@ -158,8 +158,14 @@ on_shared!(small_groups);
 /// A group's memory counts, and a value is little more than its filter.
 fn small_groups(database: &Database) {
     let mut session = database.session();
-    session.run("CREATE TABLE t AS SELECT i / 10 AS g, md5(i::text)::uuid AS k FROM generate_series(1, 200000) i; ANALYZE t");
-    session.run("SET enable_sort = off; SET work_mem = '4MB'; SET hash_mem_multiplier = 1; SET max_parallel_workers_per_gather = 0");
+    session.run(
+        "CREATE TABLE t AS SELECT i / 10 AS g, md5(i::text)::uuid AS k FROM generate_series(1, 200000) i;
+         ANALYZE t",
+    );
+    session.run(
+        "SET enable_sort = off; SET work_mem = '4MB'; SET hash_mem_multiplier = 1;
+         SET max_parallel_workers_per_gather = 0",
+    );
     let plan =
         session.column("EXPLAIN (ANALYZE, COSTS OFF) SELECT g, bloom_agg(k) FROM t GROUP BY g").join("\n");
     let used = plan.split("Memory Usage: ").nth(1).and_then(|rest| rest.split("kB").next());

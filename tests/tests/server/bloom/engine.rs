@@ -39,7 +39,8 @@ fn states_own_what_they_refer_to(database: &Database) {
     let mut session = database.session();
     prepare(&mut session);
     session.run(
-        "CREATE TABLE t AS SELECT i, i % 11 AS part, md5(i::text)::uuid AS k FROM generate_series(1, 30000) i; ANALYZE t",
+        "CREATE TABLE t AS SELECT i, i % 11 AS part, md5(i::text)::uuid AS k FROM generate_series(1, 30000) i;
+         ANALYZE t",
     );
     for memory in ["4MB", "64kB"] {
         session.run(&format!("SET work_mem = '{memory}'"));
@@ -101,7 +102,8 @@ fn steps_know_their_types(database: &Database) {
     for (name, value) in NAMED {
         let aggregate = format!("bloom_agg({name})");
         session.run(&format!(
-            "DROP TABLE IF EXISTS t; CREATE TABLE t AS SELECT i % 3 AS part, {value} AS k FROM generate_series(1, 2000) i"
+            "DROP TABLE IF EXISTS t;
+             CREATE TABLE t AS SELECT i % 3 AS part, {value} AS k FROM generate_series(1, 2000) i"
         ));
         let states = format!(
             "SELECT engine_partial('{aggregate}'::regprocedure, k) FROM t GROUP BY part ORDER BY part"
@@ -121,7 +123,10 @@ on_shared!(every_number_of_arguments);
 fn every_number_of_arguments(database: &Database) {
     let mut session = database.session();
     prepare(&mut session);
-    session.run("CREATE TABLE t AS SELECT i % 3 AS part, i AS k, i::text AS v FROM generate_series(1, 20000) i; ANALYZE t");
+    session.run(
+        "CREATE TABLE t AS SELECT i % 3 AS part, i AS k, i::text AS v FROM generate_series(1, 20000) i;
+         ANALYZE t",
+    );
     for memory in ["4MB", "64kB"] {
         session.run(&format!("SET work_mem = '{memory}'"));
         for (types, arguments) in [
@@ -270,7 +275,8 @@ fn resolves_for_every_type(database: &Database) {
     // equally good for one.
     let names = session.column(
         "SELECT format_type(oid, NULL) FROM pg_type
-         WHERE typtype IN ('b', 'e', 'd', 'r', 'm') AND typisdefined AND (typcategory <> 'Z' OR typname = 'char') ORDER BY 1",
+         WHERE typtype IN ('b', 'e', 'd', 'r', 'm') AND typisdefined AND (typcategory <> 'Z' OR typname = 'char')
+         ORDER BY 1",
     );
     for name in names {
         if let Err(error) = session.try_rows(&format!(
@@ -307,7 +313,8 @@ fn resolves_for_every_type(database: &Database) {
                     "SELECT bool_and(b @> 'key 7' AND b @> 'KEY 9'::nocase) FROM (SELECT {form} FROM c) f (b)"
                 ),
                 format!(
-                    "SELECT bool_and(b @> upper('key ' || g)::nocase) FROM (SELECT i % 100, {form} FROM c WHERE i < 100 GROUP BY 1) f (g, b)"
+                    "SELECT bool_and(b @> upper('key ' || g)::nocase) FROM (SELECT i % 100, {form} FROM c
+                     WHERE i < 100 GROUP BY 1) f (g, b)"
                 ),
             ] {
                 assert_eq!(session.one(&query), "t", "{query}");
@@ -351,7 +358,8 @@ fn casts_elsewhere(session: &mut Session) {
             let query = format!("SELECT DISTINCT b @> 'key 7' FROM (SELECT {from}) f (b) LIMIT 1");
             assert_eq!(session.one(&query), "t", "{setting}: {query}");
         }
-        let query = "SELECT b @> 'key 7' OR NOT b @> 'Key 7' FROM (SELECT bloom_agg(t) OVER () FROM parts) f (b) LIMIT 1";
+        let query = "SELECT b @> 'key 7' OR NOT b @> 'Key 7'
+            FROM (SELECT bloom_agg(t) OVER () FROM parts) f (b) LIMIT 1";
         assert_eq!(session.one(query), "f", "texts are keys as they are");
     }
     // One node for keys of two types: it does not say which call is whose.

@@ -14,7 +14,8 @@ fn filters(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
 }
 
 /// Keys 0 to n - 1 as four little-endian bytes.
-const NUMBERS: &str = "decode(lpad(to_hex(get_byte(int4send(i), 3)), 2, '0') || lpad(to_hex(get_byte(int4send(i), 2)), 2, '0')
+const NUMBERS: &str = "decode(lpad(to_hex(get_byte(int4send(i), 3)), 2, '0')
+    || lpad(to_hex(get_byte(int4send(i), 2)), 2, '0')
     || lpad(to_hex(get_byte(int4send(i), 1)), 2, '0') || lpad(to_hex(get_byte(int4send(i), 0)), 2, '0'), 'hex')";
 
 on_shared!(leveldb);
@@ -55,9 +56,11 @@ fn leveldb_many_keys(database: &Database) {
     const KEYS: usize = 300_000;
     let mut session = database.session();
     session.run(&format!(
-        "CREATE TABLE t AS SELECT 'user' || i || '@example.org' AS k FROM generate_series(1, {KEYS}) i; ANALYZE t; SET work_mem = '64MB'"
+        "CREATE TABLE t AS SELECT 'user' || i || '@example.org' AS k FROM generate_series(1, {KEYS}) i; ANALYZE t;
+         SET work_mem = '64MB'"
     ));
-    let query = "SELECT md5(b), octet_length(b) FROM (SELECT bloom_export(bloom_agg(k, NULL, NULL, 'leveldb(bits_per_key=10)')) AS b FROM t) s";
+    let query = "SELECT md5(b), octet_length(b) FROM
+        (SELECT bloom_export(bloom_agg(k, NULL, NULL, 'leveldb(bits_per_key=10)')) AS b FROM t) s";
     let serial = session.rows(query);
     assert_eq!(serial[0][1].as_deref(), Some((KEYS * 10 / 8 + 1).to_string().as_str()));
     make_parallel(&mut session);

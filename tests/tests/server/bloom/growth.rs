@@ -125,7 +125,8 @@ fn rates_are_what_theory_says(database: &Database) {
                 "WITH f AS (SELECT n, bloom_agg(md5(n || ' ' || i), 0.02, NULL, '{policy}') AS b
                             FROM generate_series(1, {filters}) n, generate_series(1, {keys}) i GROUP BY n)
                  SELECT sum(found), avg(rate), count(*) FROM f,
-                     LATERAL (SELECT count(*) AS found FROM generate_series(1, {asked}) j WHERE b @> md5('absent ' || n || ' ' || j)) q,
+                     LATERAL (SELECT count(*) AS found FROM generate_series(1, {asked}) j
+                     WHERE b @> md5('absent ' || n || ' ' || j)) q,
                      LATERAL (SELECT bloom_false_positive_rate(b) AS rate) r"
             ))[0];
             let number = |field: usize| {

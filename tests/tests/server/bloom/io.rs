@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 /// Filters of every policy, small and stored out of line, single and series.
 const FILTERS: &str = "CREATE TABLE f (name text PRIMARY KEY, b bloom);
     INSERT INTO f SELECT policy || n, (SELECT bloom_agg(i, 0.01, NULL, policy) FROM generate_series(1, n) i)
-    FROM unnest(ARRAY['skip', 'leveldb', 'clickhouse', 'rocksdb', 'skip(seed=77)']) policy, unnest(ARRAY[1, 50, 30000]) n;
+    FROM unnest(ARRAY['skip', 'leveldb', 'clickhouse', 'rocksdb', 'skip(seed=77)']) policy,
+    unnest(ARRAY[1, 50, 30000]) n;
     INSERT INTO f VALUES ('text', (SELECT bloom_agg(i::text) FROM generate_series(1, 50) i)), ('nothing', NULL);
     SET work_mem = '64kB';
     CREATE FUNCTION few() RETURNS SETOF int ROWS 1 LANGUAGE sql AS 'SELECT generate_series(1, 200000)';
@@ -20,7 +21,8 @@ fn round_trips(database: &Database) {
     let mut session = database.session();
     session.run(FILTERS);
     assert_eq!(session.one("SELECT count(*) FROM f WHERE b::text::bloom = b AND b::bytea::bloom = b"), "17");
-    assert_eq!(session.one("SELECT count(*) FROM f WHERE bloom_send(b) = b::bytea AND '\\x' || encode(b::bytea, 'hex') = b::text"), "17");
+    let same = "bloom_send(b) = b::bytea AND '\\x' || encode(b::bytea, 'hex') = b::text";
+    assert_eq!(session.one(&format!("SELECT count(*) FROM f WHERE {same}")), "17");
     assert_eq!(session.one("SELECT count(*) FROM f WHERE upper(b::text)::bloom = b"), "17");
     // Binary parameters and results.
     let client = &mut session.0;
@@ -91,7 +93,8 @@ fn replication() {
          WITH (create_slot = false, slot_name = s, binary = true)"
     ));
     source.run(
-        "INSERT INTO f SELECT n::text, (SELECT bloom_agg(i) FROM generate_series(1, n) i) FROM unnest(ARRAY[1, 100, 90000]) n",
+        "INSERT INTO f SELECT n::text, (SELECT bloom_agg(i) FROM generate_series(1, n) i)
+         FROM unnest(ARRAY[1, 100, 90000]) n",
     );
     source.run("UPDATE f SET b = bloom_add(b, 1000000) WHERE name = '100'");
     let texts = "SELECT name, md5(b::text), b @> 1000000 FROM f ORDER BY name";

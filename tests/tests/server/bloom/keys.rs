@@ -27,7 +27,8 @@ fn every_type(database: &Database) {
         session.run("INSERT INTO f SELECT policy || ' as text', b::text::bloom FROM f");
         let lost = session.rows(
             "SELECT policy, c::text FROM f, t
-             WHERE c IS NOT NULL AND NOT (b @> c AND c <@ b AND bloom_contains(b, c)) OR (b @> c) IS NULL AND c IS NOT NULL",
+             WHERE c IS NOT NULL AND NOT (b @> c AND c <@ b AND bloom_contains(b, c)) OR (b @> c) IS NULL
+             AND c IS NOT NULL",
         );
         assert!(lost.is_empty(), "{}: {lost:?}", kind.name);
         if kind.in_array {
@@ -198,7 +199,10 @@ fn of_enums(database: &Database) {
     let mut session = database.session();
     session.run("CREATE TYPE color AS ENUM ('red', 'green', 'blue')");
     let filter = session.one("SELECT bloom_agg(c, 1e-6) FROM unnest(ARRAY['red', 'blue']::color[]) c");
-    session.run("DROP TYPE color; CREATE TYPE unrelated AS ENUM ('x'); CREATE TYPE color AS ENUM ('blue', 'green', 'red')");
+    session.run(
+        "DROP TYPE color; CREATE TYPE unrelated AS ENUM ('x');
+         CREATE TYPE color AS ENUM ('blue', 'green', 'red')",
+    );
     for (label, found) in [("red", "t"), ("blue", "t"), ("green", "f")] {
         assert_eq!(session.one(&format!("SELECT '{filter}'::bloom @> '{label}'::color")), found, "{label}");
     }
@@ -251,7 +255,10 @@ fn of_types_by_name(database: &Database) {
     session.run(r#"CREATE SCHEMA "My schema"; CREATE TYPE "My schema"."Größe" AS RANGE (subtype = int)"#);
     let filter =
         session.one(r#"SELECT bloom_agg("My schema"."Größe"(i, i + 1)) FROM generate_series(1, 9) i"#);
-    session.run(r#"DROP TYPE "My schema"."Größe"; CREATE TYPE "My schema"."Größe" AS RANGE (subtype = int); CREATE TYPE other AS RANGE (subtype = int)"#);
+    session.run(
+        r#"DROP TYPE "My schema"."Größe"; CREATE TYPE "My schema"."Größe" AS RANGE (subtype = int);
+           CREATE TYPE other AS RANGE (subtype = int)"#,
+    );
     let ask = |value: &str| format!("SELECT '{filter}'::bloom @> {value}");
     assert_eq!(session.one(&ask(r#""My schema"."Größe"(3, 4)"#)), "t");
     let error = session.error(&ask("other(3, 4)"));
@@ -288,7 +295,10 @@ fn have_64_bits(database: &Database) {
     let mut session = database.session();
     session.run("SET work_mem = '256MB'");
     for cast in ["numeric", "interval", "jsonb", "text COLLATE nocase"] {
-        session.run("DROP COLLATION IF EXISTS nocase; CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)");
+        session.run(
+            "DROP COLLATION IF EXISTS nocase;
+             CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+        );
         let value = if cast == "interval" { "make_interval(secs => i)" } else { &format!("i::text::{cast}") };
         let found = session.one(&format!(
             "SELECT count(*) FROM generate_series(200001, 600000) i,
@@ -298,9 +308,12 @@ fn have_64_bits(database: &Database) {
         assert_eq!(found, "0", "{cast}"); // of 32-bit hashes, some eighteen
     }
     let own = "bloom_export(bloom_agg(1.5::numeric, NULL, NULL, 'rocksdb(bits_per_key=20)'))";
-    let bytes = "decode(string_agg(lpad(to_hex(get_byte(int8send(hash_numeric_extended(1.5, 0)), 7 - n)), 2, '0'), '' ORDER BY n), 'hex')";
+    let bytes =
+        "decode(string_agg(lpad(to_hex(get_byte(int8send(hash_numeric_extended(1.5, 0)), 7 - n)), 2, '0'), ''
+        ORDER BY n), 'hex')";
     let hashed = format!(
-        "(SELECT bloom_export(bloom_agg(k, NULL, NULL, 'rocksdb(bits_per_key=20)')) FROM (SELECT {bytes} AS k FROM generate_series(0, 7) n) s)"
+        "(SELECT bloom_export(bloom_agg(k, NULL, NULL, 'rocksdb(bits_per_key=20)')) FROM (SELECT {bytes} AS k
+         FROM generate_series(0, 7) n) s)"
     );
     assert_eq!(session.one(&format!("SELECT {own} = {hashed}")), "t");
 }

@@ -90,7 +90,8 @@ fn cardinality(database: &Database) {
         let salt = seed() % 1_000_000 * 100 + number as u64;
         let row = &session.rows(&format!(
             "SELECT bloom_cardinality(b), low, high, bloom_false_positive_rate(b)
-             FROM (SELECT bloom_agg({salt} || ' ' || i, 0.01, {keys}, '{policy}') AS b FROM generate_series(1, {keys}) i) f,
+             FROM (SELECT bloom_agg({salt} || ' ' || i, 0.01, {keys}, '{policy}') AS b
+             FROM generate_series(1, {keys}) i) f,
                  bloom_cardinality_bounds(b)"
         ))[0];
         let of =
@@ -175,7 +176,8 @@ fn comments(database: &Database) {
          WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
              AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pg_skip')
              AND coalesce(obj_description(objid, classid::regclass::text::name), '') = ''
-             AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT typarray FROM pg_type UNION SELECT reltype FROM pg_class))",
+             AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT typarray FROM pg_type UNION SELECT reltype
+             FROM pg_class))",
     );
     assert!(silent.is_empty(), "without a comment: {silent:?}");
 }

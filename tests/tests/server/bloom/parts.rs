@@ -96,7 +96,8 @@ fn of_many_partitions_keep_the_rate(database: &Database) {
              EXECUTE format('CREATE TABLE m%s PARTITION OF m FOR VALUES IN (%s)', i, i);
          END LOOP; END$$;
          INSERT INTO m SELECT i, i * 1000000::bigint + j
-             FROM generate_series(1, 90) i, generate_series(1, CASE WHEN i < 12 THEN 12000 + 2000 * i ELSE 6500 + 9 * i END) j;
+             FROM generate_series(1, 90) i, generate_series(1, CASE WHEN i < 12 THEN 12000 + 2000 * i
+             ELSE 6500 + 9 * i END) j;
          ANALYZE m;
          SET work_mem = '64kB'; SET enable_partitionwise_aggregate = on",
     );
@@ -139,7 +140,8 @@ fn begin_anew(database: &Database) {
                 assert!(session.rows(&parts) == session.rows(&whole), "{form}");
             }
             let lost = format!(
-                "SELECT count(*) FROM ({parts}) f (n, b), t WHERE i % 7 < n AND i < n * 6000 AND i % 3 = 0 AND NOT b::bloom @> k"
+                "SELECT count(*) FROM ({parts}) f (n, b), t WHERE i % 7 < n AND i < n * 6000 AND i % 3 = 0
+                 AND NOT b::bloom @> k"
             );
             assert_eq!(session.one(&lost), "0", "{form}");
         }
@@ -240,7 +242,8 @@ fn combined_in_workers(database: &Database) {
     let serial = session.rows(query);
     make_parallel(&mut session);
     session.run(
-        "SET parallel_setup_cost = 100; SET min_parallel_table_scan_size = '1GB'; ALTER TABLE p1 SET (parallel_workers = 0);
+        "SET parallel_setup_cost = 100; SET min_parallel_table_scan_size = '1GB';
+         ALTER TABLE p1 SET (parallel_workers = 0);
          ALTER TABLE p2 SET (parallel_workers = 0); ALTER TABLE p3 SET (parallel_workers = 0);
          ALTER TABLE p4 SET (parallel_workers = 0)",
     );

@@ -52,7 +52,10 @@ fn estimates(database: &Database) {
     }
     let text = session.one("SELECT bloom_agg('x'::text)");
     expected(&mut session, &format!("'{text}'::bloom @> id"));
-    session.run(&format!("PREPARE p (bloom) AS SELECT * FROM t WHERE $1 @> id; SET plan_cache_mode = force_generic_plan; EXPLAIN EXECUTE p ('{text}')"));
+    session.run(&format!(
+        "PREPARE p (bloom) AS SELECT * FROM t WHERE $1 @> id;
+         SET plan_cache_mode = force_generic_plan; EXPLAIN EXECUTE p ('{text}')"
+    ));
 }
 
 on_shared!(leaks_nothing);

@@ -9,13 +9,15 @@ use pg_skip_tests::session::Session;
 const FILTERS: &str = "
     CREATE TABLE f (name text, n int, b bloom);
     INSERT INTO f SELECT policy || n, n, (SELECT bloom_agg(i, 0.01, NULL, policy) FROM generate_series(1, n) i)
-    FROM unnest(ARRAY['skip', 'leveldb', 'clickhouse', 'rocksdb', 'skip(seed=77)']) policy, unnest(ARRAY[50, 20000, 60000]) n;
+    FROM unnest(ARRAY['skip', 'leveldb', 'clickhouse', 'rocksdb', 'skip(seed=77)']) policy,
+    unnest(ARRAY[50, 20000, 60000]) n;
     SET work_mem = '64kB';
     CREATE FUNCTION few() RETURNS SETOF int ROWS 1 LANGUAGE sql AS 'SELECT generate_series(1, 200000)';
     INSERT INTO f SELECT 'series', 200000, bloom_agg(i) FROM few() i;
     RESET work_mem;
     ALTER TABLE f ALTER b SET STORAGE extended;
-    INSERT INTO f SELECT 'compressed', 3, bloom_empty('int', 200000) | bloom_agg(i, 0.01, 200000) FROM generate_series(1, 3) i;
+    INSERT INTO f SELECT 'compressed', 3, bloom_empty('int', 200000) | bloom_agg(i, 0.01, 200000)
+    FROM generate_series(1, 3) i;
     ALTER TABLE f ALTER b SET STORAGE external;
     CREATE TABLE k AS SELECT i FROM generate_series(1, 250000, 499) i";
 
@@ -43,7 +45,8 @@ fn filters_answer_alike(database: &Database) {
         [(format!("{absent} || 3 || {absent}"), "f"), (format!("{absent} || -1 || {absent}"), "t")]
     {
         let sql = format!(
-            "SELECT name FROM f WHERE bloom_contains_any(b, {array}) IS DISTINCT FROM bloom_contains_any(b::bytea::bloom, {array})"
+            "SELECT name FROM f WHERE bloom_contains_any(b, {array})
+             IS DISTINCT FROM bloom_contains_any(b::bytea::bloom, {array})"
         );
         assert_eq!(session.column(&sql), Vec::<String>::new());
         let lost = format!("SELECT bool_or(NOT bloom_contains_any(b, {array})) FROM f");
@@ -77,7 +80,8 @@ fn filters_are_fetched_in_parts(database: &Database) {
     for policy in ["skip", "leveldb", "clickhouse", "rocksdb"] {
         session.run(&format!(
             "DROP TABLE IF EXISTS f; CREATE TABLE f (n int, b bloom);
-             INSERT INTO f SELECT n, (SELECT bloom_agg(i, 0.01, 200000, '{policy}') FROM generate_series(n, n + 199999) i)
+             INSERT INTO f SELECT n, (SELECT bloom_agg(i, 0.01, 200000, '{policy}')
+             FROM generate_series(n, n + 199999) i)
              FROM generate_series(1, 10) n"
         ));
         let whole = buffers(&mut session, "SELECT count(*) FROM f WHERE b::bytea::bloom @> -5");

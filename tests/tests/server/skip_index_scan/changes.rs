@@ -54,7 +54,13 @@ fn statement(asker: &mut Asker, table: &str, condition: &str) -> (String, bool) 
     match asker.rng.u32(..14) {
         0..=3 => (format!("UPDATE {table} x SET {set} WHERE {condition} RETURNING x.id, x.k, x.t"), true),
         4..=5 => (format!("DELETE FROM {table} x WHERE {condition} RETURNING x.*"), true),
-        6 => (format!("UPDATE {table} x SET {set} FROM {source} WHERE x.k = y.k AND ({condition}) RETURNING x.id, top"), false),
+        6 => (
+            format!(
+                "UPDATE {table} x SET {set} FROM {source} WHERE x.k = y.k AND ({condition})
+                 RETURNING x.id, top"
+            ),
+            false,
+        ),
         7 => (format!("DELETE FROM {table} x USING {source} WHERE x.k = y.k AND ({condition}) RETURNING x.id"), false),
         8 => (
             format!(
@@ -88,13 +94,15 @@ fn statement(asker: &mut Asker, table: &str, condition: &str) -> (String, bool) 
         ),
         12 => (
             format!(
-                "UPDATE {table} x SET {set} WHERE x.ctid = ANY (ARRAY(SELECT x.ctid FROM {table} x WHERE {condition})) RETURNING x.id"
+                "UPDATE {table} x SET {set} WHERE x.ctid = ANY (ARRAY(SELECT x.ctid FROM {table} x WHERE {condition}))
+                 RETURNING x.id"
             ),
             false,
         ),
         _ => (
             format!(
-                "DELETE FROM {table} x WHERE ({condition}) AND EXISTS (SELECT FROM {other} y WHERE y.k = x.k AND ({sources})) RETURNING x.id"
+                "DELETE FROM {table} x WHERE ({condition}) AND EXISTS (SELECT FROM {other} y WHERE y.k = x.k
+                 AND ({sources})) RETURNING x.id"
             ),
             false,
         ),

@@ -64,7 +64,8 @@ fn keys(key: impl Fn(usize) -> String) -> String {
 fn with_unknown_keys(session: &mut Session) {
     session.run(
         "CREATE TABLE few (u uuid); INSERT INTO few SELECT md5(i::text)::uuid FROM generate_series(1, 3) i; ANALYZE few;
-         CREATE TABLE many (u uuid); INSERT INTO many SELECT md5(i::text)::uuid FROM generate_series(1, 50000) i; ANALYZE many",
+         CREATE TABLE many (u uuid); INSERT INTO many SELECT md5(i::text)::uuid FROM generate_series(1, 50000) i;
+         ANALYZE many",
     );
     let plan = session.plan("SELECT big.id FROM few JOIN big USING (u)");
     assert!(plan.contains("Nested Loop") && skips(&plan), "three keys from another table:\n{plan}");

@@ -238,7 +238,10 @@ on_shared!(counts_of_rescans);
 fn counts_of_rescans(database: &Database) {
     let mut session = database.session();
     table(&mut session);
-    session.run("SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off");
+    session.run(
+        "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off;
+         SET enable_memoize = off",
+    );
     let keys = [7, 1000, 99999, 105, 2050];
     let single: Vec<Node> =
         keys.iter().map(|key| executed(&mut session, &format!("SELECT id FROM t WHERE k = {key}"))).collect();

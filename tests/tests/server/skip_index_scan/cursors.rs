@@ -109,7 +109,10 @@ fn one_cursor(session: &mut Session, other: &mut Session, tables: &mut Tables) -
             session
                 .run(&format!("SAVEPOINT s; UPDATE {table} SET k = k + 1 WHERE id % 50 = 1; ROLLBACK TO s"));
             if !hold {
-                other.run(&format!("INSERT INTO {table} (id, k, s, n, t) SELECT i, i, 1, i, 'w7' FROM generate_series(90000, 90030) i"));
+                other.run(&format!(
+                    "INSERT INTO {table} (id, k, s, n, t) SELECT i, i, 1, i, 'w7'
+                     FROM generate_series(90000, 90030) i"
+                ));
             }
         }
         if number == 9 && hold {

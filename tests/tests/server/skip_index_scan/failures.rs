@@ -57,7 +57,8 @@ const SLOW: [&str; 6] = [
     "SELECT count(*) FROM (VALUES (7), (8), (9)) w (x) JOIN t ON t.k = w.x AND slow(t.id)",
     "UPDATE t SET v = 'new' WHERE k = 7 AND slow(id)",
     "SELECT id FROM t WHERE k = 7 AND slow(id) FOR UPDATE",
-    "WITH c AS MATERIALIZED (SELECT * FROM t WHERE k IN (7, 8, 9)) SELECT count(*) FROM c, t WHERE t.k = c.k AND slow(t.id)",
+    "WITH c AS MATERIALIZED (SELECT * FROM t WHERE k IN (7, 8, 9)) SELECT count(*) FROM c, t WHERE t.k = c.k
+     AND slow(t.id)",
 ];
 
 fn slow(session: &mut Session) {

@@ -28,7 +28,8 @@ fn hooks_are_chained() -> Completion {
         session.run("SELECT pg_stat_statements_reset()");
         assert_eq!(session.one(query), "1", "{preload}");
         assert_eq!(session.one(query), "1", "{preload}");
-        let counted = "SELECT plans || ' ' || calls FROM pg_stat_statements WHERE query LIKE 'SELECT count(*) FROM t WHERE%'";
+        let counted = "SELECT plans || ' ' || calls FROM pg_stat_statements
+            WHERE query LIKE 'SELECT count(*) FROM t WHERE%'";
         assert_eq!(session.one(counted), "2 2", "{preload}");
         drop(session);
         server.finish();

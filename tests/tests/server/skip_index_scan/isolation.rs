@@ -23,7 +23,8 @@ const FILL: &str = "
     INSERT INTO t SELECT i, i % 50, i % 7 FROM generate_series(1, 300) i;
     INSERT INTO o SELECT i, i % 50, i % 7 FROM generate_series(1, 300) i;
     INSERT INTO p SELECT i, 1 + i % 2, i % 50 FROM generate_series(1, 300) i;
-    SELECT skip_summarize('t_skip'), skip_summarize('o_skip'), skip_summarize('p_1_k_idx'), skip_summarize('p_2_k_idx')";
+    SELECT skip_summarize('t_skip'), skip_summarize('o_skip'), skip_summarize('p_1_k_idx'),
+    skip_summarize('p_2_k_idx')";
 
 /// What the first session does to row 5 and others.
 const FIRST: [&str; 9] = [

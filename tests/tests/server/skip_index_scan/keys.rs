@@ -286,7 +286,8 @@ fn lists_that_change(database: &Database) {
     let used = "SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'pg_skip keys'";
     let query = format!(
         "SELECT count(*), max(({used} AND n > 0)) FROM generate_series(1, 3000) n,
-         LATERAL (SELECT count(*) FROM t WHERE k = ANY (ARRAY[n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, n + 12]::int[]) AND id < 30) s"
+         LATERAL (SELECT count(*) FROM t WHERE k = ANY (ARRAY[n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, n + 12]::int[])
+         AND id < 30) s"
     );
     let bytes = session.rows(&query)[0][1].as_deref().unwrap_or("0").parse::<f64>().unwrap();
     assert!(bytes < 100_000.0, "{bytes} bytes of keys");
@@ -391,7 +392,8 @@ fn rows_of_all_shapes(database: &Database) {
              INSERT INTO t SELECT 'x', i, i, {0}, 'v' || i, {1} FROM generate_series(1, 300) i;
              INSERT INTO t SELECT NULL, i, i, {0}, NULL, {1} FROM generate_series(1, 300) i;
              ALTER TABLE t DROP gone;
-             INSERT INTO t SELECT 'y', i, CASE WHEN i % 9 > 0 THEN {0} END, 'v' || i, {1} FROM generate_series(1, 300) i;
+             INSERT INTO t SELECT 'y', i, CASE WHEN i % 9 > 0 THEN {0} END, 'v' || i, {1}
+             FROM generate_series(1, 300) i;
              ALTER TABLE t ADD e {kind} DEFAULT {2};
              INSERT INTO t SELECT 'z', NULL, {0}, 'w', {1}, {0} FROM generate_series(1, 300) i;
              CREATE INDEX ON t USING skip (c, d, e) WITH (pages_per_range = 1); ANALYZE t",

@@ -31,7 +31,8 @@ impl Prepared {
             0 => format!("SELECT count(*), sum(x.k), max(x.id) FROM {table} x WHERE {condition}"),
             1 => format!("SELECT x.id FROM {table} x WHERE {condition} ORDER BY x.id LIMIT 20"),
             2 => format!(
-                "SELECT v.i, x.id FROM generate_series(1, 2) v (i) JOIN {table} x ON x.k % 2 = v.i - 1 WHERE {condition}"
+                "SELECT v.i, x.id FROM generate_series(1, 2) v (i) JOIN {table} x ON x.k % 2 = v.i - 1
+                 WHERE {condition}"
             ),
             _ => format!("SELECT x.id, x.k, x.b FROM {table} x WHERE {condition}"),
         };

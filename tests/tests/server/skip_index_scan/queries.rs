@@ -122,7 +122,8 @@ impl Asker<'_> {
     }
 
     /// What joins of `x` and `y` are compared by: all of their rows in three numbers.
-    const SUM: &'static str = "count(*), sum((coalesce(x.id, -1) * 7919 + coalesce(y.id, -1)) % 1000003), max(coalesce(x.k, 0) + coalesce(y.k, 0))";
+    const SUM: &'static str = "count(*), sum((coalesce(x.id, -1) * 7919 + coalesce(y.id, -1)) % 1000003),
+        max(coalesce(x.k, 0) + coalesce(y.k, 0))";
 
     fn on(&mut self) -> &'static str {
         self.rng
@@ -296,7 +297,8 @@ impl Asker<'_> {
                 format!("SELECT x.id, x.k FROM {from} WHERE {condition} ORDER BY x.id {limit} {lock} {wait}")
             }
             1 => format!(
-                "SELECT x.id, y.id FROM {from} JOIN whole y ON x.k = y.k AND y.n = 9 WHERE {condition} {lock} OF x {wait}"
+                "SELECT x.id, y.id FROM {from} JOIN whole y ON x.k = y.k AND y.n = 9
+                 WHERE {condition} {lock} OF x {wait}"
             ),
             _ => format!("SELECT count(*) FROM (SELECT 1 FROM {from} WHERE {condition} {lock} {wait}) q"),
         };

@@ -84,7 +84,10 @@ on_shared!(deep_conditions);
 fn deep_conditions(database: &Database) {
     let mut session = database.session();
     table(&mut session);
-    session.run("RESET pg_skip.force_indexes; SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = off");
+    session.run(
+        "RESET pg_skip.force_indexes; SET enable_seqscan = off; SET enable_bitmapscan = off;
+         SET enable_indexscan = off",
+    );
     // The outermost branch finds row 7; each level asks for another row.
     let nested = |levels: u32| {
         let mut condition = "k = 7".to_owned();

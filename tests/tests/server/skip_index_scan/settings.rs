@@ -157,7 +157,8 @@ fn force_indexes(database: &Database) {
     }
     // Names as SQL writes them.
     session.run(
-        "CREATE SCHEMA \"Other, one\"; CREATE TABLE \"Other, one\".x AS SELECT i AS id, i AS k FROM generate_series(1, 100) i;
+        "CREATE SCHEMA \"Other, one\";
+         CREATE TABLE \"Other, one\".x AS SELECT i AS id, i AS k FROM generate_series(1, 100) i;
          CREATE INDEX \"Index, two\" ON \"Other, one\".x USING skip (k)",
     );
     for (names, error) in [

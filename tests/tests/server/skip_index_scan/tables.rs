@@ -132,7 +132,8 @@ impl Tables {
                 session,
                 &format!(
                     "CREATE INDEX {leaf}_{name} ON {leaf} USING skip ({elements})
-                     WITH (pages_per_range = {pages}, false_positive_rate = {rate}, autosummarize = {automatic}) {predicate}"
+                     WITH (pages_per_range = {pages}, false_positive_rate = {rate}, autosummarize = {automatic})
+                     {predicate}"
                 ),
             );
         }

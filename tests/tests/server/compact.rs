@@ -1,0 +1,53 @@
+//! Segments move to the front of the index, and VACUUM cuts the end of the file off.
+use crate::registry::alone;
+use crate::standby::{catch_up, replicated};
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::session::Session;
+
+alone!(free_blocks_are_given_back);
+/// What rebuilding leaves free at the end of the index is given back to the file system, unless somebody uses the index
+/// at the moment. A standby follows.
+fn free_blocks_are_given_back() {
+    let (primary, standby) = replicated(&[]);
+    let (mut session, mut other) = (primary.connect("skip_template"), primary.connect("skip_template"));
+    let mut reader = standby.connect("skip_template");
+    session.run(
+        "CREATE TABLE t (id int, k int, d int);
+         INSERT INTO t SELECT i, i, i + 5 FROM generate_series(1, 200000) i;
+         CREATE INDEX t_skip ON t USING skip (k, d)
+             WITH (layout = map, pages_per_range = 1, autosummarize = off);
+         DELETE FROM t WHERE id % 10 <> 0",
+    );
+    let pages = "SELECT pg_relation_size('t_skip') / 8192";
+    let grown = session.number(pages);
+    other.run("BEGIN; SET LOCAL enable_seqscan = off; SELECT count(*) FROM t WHERE k = 5");
+    session.run("VACUUM t");
+    assert!(session.number(pages) >= grown, "the file was cut off while somebody used it");
+    other.run("COMMIT");
+    session.run("VACUUM t");
+    let after = session.number(pages);
+    println!("{grown} pages, {after} after VACUUM");
+    assert!(after < grown / 3.0, "{after} pages of {grown}");
+    catch_up(&mut session, &mut reader);
+    assert_eq!(reader.number(pages), after, "on the standby");
+    for session in [&mut session, &mut reader] {
+        found_after_delete(session);
+    }
+    // It grows again.
+    session.run("INSERT INTO t SELECT i, i, i + 5 FROM generate_series(200001, 201000) i");
+    session.run("VACUUM t");
+    catch_up(&mut session, &mut reader);
+    for session in [&mut session, &mut reader] {
+        found_after_delete(session);
+    }
+    drop((session, other, reader));
+    standby.finish();
+    primary.finish();
+}
+
+fn found_after_delete(session: &mut Session) {
+    for condition in ["k = 10", "k = 11", "d = 199995", "k = 200000", "k = 200500 AND d = 200505"] {
+        same(session, "t", &Question::using("t_skip", condition));
+    }
+    sound(session, "t_skip");
+}
