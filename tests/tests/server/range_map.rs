@@ -1,6 +1,6 @@
 //! skip_range_map: the picture of a table, against a layout that is known, and against what SQL says of it.
 use crate::registry::on_shared;
-use crate::shared::{self, Database};
+use crate::shared::{self, Database, wait_until};
 use fastrand::Rng;
 use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
@@ -225,6 +225,45 @@ fn the_snapshot_counts(database: &Database) {
     assert_eq!(map(&mut other, "'k', 1"), "#..??");
     assert_eq!(map(&mut other, "'k', 2"), ".#.??");
     session.run("ROLLBACK");
+}
+
+on_shared!(a_layout_chosen_meanwhile);
+/// The layout of the column is chosen after skip_range_map has found the ranges without a filter, and before it looks
+/// the value up: ranges become single pages in between, and it starts over.
+fn a_layout_chosen_meanwhile(database: &Database) {
+    let (mut session, mut drawer) = (database.session(), database.session());
+    // Only the session that draws waits.
+    session.run(
+        "CREATE FUNCTION waiting_hash(int, bigint) RETURNS bigint IMMUTABLE STRICT LANGUAGE plpgsql AS $$
+             BEGIN
+                 IF current_setting('test.waits', true) = 'on' THEN
+                     PERFORM pg_advisory_lock_shared(7); PERFORM pg_advisory_unlock_shared(7);
+                 END IF;
+                 RETURN hashint4extended($1, $2);
+             END $$;
+         CREATE OPERATOR CLASS waiting_ops FOR TYPE int USING skip AS
+             OPERATOR 1 =, FUNCTION 1 waiting_hash(int, bigint), FUNCTION 2 skip_opclass_options(internal);
+         CREATE TABLE t (k int, pad text DEFAULT repeat('x', 100));
+         CREATE INDEX t_skip ON t USING skip (k waiting_ops (pages_per_range = 1))
+             WITH (pages_per_range = 4, autosummarize = off);
+         INSERT INTO t SELECT generate_series(1, 2000)",
+    );
+    let pages = session.number("SELECT pg_relation_size('t') / 8192") as usize;
+    let layout = "SELECT layout || ' ' || ranges FROM skip_index_info('t_skip')";
+    assert_eq!(session.one(layout), format!("auto {}", pages.div_ceil(4)));
+    session.run("SELECT pg_advisory_lock(7)");
+    drawer.run("SET test.waits = on");
+    let line = std::thread::scope(|scope| {
+        let drawing = scope.spawn(move || map(&mut drawer, "'k', 2000, 1000"));
+        let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        wait_until("the lookup waits", || session.one(waits) == "1");
+        session.run("SELECT skip_summarize('t_skip')");
+        assert_eq!(session.one(layout), format!("map {pages}"));
+        session.run("SELECT pg_advisory_unlock(7)");
+        drawing.join().expect("the map")
+    });
+    assert_eq!(line, ".".repeat(pages - 1) + "#", "the row is on the last page");
 }
 
 on_shared!(wrong_arguments);
