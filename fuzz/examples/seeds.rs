@@ -3,9 +3,9 @@
 
 use allocator_api2::alloc::Global;
 use skip_value::collect::wire::{Wire, WireKeys, WireMember, WireOptions, WireType};
-use skip_value::collect::{Collector, Options};
+use skip_value::collect::{Collector, CollectorOptions};
 use skip_filter::policy::{BloomFilter, Geometry, POLICIES, Shape, Size, by_name};
-use skip_value::{Collation, KeyType, Keys, Value, empty, seal};
+use skip_value::{Collation, KeyType, Keys, StoredFilter, empty, seal};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -93,7 +93,7 @@ fn values() -> Result<Vec<Vec<u8>>> {
             let shape = |bits| Shape::new(keys.policy, Geometry { bits, num_probes: 5, seed: keys.seed });
             let shapes = sizes.into_iter().map(shape).collect::<std::result::Result<Vec<_>, _>>()?;
             let mut bytes = empty(keys, &shapes);
-            let mut value = Value::decode_mut(&mut bytes)?;
+            let mut value = StoredFilter::decode_mut(&mut bytes)?;
             (0..8).for_each(|number| value.insert_hash(skip_filter::hash_i64(3, number)));
             values.push(bytes);
         }
@@ -108,7 +108,7 @@ fn states() -> Result<Vec<Vec<u8>>> {
         let key_type = KeyType::Named { schema: "public".into(), name: "mood".into() };
         let collation = Some(Collation { name: "ignore_case".into(), version: "153.120".into() });
         let named = Keys { policy, seed: 0, key_type, collation };
-        let plain = Options {
+        let plain = CollectorOptions {
             policy,
             size: Size::Rate(0.01),
             seed: 0,
@@ -120,14 +120,14 @@ fn states() -> Result<Vec<Vec<u8>>> {
         };
         let fixed = Size::Fixed { bytes: 64, num_probes: 5 };
         for (options, count) in [
-            (Options { bound: 4_096, ..plain }, 0),
-            (Options { bound: 4_096, ..plain }, 20),
+            (CollectorOptions { bound: 4_096, ..plain }, 0),
+            (CollectorOptions { bound: 4_096, ..plain }, 20),
             (plain, 30),
-            (Options { size: Size::Rate(0.3), is_partial: true, ..plain }, 100),
-            (Options { size: Size::BitsPerKey(2.5), ..plain }, 400),
-            (Options { expected: Some(100), ..plain }, 50),
-            (Options { size: fixed, ..plain }, 50),
-            (Options { guess: 1_000, ..plain }, 50),
+            (CollectorOptions { size: Size::Rate(0.3), is_partial: true, ..plain }, 100),
+            (CollectorOptions { size: Size::BitsPerKey(2.5), ..plain }, 400),
+            (CollectorOptions { expected: Some(100), ..plain }, 50),
+            (CollectorOptions { size: fixed, ..plain }, 50),
+            (CollectorOptions { guess: 1_000, ..plain }, 50),
         ] {
             let mut state = Collector::new_in(&options, Global);
             (0..count).try_for_each(|number| state.insert(skip_filter::hash_i64(3, number), &Global))?;
@@ -191,7 +191,7 @@ fn main() -> Result<()> {
     for bytes in values()? {
         value.add(&[&bytes])?;
         value.add(&[&bytes, &seal(&bytes)])?;
-        if let Ok(filter) = Value::decode(&bytes)?.single() {
+        if let Ok(filter) = StoredFilter::decode(&bytes)?.single() {
             policy.add(&[&[0; 26], &filter.export()])?;
         }
     }

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use skip_filter::policy::Shape;
-use skip_value::{Outline, Value, seal, unseal};
+use skip_value::{Outline, StoredFilter, seal, unseal};
 use pg_skip_fuzz::{allocations, facts};
 
 /// What reading may allocate: the names and the shapes of a header, however many bits follow.
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn check(bytes: &[u8]) {
     let mut copy = bytes.to_vec();
-    let value = match allocations::at_most(ALLOCATED, || Value::decode(bytes)) {
+    let value = match allocations::at_most(ALLOCATED, || StoredFilter::decode(bytes)) {
         Ok(value) => value,
         Err(error) => {
             error.to_string();
@@ -28,7 +28,7 @@ fn check(bytes: &[u8]) {
             {
                 ask(&distant, bytes, 0); // unreachable bits are not its business
             }
-            assert_eq!(Value::decode_mut(&mut copy).unwrap_err(), error);
+            assert_eq!(StoredFilter::decode_mut(&mut copy).unwrap_err(), error);
             assert!(unseal(&[bytes, &seal(bytes)].concat()).is_err());
             return;
         }
@@ -50,7 +50,7 @@ fn check(bytes: &[u8]) {
     assert_eq!(hashes.map(|hash| ask(&distant, bytes, hash)), found, "asked from afar");
     assert!(distant.is_of(bytes));
     assert_eq!(hashes.map(|hash| distant.may_contain_hash(bytes, hash)), found, "asked by its outline");
-    let mut changed = allocations::at_most(ALLOCATED, || Value::decode_mut(&mut copy)).unwrap();
+    let mut changed = allocations::at_most(ALLOCATED, || StoredFilter::decode_mut(&mut copy)).unwrap();
     changed.union(&value).unwrap();
     assert_eq!(changed.count_ones(), value.count_ones(), "a union with itself");
     assert_eq!(changed.intersection(&value).is_ok(), shapes.len() == 1);
@@ -66,7 +66,7 @@ fn check(bytes: &[u8]) {
     for (own, others) in changed.members().iter().zip(value.members()) {
         assert_eq!(own.covers(others), Ok(true), "bits were lost");
     }
-    assert!(Value::decode(&copy).is_ok(), "what was added to cannot be read any more");
+    assert!(StoredFilter::decode(&copy).is_ok(), "what was added to cannot be read any more");
 }
 
 fn ask(distant: &Outline, bytes: &[u8], hash: u64) -> bool {

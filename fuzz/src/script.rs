@@ -4,9 +4,9 @@ use crate::facts;
 use crate::wire::{finish, keys};
 use allocator_api2::alloc::Global;
 use arbitrary::Arbitrary;
-use skip_value::collect::{CollectError, Collector, Options};
+use skip_value::collect::{CollectError, Collector, CollectorOptions};
 use skip_filter::policy::{BloomFilter, POLICIES, Size};
-use skip_value::{Value, empty};
+use skip_value::{StoredFilter, empty};
 
 /// Processes that are told apart.
 const PARTS: usize = 6;
@@ -80,7 +80,7 @@ struct Part<'o> {
 }
 
 impl<'o> Part<'o> {
-    fn new(options: &'o Options) -> Self {
+    fn new(options: &'o CollectorOptions) -> Self {
         Self { state: Collector::new_in(options, Global), hashes: vec![] }
     }
 
@@ -112,7 +112,7 @@ impl<'o> Part<'o> {
     fn check(&mut self) -> Result<(), CollectError> {
         let options = self.state.options();
         let bytes = finish(&mut self.state)?;
-        let value = Value::decode(&bytes).expect("what was written cannot be read");
+        let value = StoredFilter::decode(&bytes).expect("what was written cannot be read");
         for hash in &self.hashes {
             assert!(value.may_contain_hash(*hash), "{hash:x} was lost");
         }
@@ -141,14 +141,14 @@ impl Script {
         }
     }
 
-    fn options(&self, part: &PartOptions) -> Options {
+    fn options(&self, part: &PartOptions) -> CollectorOptions {
         let policy = POLICIES[usize::from(self.policy) % POLICIES.len()];
         let guess = match part.guess {
             Guess::Few(guess) => guess.into(),
             Guess::Some(guess) => guess.into(),
             Guess::Any(guess) => guess,
         };
-        Options {
+        CollectorOptions {
             policy,
             size: SIZES[usize::from(self.size) % SIZES.len()],
             seed: if policy.limits().seeded { self.seed } else { 0 },
@@ -160,7 +160,7 @@ impl Script {
         }
     }
 
-    fn steps(&self, options: &[Options; PARTS]) -> Result<(), CollectError> {
+    fn steps(&self, options: &[CollectorOptions; PARTS]) -> Result<(), CollectError> {
         let mut parts = options.each_ref().map(Part::new);
         let of = |part: u8| usize::from(part) % PARTS;
         let (mut combinings, mut values) = (0..MOST_COMBININGS, 0..MOST_VALUES);

@@ -7,9 +7,9 @@ use crate::{allocations, facts};
 use allocator_api2::alloc::Global;
 use arbitrary::Arbitrary;
 use skip_value::collect::wire::{Wire, WireKeys, WireMember, WireOptions, WireType};
-use skip_value::collect::{CollectError, Collector, Options};
+use skip_value::collect::{CollectError, Collector, CollectorOptions};
 use skip_filter::policy::{BloomFilter, Geometry, POLICIES, PolicyError, Shape, Size, by_code};
-use skip_value::{KeyType, Keys, Value};
+use skip_value::{KeyType, Keys, StoredFilter};
 
 /// Keys that came waiting or that the first filters are made for; and the largest filter of so many keys.
 const MANY_KEYS: u64 = 1 << 12;
@@ -36,7 +36,7 @@ fn is_small(wire: &Wire<'_>) -> bool {
 }
 
 /// Whether a hash is in the state, as exact one or in a filter.
-fn holds(wire: &Wire<'_>, options: &Options, hash: u64) -> bool {
+fn holds(wire: &Wire<'_>, options: &CollectorOptions, hash: u64) -> bool {
     let in_member = |member: &WireMember<'_>| {
         let geometry = Geometry { bits: member.bits, num_probes: member.num_probes, seed: options.seed };
         let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, member.body)?;
@@ -88,7 +88,7 @@ fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>, keys: &Keys) -> Res
     all.insert(added[2], &Global)?;
     let last = finish_with(&mut all, keys)?;
     let [first, arrived, last] =
-        [&first, &arrived, &last].map(|bytes| Value::decode(bytes).expect("what was written cannot be read"));
+        [&first, &arrived, &last].map(|bytes| StoredFilter::decode(bytes).expect("what was written cannot be read"));
     facts::hold(last.cardinality(), last.false_positive_rate());
     assert!(added.iter().all(|&hash| last.may_contain_hash(hash)), "a key was lost");
     // What is in a filter by chance must stay in it just as well.
@@ -101,7 +101,7 @@ fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>, keys: &Keys) -> Res
 }
 
 /// The keys of values that are written here.
-pub fn keys(options: &Options) -> Keys {
+pub fn keys(options: &CollectorOptions) -> Keys {
     Keys { policy: options.policy, seed: options.seed, key_type: KeyType::BuiltIn(20), collation: None }
 }
 

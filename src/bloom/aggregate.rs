@@ -20,7 +20,7 @@ use crate::pg::varlena::{Growing, Made, Varlena};
 use pgrx::prelude::*;
 use skip_filter::policy::{FilterPolicy, Size, spec};
 use skip_value::Keys;
-use skip_value::collect::{CollectError, Collector, Options, OptionsKey, Sink};
+use skip_value::collect::{CollectError, Collector, CollectorOptions, OptionsKey, Sink};
 
 /// The state of a group.
 struct AggregateState<'m> {
@@ -36,7 +36,7 @@ impl StateFamily for AggregateState<'static> {
 /// The options and keys of a state. Most groups have the same.
 #[derive(PartialEq)]
 struct Kind {
-    options: Options,
+    options: CollectorOptions,
     keys: Keys,
 }
 
@@ -52,8 +52,8 @@ thread_local! {
 }
 
 /// Keeps a kind for the states in the memory of this group.
-fn keep<'m>(group: &Aggregate<'m>, options: Options, keys: Keys) -> &'m Kind {
-    let options = Options { secret: process_secret(), ..options };
+fn keep<'m>(group: &Aggregate<'m>, options: CollectorOptions, keys: Keys) -> &'m Kind {
+    let options = CollectorOptions { secret: process_secret(), ..options };
     group.keep(&KINDS, options.key(), Kind { options, keys })
 }
 
@@ -109,18 +109,19 @@ impl BuildRequest {
 
 impl Wanted {
     /// Whether a state was made with these parameters.
-    fn is_of(&self, options: &Options) -> bool {
+    fn is_of(&self, options: &CollectorOptions) -> bool {
         let of = |policy: &dyn FilterPolicy, size, seed, expected| (policy.code(), size, seed, expected);
         of(self.policy, self.size, self.seed, self.expected)
             == of(options.policy, options.size, options.seed, options.expected)
     }
 
-    fn options(self, group: &Aggregate<'_>) -> Options {
+    fn options(self, group: &Aggregate<'_>) -> CollectorOptions {
         let Self { policy, size, seed, expected } = self;
         let is_partial = group.is_partial();
         let bound = if is_partial { work_mem().min(MOST_SENT) } else { work_mem() };
         let guess = group.expected_rows() as u64;
-        let mut options = Options { policy, size, seed, expected, bound, guess, is_partial, secret: 0 };
+        let mut options =
+            CollectorOptions { policy, size, seed, expected, bound, guess, is_partial, secret: 0 };
         // Raises an error for parameters that no filter can have, before rows are read.
         options.bound = or_raise(Collector::<ContextAllocator<'_>>::bound_of(&options, options.bound));
         or_raise(options.shape_for(1));
@@ -333,7 +334,7 @@ fn combine_here(call: &Call<'_>, token: Token) -> StatePointer {
             or_raise(state.collector.combine(&mut collector, &state.memory));
             return None;
         }
-        let kind = keep(&group, Options { is_partial: false, ..kind.options }, kind.keys.clone());
+        let kind = keep(&group, CollectorOptions { is_partial: false, ..kind.options }, kind.keys.clone());
         Some(AggregateState { collector: collector.into_whole(&kind.options), memory, kind })
     })
 }

@@ -9,7 +9,7 @@ use crate::pg::function::Call;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_value::seal::SEAL;
-use skip_value::{Value as Stored, ValueError, seal, unseal};
+use skip_value::{StoredFilter, ValueError, seal, unseal};
 use std::ffi::CString;
 
 /// Reads the text format. Returns None if the caller of the input function takes errors instead of having them raised.
@@ -94,7 +94,7 @@ fn unsealed(bytes: &[u8]) -> Made {
 /// The value in sealed bytes, if its keys are of a type that filters can have.
 fn checked(sealed: &[u8]) -> Result<&[u8], ValueError> {
     let value = unseal(sealed)?;
-    if keys::is_key_type(&Stored::decode(value)?.keys().key_type) {
+    if keys::is_key_type(&StoredFilter::decode(value)?.keys().key_type) {
         Ok(value)
     } else {
         Err(ValueError::Malformed("its key type is not one that keys of filters can have"))

@@ -11,21 +11,21 @@ use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_filter::hash_bytes;
 use skip_filter::policy::spec;
-use skip_value::collect::Options;
-use skip_value::{Value as Stored, ValueError};
+use skip_value::collect::CollectorOptions;
+use skip_value::{StoredFilter, ValueError};
 
 /// Reads a stored value.
-pub fn decode(bytes: &[u8]) -> Stored<&[u8]> {
-    Stored::decode(bytes).unwrap_or_else(|error| problem::damaged(&error))
+pub fn decode(bytes: &[u8]) -> StoredFilter<&[u8]> {
+    StoredFilter::decode(bytes).unwrap_or_else(|error| problem::damaged(&error))
 }
 
 /// Reads a stored value that is to be changed.
-pub fn decode_mut(bytes: &mut [u8]) -> Stored<&mut [u8]> {
-    Stored::decode_mut(bytes).unwrap_or_else(|error| problem::damaged(&error))
+pub fn decode_mut(bytes: &mut [u8]) -> StoredFilter<&mut [u8]> {
+    StoredFilter::decode_mut(bytes).unwrap_or_else(|error| problem::damaged(&error))
 }
 
 /// Combines another value into one.
-type Combine = fn(&mut Stored<&mut [u8]>, &Stored<&[u8]>) -> Result<(), ValueError>;
+type Combine = fn(&mut StoredFilter<&mut [u8]>, &StoredFilter<&[u8]>) -> Result<(), ValueError>;
 
 /// A copy of one value, combined with another.
 fn combined(one: &[u8], other: &[u8], combine: Combine) -> Made {
@@ -78,7 +78,7 @@ fn bloom_empty(
         let spec = spec::parse(policy.as_ref().map_or("skip", |policy| &policy.0))
             .unwrap_or_else(|error| bad_policy(&error));
         let expected = u64::try_from(expected).unwrap_or_else(|_| negative(expected));
-        let options = Options {
+        let options = CollectorOptions {
             policy: spec.policy,
             size: size_of(rate, spec.size),
             seed: spec.seed,

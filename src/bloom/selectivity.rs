@@ -11,7 +11,7 @@ use crate::pg::boundary;
 use crate::pg::function::Call;
 use crate::pg::selectivity::{Known, restriction};
 use pgrx::prelude::*;
-use skip_value::Value as Stored;
+use skip_value::StoredFilter;
 
 /// Least number of matches in the histogram, found or expected, with which it is a better estimate than the filter's
 /// number of keys.
@@ -30,7 +30,7 @@ fn bloom_contains_sel(call: Call<'_>) -> f64 {
 }
 
 fn estimate(known: &Known<'_>, bytes: &[u8]) -> Option<f64> {
-    let filter = Stored::decode(bytes).ok()?;
+    let filter = StoredFilter::decode(bytes).ok()?;
     let keys = filter.keys();
     let mut reader = KeyReader::new(known.column_type, known.collation);
     if reader.keys(keys.policy, keys.seed) != *keys {

@@ -13,10 +13,10 @@
 /// in few bits do not pile up: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Slots of the smallest table: 1 kB.
+/// Slots of the smallest table, which is 1 kB.
 const MIN_SLOTS: usize = 256;
 
-/// The table grows when it has fewer slots than this for each hash.
+/// The table grows when it has fewer slots than this for each hash, so that a search seldom takes more than one step.
 const SLOTS_PER_HASH: usize = 4;
 
 /// Clearing goes by the list rather than over the whole table when the set has fewer hashes than this part of

@@ -92,7 +92,7 @@ pub(crate) fn next_state(state: u64) -> u64 {
     state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT)
 }
 
-/// The position a state stands for in a filter of so many bits.
+/// The position that a state stands for in a filter of `filter_bits` bits.
 #[inline]
 pub(crate) fn position(state: u64, filter_bits: u32) -> u32 {
     ((u128::from(state) * u128::from(filter_bits)) >> 64) as u32

@@ -13,7 +13,7 @@
 //! result on every CPU.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod distinct;
 pub mod filter;

@@ -14,7 +14,7 @@ use crate::bits::{MOST_FIELD_BITS, append_fields, field, low_mask, select, word}
 use crate::malformed::Malformed;
 use std::ops::Range;
 
-/// Most numbers of a block in Elias-Fano form.
+/// Most numbers of a block in Elias-Fano form: its descriptor has 8 bits for their number.
 pub(crate) const MOST_NUMBERS: usize = 256;
 
 /// How the numbers of a block are coded.
@@ -237,7 +237,7 @@ fn ones(bits: &[u8]) -> usize {
     bits.iter().map(|byte| byte.count_ones() as usize).sum()
 }
 
-/// The place behind so many zero bits, and the number of set bits before it. None if there are fewer zeros.
+/// The place behind `zeros` zero bits, and the number of set bits before it. None if there are fewer zeros.
 #[inline]
 fn after_zeros(bits: &[u8], zeros: u64) -> Option<(usize, usize)> {
     let mut left = zeros;

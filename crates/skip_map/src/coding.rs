@@ -82,7 +82,7 @@ impl Coding {
 }
 
 /// The least fingerprint bits with which a key that is nowhere is expected to match at most `false_ranges` ranges, in
-/// all, of a segment of so many pairs: `pairs / 2^bits`. At least 8 and at most 40, and not more than a coding of
+/// all, of a segment of `pairs` pairs: `pairs / 2^bits`. At least 8 and at most 40, and not more than a coding of
 /// `most_ranges` ranges may have.
 pub fn fingerprint_bits_for(pairs: f64, false_ranges: f64, most_ranges: u32) -> u8 {
     const LEAST: u8 = 8;

@@ -16,9 +16,12 @@ use std::ops::Range;
 
 /// Says that a page is a fence page, in the place where a data page says that it is one.
 const KIND: u16 = 0xFA12;
+/// Offset and number of the first entries of quarters.
 const GUIDES_AT: usize = 8;
 const GUIDES: usize = PAGE_BYTES / HEAD_BYTES - 1;
+/// Offset of the entries.
 const ENTRIES_AT: usize = GUIDES_AT + 8 * GUIDES;
+/// Stands for no entry: no number is so great.
 const NO_ENTRY: u64 = u64::MAX;
 
 /// Most entries of a fence page.

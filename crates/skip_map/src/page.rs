@@ -8,7 +8,7 @@
 //!        the bodies, one behind the other; then zeros
 //!
 //! descriptor of a block, from its lowest bit
-//!        form, 6 bits     0 to 56: Elias-Fano with so many low bits; 62: bitmap; 63: consecutive numbers
+//!        form, 6 bits     0 to 56: Elias-Fano with this number of low bits; 62: bitmap; 63: consecutive numbers
 //!        Elias-Fano       count - 1, 8 bits | zero, 5 bits | place of the body in the page, 13 bits
 //!        bitmap           zero, 13 bits | place of the body, 13 bits
 //!        consecutive      count - 1, 26 bits
@@ -23,9 +23,9 @@ use crate::coding::NUMBERS_END;
 use crate::malformed::Malformed;
 use std::ops::Range;
 
-/// Bytes of a page.
+/// Bytes of a page: the payload of a segment page, which has headers and checks around it.
 pub const PAGE_BYTES: usize = 8128;
-/// The head of a page lies within so many bytes from its start: a quarter of the page.
+/// The head of a page lies within its first bytes, of this number: the quarter of the page that has a check of its own.
 pub const HEAD_BYTES: usize = 2032;
 /// The bytes of a page of a run.
 pub type Page = [u8; PAGE_BYTES];
@@ -38,18 +38,19 @@ const END_AT: usize = 4;
 const LAST_AT: usize = 8;
 const FIRSTS_AT: usize = 16;
 const BYTES_A_BLOCK: usize = 8 + 4;
-/// Most blocks of a page.
+/// Most blocks of a page: the directory is within the head.
 pub(crate) const MOST_BLOCKS: usize = (HEAD_BYTES - FIRSTS_AT) / BYTES_A_BLOCK;
 /// Bytes of a page for blocks, both their part of the directory and their bodies.
 pub(crate) const ROOM: usize = PAGE_BYTES - FIRSTS_AT;
 /// Bytes of the directory for each block.
 pub(crate) const DIRECTORY_BYTES: usize = BYTES_A_BLOCK;
 
+/// Forms of a block beside Elias-Fano, whose forms are 0 to [`MOST_FIELD_BITS`].
 const BITMAP: u8 = 62;
 const CONSECUTIVE: u8 = 63;
 const FORM_BITS: u32 = 6;
 const BODY_SHIFT: u32 = 19;
-/// Most consecutive numbers of one block.
+/// Most consecutive numbers of one block: what the descriptor has bits for.
 pub(crate) const MOST_CONSECUTIVE: u64 = 1 << (u32::BITS - FORM_BITS);
 
 const _: () = assert!(PAGE_BYTES < 1 << (u32::BITS - BODY_SHIFT) && MOST_FIELD_BITS < BITMAP);

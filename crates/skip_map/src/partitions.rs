@@ -6,8 +6,9 @@
 
 use crate::spill::{Extent, Outside, Spill};
 
-/// Numbers of a chunk: as few as avoid a waste of time, as many as avoid a waste of memory.
+/// Fewest numbers of a chunk: 128 bytes.
 const LEAST_CHUNK: usize = 16;
+/// Most numbers of a chunk: 8 kB, of which half is empty on average while a partition fills it.
 const MOST_CHUNK: usize = 1024;
 
 /// The numbers with the same upper bits.
@@ -66,7 +67,7 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
-    /// Empty partitions by the upper `split` of `bits` bits, for so many numbers in memory. Little memory makes fewer
+    /// Empty partitions by the upper `split` of `bits` bits, for `most` numbers in memory. Little memory makes fewer
     /// partitions.
     pub(crate) fn new(bits: u32, split: u32, most: usize) -> Self {
         const LEAST_PARTS: usize = 16;
@@ -133,8 +134,8 @@ impl Partitions {
         outside.flush()
     }
 
-    /// Writes out what is in memory, and gives the memory back, unless all numbers are in memory and so many more have
-    /// room there as the largest partition has, twice.
+    /// Writes out what is in memory, and gives the memory back, unless all numbers are in memory and there is room
+    /// for twice the numbers of the largest partition besides.
     pub(crate) fn settle<S: Spill>(
         &mut self,
         budget: usize,

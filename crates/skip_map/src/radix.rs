@@ -1,8 +1,8 @@
 //! Sorting numbers by their digits.
 
-/// Fewer numbers than this are sorted faster by comparing.
+/// Fewer numbers than this are sorted by comparing: they are hardly as many as there are counters to clear and sum.
 const FEW: usize = 512;
-/// Bits of a digit. The counters of all its values stay in the nearest cache.
+/// Most bits of a digit. The counters of its 2,048 values are 8 kB, a quarter of a first-level cache.
 const MOST_DIGIT_BITS: u32 = 11;
 
 /// Sorts numbers, and keeps its memory for the next ones.

@@ -6,6 +6,7 @@
 use crate::fence::MOST_ENTRIES;
 use std::ops::Range;
 
+/// Pages of one level that a fence page of the next level leads to.
 const FAN_OUT: u64 = MOST_ENTRIES as u64;
 
 /// The pages of a run.
@@ -15,12 +16,12 @@ pub struct RunShape {
 }
 
 impl RunShape {
-    /// The shape of a run with so many data pages.
+    /// The shape of a run with `data_pages` data pages.
     pub fn of_data_pages(data_pages: u32) -> Self {
         Self { data_pages }
     }
 
-    /// The shape of a run with so many pages in all. None if there is no such run.
+    /// The shape of a run with `total` pages, fence pages included. None if there is no such run.
     pub fn of_pages(total: u32) -> Option<Self> {
         let (mut low, mut high) = (0, total);
         while low < high {

@@ -8,15 +8,16 @@ use crate::writer::{LEAST_CONSECUTIVE, LEAST_PART};
 
 /// Bits of a block besides those that its numbers take: its part of the directory, and bits that fill up bytes.
 const BITS_A_BLOCK: f64 = (DIRECTORY_BYTES * 8 + 15) as f64;
+/// Bits of a page for blocks.
 const BITS_A_PAGE: f64 = (ROOM * 8) as f64;
-/// A page that is full has at least so many numbers, none of which takes more than 60 bits.
+/// Fewest numbers of a page that is full: 8 kB divided by 60 bits, the most that a number takes, are more than 1,000.
 const LEAST_A_PAGE: u64 = 512;
 /// Numbers of a page whose directory is full.
 const NUMBERS_OF_FULL_DIRECTORY: usize = (MOST_BLOCKS - 1) * LEAST_PART;
 
 const _: () = assert!(LEAST_CONSECUTIVE as usize + 1 >= 2 * LEAST_PART && LEAST_PART * 4 == MOST_NUMBERS);
 
-/// Pages, fences included, that a run of at most so many numbers of this coding never exceeds.
+/// Pages, fences included, that a run of at most `numbers` numbers of this coding never exceeds.
 ///
 /// Why it holds. A page ends for one of two reasons, or because it is the last one.
 ///

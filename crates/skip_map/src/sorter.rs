@@ -10,9 +10,10 @@ use crate::partitions::Partitions;
 use crate::radix::RadixSort;
 use crate::spill::{Outside, Spill};
 
-/// Numbers that came a short time ago, for leaving out repeated ones: a power of two.
+/// Numbers that came a short time ago, for leaving out repeated ones: a power of two. They are 32 kB, a first-level
+/// cache.
 const RECENT: usize = 1 << 12;
-/// Numbers of a partition that are sorted within the cache.
+/// Numbers of a partition that are sorted within the processor's cache: 512 kB, a second-level cache.
 const NUMBERS_A_PARTITION: u64 = 1 << 16;
 /// Bits by which a partition that is too large is divided again.
 const FINER_BITS: u32 = 8;

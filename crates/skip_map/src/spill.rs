@@ -1,8 +1,8 @@
 //! Numbers outside of memory: they are appended, and read again from where they were put.
 
-/// Bytes that are written at once, at least, but for the last ones.
+/// Fewest bytes that are written at once, but for the last ones: 64 kB, so that a call of the system costs little.
 const WRITE_BYTES: usize = 1 << 16;
-/// Bytes that are read at once.
+/// Bytes that are read at once: a buffer of a server's temporary files.
 const READ_BYTES: usize = 1 << 13;
 
 /// Where numbers go that memory has no room for: bytes at places, as in a file that grows.

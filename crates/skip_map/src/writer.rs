@@ -16,15 +16,16 @@ use crate::page::{DIRECTORY_BYTES, MOST_CONSECUTIVE, PAGE_BYTES, Page, PageBuild
 use crate::shape::RunShape;
 use std::ops::Range;
 
-/// So many consecutive numbers become a block of their own.
+/// Fewest consecutive numbers that become a block of their own. In a list they take 2 bits each, 32 bytes, against a
+/// block of 12 bytes and the end of the list. [`crate::most_pages`] needs at least twice [`LEAST_PART`], less one.
 pub(crate) const LEAST_CONSECUTIVE: u64 = 128;
-/// So many do if they come among others that become a bitmap. It takes a bit for each, and ending it takes a block.
+/// Fewest that do so among others that become a bitmap. The bitmap takes a bit for each; ending it takes a block.
 const LEAST_AMONG_CLOSE: u64 = 512;
-/// A full list may be cut, but not before so many numbers.
+/// A full list may be cut, but not before this number of numbers: a quarter of it.
 pub(crate) const LEAST_PART: usize = 64;
 /// Distance of the places where cutting a list is tried.
 const CUT_STEP: usize = 16;
-/// A bitmap is continued up to so many bytes. A lookup may verify and search all of them.
+/// Most bytes of a bitmap that is continued. A lookup may search all of them.
 const MOST_BITMAP_BYTES: usize = 512;
 
 const TOO_GREAT: Malformed = Malformed("a number is not below 2^63");

@@ -3,29 +3,33 @@
 //! All of them are estimates from a sample of the table, good to about a third. Sizes of btree and BRIN follow from
 //! their formats as PostgreSQL documents them; the size of a map is that of sorted numbers in Elias and Fano's code.
 
+use crate::expected::OTHER_PAGES;
+
+/// Bytes of a page.
 const PAGE: f64 = 8192.0;
-/// Pages of a btree that are full, by its default fillfactor.
+/// Part of the leaf pages of a btree that is full: its default fillfactor.
 const BTREE_FILL: f64 = 0.9;
-/// Bytes of a btree entry besides its key: line pointer and tuple header.
+/// Bytes of a btree entry besides its key: line pointer (ItemIdData) and tuple header (IndexTupleData).
 const BTREE_ENTRY: f64 = 4.0 + 8.0;
-/// Bytes of each further row of a key in a btree, which stores them as a list.
+/// Bytes of each further row of a key in a btree, which stores them as a posting list of TIDs.
 const BTREE_ROW: f64 = 6.0;
-/// Pages per range of BRIN by default.
+/// Pages per range of BRIN by default (BRIN_DEFAULT_PAGES_PER_RANGE).
 const BRIN_PAGES: f64 = 128.0;
-/// BRIN bloom's defaults: false-positive rate, and distinct values per range as a fraction of the rows that may fit.
+/// BRIN bloom's default false-positive rate (BLOOM_DEFAULT_FALSE_POSITIVE_RATE).
 const BRIN_BLOOM_RATE: f64 = 0.01;
+/// BRIN bloom's default number of distinct values per range: a tenth (BLOOM_DEFAULT_NDISTINCT_PER_RANGE) of the rows
+/// that may fit, 291 per page (MaxHeapTuplesPerPage).
 const BRIN_BLOOM_DISTINCT: f64 = 0.1 * 291.0 * BRIN_PAGES;
-/// Bytes of a BRIN entry with a minimum and a maximum, besides these.
+/// Bytes of a BRIN entry besides its values: line pointer, tuple header and alignment.
 const BRIN_ENTRY: f64 = 16.0;
-/// Pages that a lookup of a map reads besides those of the map: meta page, directory, delta.
-const OTHER_PAGES: f64 = 3.0;
-/// Fence entries of a page of a map.
+/// Fence entries of a page of a map (`skip_map::fence`).
 const FENCES: f64 = 1012.0;
-/// Directory and check of each block of a map, as a factor.
+/// Size of a map in units of that of its numbers: an allowance for the directories of blocks, pages that are not full,
+/// and fence pages.
 const MAP_OVERHEAD: f64 = 1.06;
 /// A lookup that reads more than this fraction of the table saves too little.
 const MOST_OF_TABLE: f64 = 0.1;
-/// A table of fewer pages is read as a whole in a few milliseconds.
+/// A table of fewer pages, 8 MB, is read as a whole in a few milliseconds.
 const LEAST_PAGES: f64 = 1000.0;
 /// The correlation from which on BRIN's minimum and maximum rule out nearly all ranges.
 const ORDERED: f64 = 0.98;

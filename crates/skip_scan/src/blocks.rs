@@ -75,6 +75,7 @@ pub struct ScanCounters {
     pub index_pages: u64,
 }
 
+/// Number of fields of [`ScanCounters`].
 const COUNTERS: usize = 9;
 
 impl ScanCounters {
@@ -117,7 +118,7 @@ pub struct SharedScan {
 }
 
 impl SharedScan {
-    /// For a table of so many blocks.
+    /// For a table of `blocks` blocks.
     pub fn new(blocks: u32) -> Self {
         Self { blocks: AtomicU32::new(blocks), ..Default::default() }
     }

@@ -25,6 +25,7 @@ pub trait Grouped {
     fn group(&self) -> usize;
 }
 
+/// The numbers that AND, OR and a leaf begin with in a plan.
 const AND: i32 = 1;
 const OR: i32 = 2;
 const LEAF: i32 = 3;

@@ -3,7 +3,8 @@
 /// CPU cost per page that a scan is told to read, in units of `operator`. It lets a sequential scan win where hardly
 /// anything is skipped.
 const OPERATORS_A_PAGE: f64 = 20.0;
-/// CPU cost per word of 64 ranges that is ANDed, in units of `operator`.
+/// CPU cost per word of 64 ranges that is ANDed, in units of `operator`: one instruction of the many that an operator
+/// call takes.
 const OPERATORS_A_WORD: f64 = 0.1;
 
 /// The planner's cost parameters.

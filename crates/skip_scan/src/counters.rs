@@ -48,14 +48,16 @@ impl Counts {
     }
 }
 
+/// Words of a place: a cache line of 64 bytes.
 const LINE: usize = 8;
-/// Indexes that can be counted, those of all databases together.
+/// Indexes that can be counted, those of all databases together, in 256 kB of shared memory.
 pub const PLACES: usize = 4096;
 /// Words of a table.
 pub const WORDS: usize = LINE * (1 + PLACES);
 /// Another one, and another name of the shared memory, with each change of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"pgskip\0\x01");
 
+/// Words of the first line behind the magic number.
 const RESET_AT: usize = 1;
 const TURNED_AWAY: usize = 2;
 const TIDIED_AT: usize = 3;
@@ -184,7 +186,7 @@ impl CounterTable {
         None
     }
 
-    /// The place of a key, or else the first one that is free, and what is there now.
+    /// The place of a key, or else the first one that is free, and the key that the place has now.
     fn find(self, word: u64) -> Option<(&'static Place, u64)> {
         let start = (word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % PLACES;
         let (before, after) = self.0[LINE..].split_at(start * LINE);

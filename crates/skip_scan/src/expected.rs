@@ -3,7 +3,7 @@
 /// Pages that a lookup reads besides slices: meta page, directory, delta.
 pub const OTHER_PAGES: f64 = 3.0;
 
-/// How many times as much as a lookup reads the whole table must have for that to be little.
+/// Reading is little if the whole table is this number of times as much.
 const LITTLE: f64 = 10.0;
 
 /// What averages are taken over.
@@ -23,8 +23,8 @@ pub fn surviving_ranges(ranges: f64, summarized: f64, false_positives: f64, with
 }
 
 /// How many of `ranges` ranges, of `rows_a_range` rows each, have any of the `rows` rows that satisfy a condition: as
-/// few as hold so many if they lie in the order of the table, as many as there are rows if they are scattered, and in
-/// between by the square of ANALYZE's `correlation`, as the server does for btree.
+/// few as hold that number if they lie in the order of the table, as many as there are rows if they are scattered, and
+/// in between by the square of ANALYZE's `correlation`, as the server does for btree.
 pub fn ranges_with_rows(rows: f64, rows_a_range: f64, correlation: f64, ranges: f64) -> f64 {
     let clustered = (rows / rows_a_range).ceil();
     let order = correlation.powi(2);
@@ -49,9 +49,9 @@ pub fn part_of_all_keys(survived: f64, times: f64) -> f64 {
     1.0 - (1.0 - survived.min(1.0)).powf(times)
 }
 
-/// Whether reading so many blocks of a table of `table_blocks`, and so many slices for it, is little whatever else the
-/// planner may think of. What is known of parameters is then not worth asking the index about: a plan for all values is
-/// as good as one for each, and the server's plan cache keeps the first if neither looks dearer.
+/// Whether reading `heap_blocks` blocks of a table of `table_blocks`, and `slices` slices for it, is little whatever
+/// else the planner may think of. What is known of parameters is then not worth asking the index about: a plan for all
+/// values is as good as one for each, and the server's plan cache keeps the first if neither looks dearer.
 pub fn is_little(heap_blocks: f64, slices: f64, table_blocks: f64) -> bool {
     (heap_blocks + slices) * LITTLE <= table_blocks
 }

@@ -17,7 +17,7 @@
 //! This crate knows nothing of filters, segments and pages: a range is a number here.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod advice;

@@ -1,15 +1,15 @@
 //! A set of block ranges: what is left to read after the index was asked.
 //!
 //! A lookup of a key leaves a few ranges of a table that may have millions. So a small set is a list of spans, and only
-//! one of more than [`MOST_SPANS`] is a bitset: bit `i % 64` of word `i / 64` stands for range `i`; 8 million ranges
+//! one of more than `MOST_SPANS` is a bitset: bit `i % 64` of word `i / 64` stands for range `i`; 8 million ranges
 //! are 1 MB. Which of the two a set is shows in nothing but time and memory.
 //!
 //! Invariants: spans are not empty, ascend, and do not touch each other. Nothing from `universe` on is in the set:
 //! spans end there, bits from there on are zero. Whatever would lie there is not taken in and not found.
 
-/// The most spans that a list has.
+/// The most spans that a list has. Inserting into it shifts up to 1 kB.
 const MOST_SPANS: usize = 64;
-/// From so many numbers on, bits are not taken for spans one by one: it would take longer than taking whole words.
+/// From this number of bits on, words are taken whole: taking their bits one by one would take longer.
 const MANY_BITS: u32 = 32;
 
 /// A set of numbers below a fixed `universe`: the number of ranges, whether they are in the set or not.
@@ -131,7 +131,7 @@ impl RangeSet {
         self.insert_span(i, i.saturating_add(1));
     }
 
-    /// Adds `start..end`, as far as it is below `universe`.
+    /// Adds the numbers of `start..end` that are below `universe`.
     pub fn insert_span(&mut self, start: u64, end: u64) {
         let end = end.min(self.universe);
         if start >= end {
@@ -307,8 +307,8 @@ impl RangeSet {
         }
     }
 
-    /// Adds `offset + i` for every bit `i < bits` that is set in `words`, as far as it is below `universe`. Bits that
-    /// `words` does not have count as zero.
+    /// Adds `offset + i` for every bit `i < bits` that is set in `words`, if it is below `universe`. Bits that `words`
+    /// does not have count as zero.
     pub fn or_bits(&mut self, offset: u64, words: &[u64], bits: u64) {
         let bits = bits.min(self.universe.saturating_sub(offset)).min(words.len() as u64 * 64);
         if matches!(self.members, SetMembers::Spans(_)) {
@@ -349,7 +349,7 @@ impl RangeSet {
         })
     }
 
-    /// The first run of numbers from `from` on, as far as it lies there.
+    /// The first run of numbers from `from` on. Of a run that begins before, the part from `from` on.
     fn run_from(&self, from: u64) -> Option<(u64, u64)> {
         match &self.members {
             SetMembers::Bits(words) => {

@@ -221,7 +221,7 @@ fn run_within_block(slice: u32, end: u32) -> usize {
     (end.min(kind_end) - slice) as usize
 }
 
-/// Stores one word for each slice, `stride` bytes apart; of a stride under 8 bytes, so many of the word's.
+/// Stores one word for each slice, `stride` bytes apart; if the stride is less than 8 bytes, its first `stride` bytes.
 fn store_column(words: &[u64], stride: usize, bytes: &mut [u8]) {
     match stride {
         1 => bytes.iter_mut().zip(words).for_each(|(byte, &word)| *byte = word as u8),

@@ -67,8 +67,8 @@ pub fn copy_bits(dst: &mut [u8], dst_bit: usize, src: &[u8], src_bit: usize, bit
     }
 }
 
-/// Copies up to 57 bits, which lie in the 8 bytes from their first one on. False, and nothing done, if `dst` has
-/// not so many bytes there. This is the case of narrow segments, of which every slice is a few bits.
+/// Copies up to 57 bits, which lie in the 8 bytes from their first one on. False, and nothing done, if `dst` does
+/// not have 8 bytes there. This is the case of narrow segments, of which every slice is a few bits.
 #[inline]
 fn copy_in_word(dst: &mut [u8], dst_bit: usize, src: &[u8], src_bit: usize, bits: usize) -> bool {
     let Some(bytes) = dst.get_mut(dst_bit / 8..).and_then(|rest| rest.first_chunk_mut()) else {

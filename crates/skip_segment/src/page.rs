@@ -54,6 +54,7 @@ pub const QUARTER: usize = SLICE_BYTES as usize / QUARTERS;
 /// "No block": PostgreSQL's InvalidBlockNumber.
 pub const NO_BLOCK: u32 = u32::MAX;
 
+/// Offsets in PostgreSQL's page header (PageHeaderData).
 const PD_LOWER: usize = 12;
 const PD_SPECIAL: usize = 16;
 /// A slice of 16,256 ranges, four on a page, is then exactly one quarter; and four checks of 4 bytes fit behind the

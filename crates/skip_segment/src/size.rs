@@ -10,15 +10,15 @@ use std::cmp::max;
 
 /// A group is not halved if it has fewer than twice as many ranges: a segment narrower than a byte wastes bits.
 const SMALLEST_GROUP: usize = 8;
-/// A group may take this many times the bits that its ranges need, each for itself.
+/// A group may take this number of times the bits that its ranges need, each for itself.
 const MOST_WASTE: u64 = 2;
-/// A size is kept if it is at most so many times what is needed.
+/// A size is kept if it is at most this number of times what is needed.
 pub const MOST_EXCESS: u64 = 2;
-/// Headroom of a new size: this part of it.
+/// Headroom of a new size: this part of it, so that noise in the counts does not cut an index to pieces.
 const HEADROOM: u64 = 16;
 /// Sizes are multiples of this: a word.
 const STEP: u64 = MIN_FILTER_BITS;
-/// The largest size.
+/// The largest size: a directory entry has 32 bits for it.
 const MAX_FILTER_BITS: u32 = u32::MAX / STEP as u32 * STEP as u32;
 
 /// What one range needs.
@@ -83,7 +83,7 @@ fn choose_size(need: u64, current: Option<u32>) -> u32 {
     }
 }
 
-/// A new size for ranges that need so many bits.
+/// A new size, in bits, for ranges that need `need` bits.
 pub fn roomy(need: u64) -> u32 {
     let roomy = need.saturating_add(need / HEADROOM).checked_next_multiple_of(STEP);
     roomy.and_then(|bits| u32::try_from(bits).ok()).unwrap_or(MAX_FILTER_BITS)

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_run_does_not_stop_at_a_width_that_packs_badly() {
-        // Slices of 4,872 bytes waste 40 % of a page; so many that two fit a page waste none.
+        // Slices of 4,872 bytes waste 40 % of a page; of narrower ones, two fit a page, and waste none.
         assert_eq!(start_of_run(&row(&[19_488, 19_488]), PAGE, u32::MAX), 1);
         assert_eq!(start_of_run(&row(&[16_256, 16_256]), PAGE, u32::MAX), 0);
     }

@@ -9,7 +9,7 @@ use allocator_api2::alloc::Global;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use skip_filter::hash_i64;
 use skip_filter::policy::{Size, by_name};
-use skip_value::collect::{Collector, Options};
+use skip_value::collect::{Collector, CollectorOptions};
 
 /// Keys of a group, how many of them are distinct, and groups.
 const CASES: [(&str, u64, u64, u64); 4] = [
@@ -23,7 +23,7 @@ fn bench_collect(c: &mut Criterion) {
     let policy = by_name("skip").unwrap();
     let secret = 0x0123_4567_89ab_cdef;
     let size = Size::Rate(0.01);
-    let options = Options {
+    let options = CollectorOptions {
         policy,
         size,
         seed: 0,

@@ -1,10 +1,10 @@
-//! A stored filter that is not here: asked for a few keys by fetching the few bytes that their probes are in.
+//! A stored filter that was not fetched is asked for a few keys by fetching the few bytes that their probes are in.
 //!
 //! A filter of a megabyte says no after two probes on average, and yes after a dozen: there is no need to fetch it for
 //! that.
 //!
-//! Answers are those of the whole value ([`Value::may_contain_hash`](crate::Value::may_contain_hash)). That unreachable
-//! bits are zero is not checked here: no answer depends on them.
+//! Answers are those of the whole value: see [`StoredFilter::may_contain_hash`](crate::StoredFilter::may_contain_hash).
+//! That unreachable bits are zero is not checked here: no answer depends on them.
 
 use crate::outline::Outline;
 

@@ -45,7 +45,8 @@ const NAMED: u8 = 4;
 const PROBES_BITS: u32 = 5;
 const PROBES_MASK: u8 = (1 << PROBES_BITS) - 1;
 
-/// The most members of a series.
+/// The most members of a series. Each is made for several times the keys of the one before, so that a few dozen hold
+/// more keys than fit into a value.
 pub const MOST_MEMBERS: usize = 64;
 
 /// The longest name: far above a server's 64 bytes, in case it was built with more.
@@ -98,8 +99,8 @@ impl Keys {
     }
 }
 
-/// Reads the header of a value of so many bytes, of which the first are here: the keys, the members' shapes, and the
-/// length of the header.
+/// Reads the header of a value of `length` bytes, of which `bytes` are the first ones: the keys, the members' shapes,
+/// and the length of the header.
 pub(crate) fn decode(bytes: &[u8], length: u64) -> Result<(Keys, Vec<Shape>, usize), ValueError> {
     let mut input = Input(bytes);
     let first = input.byte()?;

@@ -6,7 +6,7 @@
 //!
 //! | module | what it gives |
 //! |---|---|
-//! | [`value`] | a value as a whole: [`Value`] |
+//! | [`value`] | a value as a whole: [`StoredFilter`] |
 //! | [`keys`] | what the keys are: [`Keys`] |
 //! | [`header`] | the header's layout |
 //! | [`outline`] | the header, read once for many lookups: [`Outline`] |
@@ -21,7 +21,7 @@
 //! filter that cannot be read may hold any key.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod collect;
 pub mod distant;
@@ -38,4 +38,4 @@ pub use keys::{Collation, KeyType, Keys};
 pub use outline::Outline;
 pub use seal::{seal, unseal};
 pub use sharing::sharable;
-pub use value::{Value, empty};
+pub use value::{StoredFilter, empty};

@@ -18,7 +18,7 @@ pub struct Outline {
     /// Each filter's numbers, and where its bits are.
     places: Vec<(Geometry, Range<usize>)>,
     header: Vec<u8>,
-    /// The header's bytes as a number, and which bits of it they are, if they are so few.
+    /// The header's bytes as a number, and which bits of it they are. None if they are too many for it.
     short: Option<(u64, u64)>,
     length: u64,
 }
@@ -30,7 +30,7 @@ fn first_word(bytes: &[u8]) -> Option<u64> {
 }
 
 impl Outline {
-    /// Of a value of so many bytes, of which the first are here.
+    /// The outline of a value of `length` bytes, of which `first` are the first ones.
     ///
     /// # Errors
     /// What is wrong with the value, or that these are too few of its bytes.

@@ -4,7 +4,7 @@
 //! would be a lost key. So it travels with a checksum: four bytes behind it, little-endian, the lower half of XXH3-64
 //! under the seed [`SEED`].
 
-use crate::Value;
+use crate::StoredFilter;
 use crate::error::ValueError;
 use crate::header::VERSION;
 use skip_filter::checksum;
@@ -39,5 +39,5 @@ pub fn unseal(sealed: &[u8]) -> Result<&[u8], ValueError> {
             "its checksum does not match: bytes are missing, added or changed",
         ));
     }
-    Value::decode(value).map(|_| value)
+    StoredFilter::decode(value).map(|_| value)
 }

@@ -7,12 +7,12 @@ use skip_filter::policy::{BloomFilter, Cardinality, Shape};
 
 /// A stored filter, read where it lies.
 #[derive(Clone, Debug)]
-pub struct Value<B> {
+pub struct StoredFilter<B> {
     keys: Keys,
     members: Vec<BloomFilter<B>>,
 }
 
-impl<'a> Value<&'a [u8]> {
+impl<'a> StoredFilter<&'a [u8]> {
     /// Reads a value.
     ///
     /// # Errors
@@ -23,11 +23,11 @@ impl<'a> Value<&'a [u8]> {
     }
 }
 
-impl<'a> Value<&'a mut [u8]> {
+impl<'a> StoredFilter<&'a mut [u8]> {
     /// Reads a value whose bits are to be changed where they lie.
     ///
     /// # Errors
-    /// As [`Value::decode`].
+    /// As [`StoredFilter::decode`].
     pub fn decode_mut(bytes: &'a mut [u8]) -> Result<Self, ValueError> {
         let (keys, shapes, start) = header::decode(bytes, bytes.len() as u64)?;
         Ok(Self { keys, members: members(shapes, &mut bytes[start..], <[u8]>::split_at_mut_checked)? })
@@ -46,7 +46,7 @@ impl<'a> Value<&'a mut [u8]> {
     ///
     /// # Errors
     /// What differs between the two.
-    pub fn union<C: AsRef<[u8]>>(&mut self, other: &Value<C>) -> Result<(), ValueError> {
+    pub fn union<C: AsRef<[u8]>>(&mut self, other: &StoredFilter<C>) -> Result<(), ValueError> {
         self.must_fit(other)?;
         for (own, others) in self.members.iter_mut().zip(&other.members) {
             own.union(others)?;
@@ -58,7 +58,7 @@ impl<'a> Value<&'a mut [u8]> {
     ///
     /// # Errors
     /// What differs between the two, or that they are series: a key may lie in different members of them.
-    pub fn intersection<C: AsRef<[u8]>>(&mut self, other: &Value<C>) -> Result<(), ValueError> {
+    pub fn intersection<C: AsRef<[u8]>>(&mut self, other: &StoredFilter<C>) -> Result<(), ValueError> {
         self.must_fit(other)?;
         match (&mut self.members[..], &other.members[..]) {
             ([own], [others]) => Ok(own.intersection(others)?),
@@ -67,7 +67,7 @@ impl<'a> Value<&'a mut [u8]> {
     }
 }
 
-impl<B: AsRef<[u8]>> Value<B> {
+impl<B: AsRef<[u8]>> StoredFilter<B> {
     /// What the keys are.
     pub fn keys(&self) -> &Keys {
         &self.keys
@@ -121,7 +121,7 @@ impl<B: AsRef<[u8]>> Value<B> {
     ///
     /// # Errors
     /// What differs between the two, or that they are series: a key may lie in different members of them.
-    pub fn common<C: AsRef<[u8]>>(&self, other: &Value<C>) -> Result<Cardinality, ValueError> {
+    pub fn common<C: AsRef<[u8]>>(&self, other: &StoredFilter<C>) -> Result<Cardinality, ValueError> {
         self.must_fit(other)?;
         Ok(self.single()?.common(other.single()?)?)
     }
@@ -135,7 +135,7 @@ impl<B: AsRef<[u8]>> Value<B> {
     ///
     /// # Errors
     /// What differs.
-    pub fn must_fit<C: AsRef<[u8]>>(&self, other: &Value<C>) -> Result<(), ValueError> {
+    pub fn must_fit<C: AsRef<[u8]>>(&self, other: &StoredFilter<C>) -> Result<(), ValueError> {
         let mut differences = self.keys.differences(&other.keys, &KeyType::to_string);
         if differences.is_empty() && self.shapes() != other.shapes() {
             let bits = |shapes: Vec<Shape>| list(shapes.iter().map(|shape| shape.geometry().bits));

@@ -7,27 +7,36 @@ use allocator_api2::alloc::Global;
 use proptest::prelude::*;
 use skip_filter::policy::{BloomFilter, POLICIES, Shape, Size, by_name};
 use skip_value::collect::wire::{Wire, WireKeys, WireMember, WireOptions, WireType};
-use skip_value::collect::{CollectError, Collector, Options};
-use skip_value::{KeyType, Keys, Value};
+use skip_value::collect::{CollectError, Collector, CollectorOptions};
+use skip_value::{KeyType, Keys, StoredFilter};
 use std::collections::HashSet;
 
 /// The bound of these tests: some 12,000 exact hashes.
 const BOUND: usize = 128 << 10;
 
-fn options(policy: &str, expected: Option<u64>, guess: u64, is_partial: bool) -> Options {
+fn options(policy: &str, expected: Option<u64>, guess: u64, is_partial: bool) -> CollectorOptions {
     let policy = by_name(policy).unwrap();
-    Options { policy, size: Size::Rate(0.01), seed: 0, expected, bound: BOUND, guess, is_partial, secret: 11 }
+    CollectorOptions {
+        policy,
+        size: Size::Rate(0.01),
+        seed: 0,
+        expected,
+        bound: BOUND,
+        guess,
+        is_partial,
+        secret: 11,
+    }
 }
 
 fn hash(number: u64) -> u64 {
     skip_filter::hash_i64(7, number as i64)
 }
 
-fn keys(options: &Options) -> Keys {
+fn keys(options: &CollectorOptions) -> Keys {
     Keys { policy: options.policy, seed: options.seed, key_type: KeyType::BuiltIn(20), collation: None }
 }
 
-fn collect<'o>(options: &'o Options, numbers: impl Iterator<Item = u64>) -> Collector<'o, Global> {
+fn collect<'o>(options: &'o CollectorOptions, numbers: impl Iterator<Item = u64>) -> Collector<'o, Global> {
     let mut collector = Collector::new_in(options, Global);
     numbers.for_each(|number| collector.insert(hash(number), &Global).unwrap());
     collector
@@ -57,7 +66,7 @@ fn serialized(collector: &mut Collector<'_, Global>) -> Vec<u8> {
 }
 
 /// Sends the state as if to another process.
-fn sent<'o>(collector: &mut Collector<'o, Global>, options: &'o Options) -> Collector<'o, Global> {
+fn sent<'o>(collector: &mut Collector<'o, Global>, options: &'o CollectorOptions) -> Collector<'o, Global> {
     let bytes = serialized(collector);
     let other = Collector::deserialize(&bytes, &Global, |sent, sent_keys| {
         assert!(sent == *options && sent_keys == keys(options));
@@ -68,7 +77,7 @@ fn sent<'o>(collector: &mut Collector<'o, Global>, options: &'o Options) -> Coll
 }
 
 /// Collects the numbers in parts, as parallel processes do, and combines their states.
-fn in_parts(options: &Options, numbers: impl Iterator<Item = u64>, shares: &[u64]) -> Vec<u8> {
+fn in_parts(options: &CollectorOptions, numbers: impl Iterator<Item = u64>, shares: &[u64]) -> Vec<u8> {
     let numbers: Vec<u64> = numbers.collect();
     let whole: u64 = shares.iter().sum();
     let mut all = Collector::new_in(options, Global);
@@ -90,14 +99,14 @@ fn in_parts(options: &Options, numbers: impl Iterator<Item = u64>, shares: &[u64
 
 #[track_caller]
 fn holds_all(bytes: &[u8], numbers: impl Iterator<Item = u64>) {
-    let value = Value::decode(bytes).unwrap();
+    let value = StoredFilter::decode(bytes).unwrap();
     for number in numbers {
         assert!(value.may_contain_hash(hash(number)), "{number} was lost");
     }
 }
 
 fn rate(bytes: &[u8]) -> f64 {
-    let value = Value::decode(bytes).unwrap();
+    let value = StoredFilter::decode(bytes).unwrap();
     let absent = 200_000u64;
     let found = (0..absent).filter(|&i| value.may_contain_hash(hash(u64::MAX - i))).count();
     found as f64 / absent as f64
@@ -112,7 +121,7 @@ fn exact_hashes_make_the_filter_of_their_number() {
             let mut collector = collect(&options, numbers());
             assert!(collector.is_exact());
             let bytes = encode(&mut collector);
-            let value = Value::decode(&bytes).unwrap();
+            let value = StoredFilter::decode(&bytes).unwrap();
             let shape = Shape::for_keys(*policy, count, Size::Rate(0.01), 0).unwrap();
             let mut expected = BloomFilter::new(shape);
             (0..count).for_each(|number| _ = expected.insert_hash(hash(number)));
@@ -126,7 +135,7 @@ fn exact_hashes_make_the_filter_of_their_number() {
 /// of the table's slots.
 #[test]
 fn combining_is_linear() {
-    let options = Options { bound: 64 << 20, ..options("skip", None, 0, true) };
+    let options = CollectorOptions { bound: 64 << 20, ..options("skip", None, 0, true) };
     let began = std::time::Instant::now();
     let mut all = Collector::new_in(&options, Global);
     for part in 0..4 {
@@ -147,7 +156,7 @@ fn the_hash_zero_is_a_key() {
     all.combine(&mut other, &Global).unwrap();
     for collector in [&mut collector, &mut all] {
         let bytes = encode(collector);
-        assert!(Value::decode(&bytes).unwrap().may_contain_hash(0));
+        assert!(StoredFilter::decode(&bytes).unwrap().may_contain_hash(0));
         assert_eq!(
             bytes.len(),
             keys(&options).encode(&[Shape::for_keys(options.policy, 1, options.size, 0).unwrap()]).len() + 8
@@ -164,7 +173,7 @@ fn with_an_expected_number_bytes_do_not_depend_on_the_order() {
             let mut filter =
                 BloomFilter::new(Shape::for_keys(*policy, expected, Size::Rate(0.01), 0).unwrap());
             (0..count).for_each(|number| _ = filter.insert_hash(hash(number)));
-            assert!(*Value::decode(&serial).unwrap().single().unwrap() == filter);
+            assert!(*StoredFilter::decode(&serial).unwrap().single().unwrap() == filter);
             assert_eq!(encode(&mut collect(&options, (0..count).rev())), serial);
             assert_eq!(in_parts(&options, 0..count, &[1, 30, 4]), serial, "{} {expected}", policy.name());
         }
@@ -184,7 +193,7 @@ fn past_the_bound_the_promise_is_kept() {
             holds_all(&alone, 0..count);
             let seen = rate(&alone);
             assert!(seen < 0.0105, "{} alone, guess {guess}: {seen}", policy.name());
-            let value = Value::decode(&alone).unwrap();
+            let value = StoredFilter::decode(&alone).unwrap();
             let keys = value.cardinality().estimate / count as f64;
             assert!((0.98..1.02).contains(&keys), "{keys}");
             let partial = options(policy.name(), None, guess, true);
@@ -195,7 +204,7 @@ fn past_the_bound_the_promise_is_kept() {
                 assert!(seen < 0.0105, "{} {shares:?}, guess {guess}: {seen}", policy.name());
             }
             if guess == count {
-                let single = |bytes: &[u8]| Value::decode(bytes).unwrap().members().len() == 1;
+                let single = |bytes: &[u8]| StoredFilter::decode(bytes).unwrap().members().len() == 1;
                 assert!(single(&alone) && single(&in_parts(&partial, 0..count, &[1, 1])));
                 assert!(alone.len() as f64 / count as f64 <= 1.6, "{} bytes", alone.len());
             }
@@ -230,7 +239,7 @@ fn folded_filters_are_those_of_their_size() {
 fn states_do_not_claim_memory() {
     for (count, bound) in [(3, 0), (6, 64), (12, 128), (12_288, BOUND)] {
         for is_one_more in [false, true] {
-            let options = Options { bound, ..options("skip", Some(100_000_000), 0, false) };
+            let options = CollectorOptions { bound, ..options("skip", Some(100_000_000), 0, false) };
             let numbers: Vec<u64> = (1..=count + u64::from(is_one_more)).collect();
             let hashes: Vec<u8> = numbers.iter().flat_map(|&number| hash(number).to_le_bytes()).collect();
             let part = collect(&options, numbers.iter().copied());
@@ -248,8 +257,8 @@ fn states_do_not_claim_memory() {
 /// Of parts whose filters cannot be ORed a value has room for 64; more are an error, and no key is dropped without one.
 #[test]
 fn parts_of_too_many_sizes_are_an_error() {
-    let all_options: Vec<Options> = (0..200)
-        .map(|i| Options { bound: 1 << 10, ..options("skip", None, 2_000 + i * 110, true) })
+    let all_options: Vec<CollectorOptions> = (0..200)
+        .map(|i| CollectorOptions { bound: 1 << 10, ..options("skip", None, 2_000 + i * 110, true) })
         .collect();
     let mut all = Collector::new_in(&all_options[0], Global);
     let mut refused = None;
@@ -286,8 +295,11 @@ fn keys_in_bins_are_keys_one_by_one() {
 #[test]
 fn different_options_do_not_mix() {
     let one = options("skip", None, 0, false);
-    let others =
-        [options("leveldb", None, 0, false), options("skip", Some(5), 0, false), Options { seed: 1, ..one }];
+    let others = [
+        options("leveldb", None, 0, false),
+        options("skip", Some(5), 0, false),
+        CollectorOptions { seed: 1, ..one },
+    ];
     for other in others {
         let mut theirs = collect(&other, 0..10);
         assert!(Collector::new_in(&one, Global).combine(&mut theirs, &Global).is_err());
@@ -328,7 +340,7 @@ fn states_that_no_process_sends_are_errors() {
         assert_eq!(state.is_ok(), is_state, "{hashes:?} and {members} members");
         if let Ok(mut state) = state {
             let bytes = encode(&mut state);
-            let value = Value::decode(&bytes).unwrap();
+            let value = StoredFilter::decode(&bytes).unwrap();
             assert!(hashes.iter().all(|&hash| value.may_contain_hash(hash)));
         }
     }
@@ -338,7 +350,7 @@ fn states_that_no_process_sends_are_errors() {
 #[test]
 fn many_parts_far_beyond_the_guess_make_a_value() {
     for policy in POLICIES {
-        let options = Options { bound: 1 << 10, ..options(policy.name(), None, 0, true) };
+        let options = CollectorOptions { bound: 1 << 10, ..options(policy.name(), None, 0, true) };
         let mut all = Collector::new_in(&options, Global);
         for part in 0..70 {
             let mut part = collect(&options, part * 500..(part + 1) * 500);
@@ -355,13 +367,13 @@ fn the_bounds_of_a_series_hold_the_true_number() {
     for (policy, count) in
         [("skip", 200_000u64), ("skip", 400_000), ("rocksdb", 200_000), ("rocksdb", 400_000)]
     {
-        let options = Options { bound: 64 << 10, ..options(policy, None, 1, false) };
+        let options = CollectorOptions { bound: 64 << 10, ..options(policy, None, 1, false) };
         let mut inside = 0;
         for run in 0..20 {
             let mut collector = Collector::new_in(&options, Global);
             (0..count).for_each(|i| collector.insert(hash(run * count + i), &Global).unwrap());
             let bytes = encode(&mut collector);
-            let value = Value::decode(&bytes).unwrap();
+            let value = StoredFilter::decode(&bytes).unwrap();
             assert!(value.members().len() > 1);
             let found = value.cardinality();
             inside += u32::from((found.low..=found.high).contains(&(count as f64)));
@@ -374,7 +386,7 @@ fn the_bounds_of_a_series_hold_the_true_number() {
 /// Found by fuzzing: RocksDB has no filters of the rates that late members should have.
 #[test]
 fn a_series_goes_on_at_the_lowest_rate_there_is() {
-    let options = Options { bound: 1 << 10, ..options("rocksdb", None, 0, true) };
+    let options = CollectorOptions { bound: 1 << 10, ..options("rocksdb", None, 0, true) };
     let mut all = Collector::new_in(&options, Global);
     for part in 0..8 {
         let mut part = collect(&options, part * 20_000..(part + 1) * 20_000);
@@ -389,8 +401,11 @@ fn a_series_goes_on_at_the_lowest_rate_there_is() {
 fn narrow_hashes_are_counted_as_keys() {
     const KEYS: u64 = 300_000;
     let policy = by_name("leveldb").unwrap();
-    let options =
-        Options { size: Size::BitsPerKey(10.0), bound: 8 << 20, ..options("leveldb", None, 0, true) };
+    let options = CollectorOptions {
+        size: Size::BitsPerKey(10.0),
+        bound: 8 << 20,
+        ..options("leveldb", None, 0, true)
+    };
     let hash = |number: u64| policy.hash(0, format!("user{number}@example.org").as_bytes());
     let mut all = Collector::new_in(&options, Global);
     for (from, upto) in [(0, 120_000), (100_000, KEYS), (0, 7)] {
@@ -401,7 +416,7 @@ fn narrow_hashes_are_counted_as_keys() {
     let seen: HashSet<u32> = (0..KEYS).map(|number| hash(number) as u32).collect();
     assert!((seen.len() as u64) < KEYS, "the test is about keys that share a hash");
     let bytes = encode(&mut all);
-    let value = Value::decode(&bytes).unwrap();
+    let value = StoredFilter::decode(&bytes).unwrap();
     assert_eq!(value.single().unwrap().shape().geometry().bits, KEYS * 10);
     assert!((0..KEYS).all(|number| value.may_contain_hash(hash(number))));
 }
@@ -419,7 +434,7 @@ proptest! {
         is_partial: bool,
     ) {
         let options = options(POLICIES[policy].name(), expected, guess, is_partial);
-        let options = Options { bound: Collector::<Global>::bound_of(&options, BOUND / 4).unwrap(), ..options };
+        let options = CollectorOptions { bound: Collector::<Global>::bound_of(&options, BOUND / 4).unwrap(), ..options };
         let mut all = Collector::new_in(&options, Global);
         for &(from, count) in &parts {
             let mut part = collect(&options, from..from + count);
@@ -465,7 +480,7 @@ fn states_of_no_keys_are_errors() {
         assert_eq!(read.is_ok(), is_state, "{:?}", wire.keys);
         if let Ok(mut state) = read {
             let bytes = state.finish(&wire.keys().unwrap(), Vec::with_capacity).unwrap();
-            assert!(*Value::decode(&bytes).unwrap().keys() == wire.keys().unwrap());
+            assert!(*StoredFilter::decode(&bytes).unwrap().keys() == wire.keys().unwrap());
         }
         for length in 0..sent.len() {
             let read = Collector::<Global>::deserialize(&sent[..length], &Global, |_, _| &options);

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use skip_filter::policy::{Geometry, POLICIES, PolicyError, Shape, by_name};
-use skip_value::{Collation, KeyType, Keys, Outline, Value, ValueError, empty, seal, unseal};
+use skip_value::{Collation, KeyType, Keys, Outline, StoredFilter, ValueError, empty, seal, unseal};
 
 fn keys(policy: &str) -> Keys {
     Keys { policy: by_name(policy).unwrap(), seed: 0, key_type: KeyType::BuiltIn(2950), collation: None }
@@ -33,7 +33,7 @@ fn kinds() -> Vec<Keys> {
 
 fn filled(keys: &Keys, shapes: &[Shape], count: u64) -> Vec<u8> {
     let mut bytes = empty(keys, shapes);
-    let mut value = Value::decode_mut(&mut bytes).unwrap();
+    let mut value = StoredFilter::decode_mut(&mut bytes).unwrap();
     (0..count).for_each(|i| value.insert_hash(skip_filter::hash_i64(3, i as i64)));
     bytes
 }
@@ -45,7 +45,7 @@ fn every_kind_comes_back() {
         for members in [vec![step], vec![step * 3, step, step * 40], vec![step; 64]] {
             let shapes: Vec<Shape> = members.iter().map(|&bits| shape(&keys, bits, 5)).collect();
             let bytes = filled(&keys, &shapes, 4);
-            let value = Value::decode(&bytes).unwrap();
+            let value = StoredFilter::decode(&bytes).unwrap();
             assert!(*value.keys() == keys);
             assert_eq!(value.members().iter().map(|m| *m.shape()).collect::<Vec<_>>(), shapes);
             assert!((0..4).all(|i| value.may_contain_hash(skip_filter::hash_i64(3, i))));
@@ -79,7 +79,7 @@ fn distant_filters_answer_alike() {
         ] {
             let shapes: Vec<Shape> = members.iter().map(|&bits| shape(&keys, bits, 7)).collect();
             let bytes = filled(&keys, &shapes, count);
-            let (value, length) = (Value::decode(&bytes).unwrap(), bytes.len() as u64);
+            let (value, length) = (StoredFilter::decode(&bytes).unwrap(), bytes.len() as u64);
             let header = length - shapes.iter().map(Shape::body_bytes).sum::<u64>();
             let distant = Outline::read(&bytes[..header as usize], length).unwrap();
             assert!(*distant.keys() == keys);
@@ -114,7 +114,7 @@ fn distant_filters_answer_alike() {
                 let error = Outline::read(&bytes[..header as usize], wrong).err();
                 let mut whole = bytes.clone();
                 whole.resize(wrong as usize, 0);
-                assert_eq!(error.is_some(), Value::decode(&whole).is_err(), "{keys:?} {wrong}");
+                assert_eq!(error.is_some(), StoredFilter::decode(&whole).is_err(), "{keys:?} {wrong}");
             }
         }
     }
@@ -146,10 +146,10 @@ fn small_values_have_small_headers() {
         let keys = Keys { key_type: KeyType::BuiltIn(oid), ..uuid.clone() };
         let bytes = empty(&keys, &[shape(&keys, 64, 31)]);
         assert_eq!(bytes.len(), 8 + header, "{oid}");
-        assert_eq!(*Value::decode(&bytes).unwrap().keys(), keys);
+        assert_eq!(*StoredFilter::decode(&bytes).unwrap().keys(), keys);
     }
     let many = empty(&uuid, &[shape(&uuid, 64, 32)]);
-    assert_eq!(Value::decode(&many).unwrap().members()[0].shape().geometry().num_probes, 32);
+    assert_eq!(StoredFilter::decode(&many).unwrap().members()[0].shape().geometry().num_probes, 32);
 }
 
 /// Found by fuzzing: of full members nothing is left that could be counted, and 0 / 0 is no number.
@@ -159,7 +159,7 @@ fn full_members_are_counted() {
     let mut bytes = empty(&plain, &[shape(&plain, 64, 5); 3]);
     let bits = bytes.len() - 24;
     bytes[bits..bits + 16].fill(0xff);
-    let found = Value::decode(&bytes).unwrap().cardinality();
+    let found = StoredFilter::decode(&bytes).unwrap().cardinality();
     assert!(found.low <= found.estimate && found.estimate <= found.high, "{found:?}");
     assert!(found.estimate > 64.0 / 5.0);
 }
@@ -171,13 +171,13 @@ fn what_is_unknown_is_told_from_what_is_malformed() {
     let with = |at: usize, byte: u8| {
         let mut bytes = good.clone();
         bytes[at] = byte;
-        Value::decode(&bytes).map(|_| ()).unwrap_err()
+        StoredFilter::decode(&bytes).map(|_| ()).unwrap_err()
     };
     assert_eq!(with(0, 2 << 5 | 1), ValueError::Version(2));
     assert_eq!(with(0, 1 << 5 | 29), ValueError::Policy(29));
     assert!(with(0, 2 << 5 | 1).is_unknown() && with(0, 1 << 5 | 29).is_unknown());
     assert!(!with(1, 3 << 5).is_unknown());
-    assert_eq!(Value::decode(&[]).map(|_| ()).unwrap_err(), ValueError::Truncated);
+    assert_eq!(StoredFilter::decode(&[]).map(|_| ()).unwrap_err(), ValueError::Truncated);
     for (bytes, what) in [
         (&[0x21, 0, 8, 20, 1, 5, 64][..], "unknown flags"),
         (&[0x21, 0, 0, 20, 0], "number of members"),
@@ -205,16 +205,16 @@ fn what_is_unknown_is_told_from_what_is_malformed() {
         ),
         (&[0x21, 0x20, 0, 0, 0, 0, 0, 0, 0, 0], "probes"),
     ] {
-        let error = Value::decode(bytes).map(|_| ()).unwrap_err();
+        let error = StoredFilter::decode(bytes).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(what), "{bytes:x?}: {error}");
         assert!(!error.is_unknown());
     }
     // ClickHouse's sizes may end within a word, whose other bits are zero.
     let clickhouse = keys("clickhouse");
     let mut bytes = empty(&clickhouse, &[shape(&clickhouse, 24, 3)]);
-    assert!(Value::decode(&bytes).is_ok());
+    assert!(StoredFilter::decode(&bytes).is_ok());
     *bytes.last_mut().unwrap() = 1;
-    assert!(Value::decode(&bytes).unwrap_err().to_string().contains("beyond its size"));
+    assert!(StoredFilter::decode(&bytes).unwrap_err().to_string().contains("beyond its size"));
 }
 
 #[test]
@@ -225,8 +225,8 @@ fn only_what_fits_is_put_together() {
             let step = one.policy.limits().bits_step.max(other.policy.limits().bits_step).max(64);
             let mut left = filled(one, &[shape(one, step * 4, 5)], 10);
             let right = filled(other, &[shape(other, step * 4, 5)], 20);
-            let right = Value::decode(&right).unwrap();
-            let mut left = Value::decode_mut(&mut left).unwrap();
+            let right = StoredFilter::decode(&right).unwrap();
+            let mut left = StoredFilter::decode_mut(&mut left).unwrap();
             assert_eq!(left.union(&right).is_ok(), one == other);
             assert_eq!(left.intersection(&right).is_ok(), one == other);
         }
@@ -234,13 +234,16 @@ fn only_what_fits_is_put_together() {
     let plain = keys("skip");
     let mut one = filled(&plain, &[shape(&plain, 64, 5)], 1);
     let other = filled(&plain, &[shape(&plain, 128, 6)], 1);
-    let error = Value::decode_mut(&mut one).unwrap().union(&Value::decode(&other).unwrap()).unwrap_err();
+    let error = StoredFilter::decode_mut(&mut one)
+        .unwrap()
+        .union(&StoredFilter::decode(&other).unwrap())
+        .unwrap_err();
     assert_eq!(error.to_string(), "they differ in bits (64 and 128), probes (5 and 6)");
     let series = [shape(&plain, 64, 5), shape(&plain, 128, 6)];
     let (mut one, other) = (filled(&plain, &series, 9), filled(&plain, &series, 30));
-    let mut value = Value::decode_mut(&mut one).unwrap();
-    assert!(value.union(&Value::decode(&other).unwrap()).is_ok());
-    assert_eq!(value.intersection(&Value::decode(&other).unwrap()), Err(ValueError::Series(2)));
+    let mut value = StoredFilter::decode_mut(&mut one).unwrap();
+    assert!(value.union(&StoredFilter::decode(&other).unwrap()).is_ok());
+    assert_eq!(value.intersection(&StoredFilter::decode(&other).unwrap()), Err(ValueError::Series(2)));
     assert!((0..30).all(|i| value.may_contain_hash(skip_filter::hash_i64(3, i))));
 }
 
@@ -275,7 +278,7 @@ proptest! {
 }
 
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
-    if let Ok(value) = Value::decode(bytes) {
+    if let Ok(value) = StoredFilter::decode(bytes) {
         let shapes: Vec<Shape> = value.members().iter().map(|member| *member.shape()).collect();
         let mut again = value.keys().encode(&shapes);
         value.members().iter().for_each(|member| again.extend(member.body()));
@@ -284,7 +287,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         value.false_positive_rate();
         value.cardinality();
         let mut copy = bytes.to_vec();
-        let mut changed = Value::decode_mut(&mut copy).unwrap();
+        let mut changed = StoredFilter::decode_mut(&mut copy).unwrap();
         changed.insert_hash(7);
         prop_assert!(changed.may_contain_hash(7));
     }
@@ -296,7 +299,8 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
 fn errors_say_what_is_wrong() {
     let kinds = keys("skip");
     let (narrow, wide) = (empty(&kinds, &[shape(&kinds, 128, 3)]), empty(&kinds, &[shape(&kinds, 256, 4)]));
-    let differ = Value::decode(&narrow).unwrap().must_fit(&Value::decode(&wide).unwrap()).unwrap_err();
+    let differ =
+        StoredFilter::decode(&narrow).unwrap().must_fit(&StoredFilter::decode(&wide).unwrap()).unwrap_err();
     assert_eq!(differ.to_string(), "they differ in bits (128 and 256), probes (3 and 4)");
     assert_eq!(ValueError::Series(3).to_string(), "it is a series of 3 filters");
     let length = PolicyError::Length { expected: 16, found: 8 };

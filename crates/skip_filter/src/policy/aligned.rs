@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Bytes of a cache line on the CPUs at hand; where they are 128, nothing is lost either.
+/// Bytes of a cache line on x86-64 and most ARM processors. Where a line has 128, this alignment serves as well.
 const LINE: usize = 64;
 
 /// Owned bytes that start on a cache line.

@@ -31,6 +31,9 @@ impl BloomFilter {
 impl<'a> BloomFilter<Cow<'a, [u8]>> {
     /// The filter that an encoding of a policy holds, where it lies if its body is there as a whole. See
     /// [`FilterPolicy::read`], which judges the length.
+    ///
+    /// # Errors
+    /// The bytes are no filter of the policy, or it does not know their numbers.
     pub fn import(
         policy: &'static dyn FilterPolicy,
         encoded: &'a [u8],
@@ -52,6 +55,9 @@ impl<'a> BloomFilter<Cow<'a, [u8]>> {
 
 impl<B: AsRef<[u8]>> BloomFilter<B> {
     /// A filter of these bits, as [`body`](Self::body) gave them.
+    ///
+    /// # Errors
+    /// The number of bytes is not that of the shape, or bits behind the last one are set.
     pub fn from_parts(shape: Shape, body: B) -> Result<Self, PolicyError> {
         let (expected, found) = (shape.body_bytes(), body.as_ref().len() as u64);
         if expected != found {
@@ -129,6 +135,9 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
 
     /// Whether every bit of another filter is set here, too: it may hold all keys of the other, or for certain does
     /// not.
+    ///
+    /// # Errors
+    /// The two have different policies, sizes, numbers of probes or seeds.
     pub fn covers<C: AsRef<[u8]>>(&self, other: &BloomFilter<C>) -> Result<bool, PolicyError> {
         self.shape.must_equal(&other.shape)?;
         Ok(self.body().iter().zip(other.body()).all(|(own, others)| own & others == *others))
@@ -161,6 +170,9 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
     }
 
     /// The number of keys that are in another filter, too, as the set bits of both tell it, with bounds.
+    ///
+    /// # Errors
+    /// The two have different policies, sizes, numbers of probes or seeds.
     pub fn common<C: AsRef<[u8]>>(&self, other: &BloomFilter<C>) -> Result<Cardinality, PolicyError> {
         self.shape.must_equal(&other.shape)?;
         let any = self.count_ones_with(other);
@@ -204,6 +216,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BloomFilter<B> {
     }
 
     /// Adds all keys of another filter: the result is the filter of the keys of both.
+    ///
+    /// # Errors
+    /// The two have different policies, sizes, numbers of probes or seeds.
     pub fn union<C: AsRef<[u8]>>(&mut self, other: &BloomFilter<C>) -> Result<(), PolicyError> {
         self.shape.must_equal(&other.shape)?;
         self.body.as_mut().iter_mut().zip(other.body()).for_each(|(own, others)| *own |= others);
@@ -212,6 +227,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BloomFilter<B> {
 
     /// Leaves the bits that both filters have: holds every key that is in both, and more false ones than a filter made
     /// of these keys.
+    ///
+    /// # Errors
+    /// The two have different policies, sizes, numbers of probes or seeds.
     pub fn intersection<C: AsRef<[u8]>>(&mut self, other: &BloomFilter<C>) -> Result<(), PolicyError> {
         self.shape.must_equal(&other.shape)?;
         self.body.as_mut().iter_mut().zip(other.body()).for_each(|(own, others)| *own &= others);

@@ -6,7 +6,9 @@
 
 use ch_cityhash102::cityhash64;
 
+/// `k2` of CityHash 1.0.2 (city.cc).
 const K2: u64 = 0x9ae1_6a3b_2f90_404f;
+/// `kMul` of its `Hash128to64` (city.h).
 const MIX: u64 = 0x9ddf_ea08_eb38_2d69;
 
 /// `CityHash64`.

@@ -22,12 +22,18 @@ pub struct ConfiguredPolicy {
 }
 
 impl ConfiguredPolicy {
-    /// Whole keys, without a seed. Errors are those of a filter for one key.
+    /// Whole keys, without a seed.
+    ///
+    /// # Errors
+    /// The policy has no filter of this size for one key.
     pub fn new(policy: &'static dyn FilterPolicy, size: Size) -> Result<Self, PolicyError> {
         Self { policy, size, seed: 0, parts: KeyParts::WHOLE }.checked()
     }
 
     /// The same with a seed.
+    ///
+    /// # Errors
+    /// The policy has no seed.
     pub fn with_seed(self, seed: u64) -> Result<Self, PolicyError> {
         Self { seed, ..self }.checked()
     }
@@ -47,6 +53,9 @@ impl ConfiguredPolicy {
     }
 
     /// The filter of these keys, sized by the exact number of distinct parts of them.
+    ///
+    /// # Errors
+    /// The policy has no filter of this size for that number of keys.
     pub fn build<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -64,6 +73,9 @@ impl ConfiguredPolicy {
     }
 
     /// The encoded filter of these keys.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
     pub fn create_filter<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,

@@ -37,10 +37,13 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     /// The hash of a key's bytes, by which distinct keys are counted, too. Policies without a seed ignore it.
     fn hash(&self, seed: u64, key: &[u8]) -> u64;
 
-    /// The numbers, with seed 0, of a filter for so many distinct keys and a rate between 0 and 1.
+    /// The numbers, with seed 0, of a filter for `keys` distinct keys and a rate between 0 and 1.
+    ///
+    /// # Errors
+    /// The policy has no filter of this rate.
     fn for_rate(&self, keys: u64, rate: f64) -> Result<Geometry, PolicyError>;
 
-    /// The numbers, with seed 0, of a filter for so many distinct keys and so many bits for each, at least half a bit.
+    /// The numbers, with seed 0, of a filter for `keys` distinct keys and `bits_per_key` bits for each, at least 0.5.
     fn for_bits_per_key(&self, keys: u64, bits_per_key: f64) -> Geometry;
 
     /// Bytes that hold a filter's bits.
@@ -63,7 +66,7 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
         keys.iter().map(|&key| self.set(body, geometry, key)).sum()
     }
 
-    /// The length of the memory that setting the bits of so many keys can make use of.
+    /// The number of words of memory that setting the bits of `keys` keys can make use of.
     fn room(&self, _geometry: &Geometry, _keys: usize) -> usize {
         0
     }
@@ -90,5 +93,8 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
     /// The numbers of an encoded filter: body and trailer. Its body is the first [`body_bytes`](Self::body_bytes) of
     /// it, or all of it and zeros, if it is shorter. `given` are the numbers from elsewhere, for encodings that do not
     /// hold them; others ignore it.
+    ///
+    /// # Errors
+    /// The bytes are no filter of the policy, or numbers that they need are not given.
     fn read(&self, encoded: &[u8], given: Option<Geometry>) -> Result<Geometry, PolicyError>;
 }

@@ -25,20 +25,22 @@ use super::load::u32_at;
 use super::sizing::{bits_for, optimal_bits_per_key};
 use crate::hash::hash_bytes;
 
-/// `util/bloom.cc`: the hash's seed, "for small n, we can see a very high false positive rate" below 64 bits, 0.69 for
-/// ln 2, and the most probes.
+/// The seed of the hash in `util/bloom.cc`.
 const SEED: u32 = 0xbc9f_1d34;
+/// The smallest filter of `util/bloom.cc`: "for small n, we can see a very high false positive rate".
 const MIN_BITS: u64 = 64;
+/// ln 2 as `util/bloom.cc` writes it.
 const PROBES_PER_BIT: f64 = 0.69;
+/// The most probes that `util/bloom.cc` makes.
 const MAX_PROBES: u8 = 30;
 
 /// A position is a 32-bit number modulo the number of bits: more of them would never be set.
 const MAX_BITS: u64 = 1 << 32;
 
-/// What [`hash_bytes`] gives of a key hash.
+/// The half of a key hash that [`hash_bytes`] sets.
 const UPPER_HALF: u64 = !(u32::MAX as u64);
 
-/// `util/hash.cc`.
+/// The multiplier `m` of `util/hash.cc`.
 const MULTIPLIER: u32 = 0xc6a4_a793;
 
 /// See the module's text.

@@ -13,10 +13,10 @@
 
 use super::theory::{Cardinality, Layout, SIGMAS};
 
-/// Steps of a bisection, more than a double has digits.
+/// Steps of a bisection, more than the 53 binary digits of a double.
 const STEPS: usize = 64;
 
-/// Number of keys beyond which nobody looks for a bound.
+/// Number of keys at which the search for an upper bound ends: more than any server stores.
 const MOST: f64 = 1e18;
 
 impl Layout {
@@ -44,7 +44,7 @@ impl Layout {
     }
 
     /// The covariance of the numbers of bits that two sets of keys leave zero, as a part of the product of their means,
-    /// if they have so many keys in common.
+    /// if they have `common` keys in common.
     fn relative_covariance(self, common: f64) -> f64 {
         if common <= 0.0 {
             return 0.0;
@@ -85,12 +85,12 @@ impl ExpectedOverlap {
         self.apart.is_finite() && self.one.is_finite()
     }
 
-    /// The number of common keys for which so many zeros are expected.
+    /// The number of common keys for which `zeros` zeros are expected.
     fn common(&self, zeros: f64) -> f64 {
         (self.apart - zeros.ln()) / self.one
     }
 
-    /// The number of zeros that lies so many standard deviations above what is expected with so many common keys.
+    /// The number of zeros that lies `sigmas` standard deviations above what is expected with `common` common keys.
     fn zeros(&self, common: f64, sigmas: f64) -> f64 {
         let mean = (self.apart - common * self.one).exp();
         // Each has those that are common.
@@ -147,7 +147,7 @@ mod tests {
         for layout in LAYOUTS {
             let ones = layout.bits / 4;
             let (common, own) = (layout.common(ones, ones, ones), layout.cardinality(ones));
-            // Of a single filter it is also counted how many keys so many bits need at least.
+            // Of a single filter it is also counted how many keys its set bits need at least.
             for (of_both, of_one, off) in [
                 (common.estimate, own.estimate, 0.5),
                 (common.low, own.low, 1.5),

@@ -42,7 +42,10 @@ impl KeyParts {
     /// Whole keys only.
     pub const WHOLE: Self = Self { whole: true, prefix: None };
 
-    /// These parts; at least one of them, and no prefix of zero bytes.
+    /// These parts.
+    ///
+    /// # Errors
+    /// None of the two, or a prefix of zero bytes.
     pub fn new(whole: bool, prefix: Option<Prefix>) -> Result<Self, PolicyError> {
         match prefix {
             None if !whole => Err(PolicyError::NoKeys),

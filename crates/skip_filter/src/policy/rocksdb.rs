@@ -23,18 +23,20 @@ use super::theory::Layout;
 use super::xxph3::xxph3;
 use std::cell::Cell;
 
-/// Bytes of a line.
+/// Bytes of a line of `FastLocalBloomImpl` (util/bloom_impl.h).
 const LINE: usize = 64;
+/// Bits of a line.
 const LINE_BITS: u64 = LINE as u64 * 8;
 
-/// 2^32 divided by the golden ratio.
+/// The multiplier of `FastLocalBloomImpl`: 2^32 divided by the golden ratio.
 const GOLDEN: u32 = 0x9e37_79b9;
 
-/// `filter_policy.cc`: the most bytes of a filter, and the range of thousandths of a bit a key.
+/// The most bytes of a filter in `filter_policy.cc`, as bits.
 const MAX_BITS: u64 = 0xffff_ffc0 * 8;
+/// The thousandths of a bit per key that `filter_policy.cc` accepts.
 const MILLIBITS: std::ops::RangeInclusive<u32> = 1_000..=100_000;
 
-/// Five bits for it, of which 31 is in reserve.
+/// The trailer has five bits for the probes, of which `filter_policy.cc` reserves 31.
 const MAX_PROBES: u8 = 30;
 
 /// What stands after the lines; the probes go into the third byte.

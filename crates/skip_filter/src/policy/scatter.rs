@@ -26,7 +26,7 @@ const STRETCH: u32 = 20;
 /// Bins have room for a tenth more positions than they will get on average, and these; full ones are emptied early.
 const SPARE: usize = 64;
 
-/// Number of bins for so many keys, and positions that each has room for.
+/// Number of bins for `keys` keys, and positions that each has room for.
 fn bins(geometry: &Geometry, keys: usize) -> (usize, usize) {
     let count = (geometry.bits.saturating_sub(1) >> STRETCH) as usize + 1;
     (count, keys.min(batch(geometry)) * usize::from(geometry.num_probes) / count * 11 / 10 + SPARE)
@@ -37,7 +37,7 @@ fn batch(geometry: &Geometry) -> usize {
     BATCH.min(MOST_POSITIONS / usize::from(geometry.num_probes.max(1)))
 }
 
-/// The length of the memory to sort so many keys in; 0 if there is no point in it.
+/// The number of words of memory in which `keys` keys are sorted; 0 if adding them one by one is as fast.
 pub(crate) fn room(geometry: &Geometry, keys: usize) -> usize {
     if geometry.bits / 8 < LARGE || keys < batch(geometry) / 4 {
         return 0;

@@ -14,6 +14,9 @@ pub struct Shape {
 
 impl Shape {
     /// The shape of these numbers.
+    ///
+    /// # Errors
+    /// A number that filters of the policy cannot have.
     pub fn new(policy: &'static dyn FilterPolicy, geometry: Geometry) -> Result<Self, PolicyError> {
         let (limits, name) = (policy.limits(), policy.name());
         let Geometry { bits, num_probes, seed } = geometry;
@@ -30,7 +33,10 @@ impl Shape {
         Ok(Self { policy, geometry })
     }
 
-    /// The shape for so many distinct keys.
+    /// The shape of a filter for `keys` distinct keys.
+    ///
+    /// # Errors
+    /// A rate, or a number of bits per key, that no filter has, or that the policy does not have.
     pub fn for_keys(
         policy: &'static dyn FilterPolicy,
         keys: u64,
@@ -64,7 +70,7 @@ impl Shape {
         self.policy.body_bytes(self.geometry.bits)
     }
 
-    /// The length of the memory that adding so many keys at once can make use of.
+    /// The number of words of memory that adding `keys` keys at once can make use of.
     pub fn room(&self, keys: usize) -> usize {
         self.policy.room(&self.geometry, keys)
     }
@@ -75,7 +81,7 @@ impl Shape {
         Layout { bits, line_bits: self.policy.limits().line_bits.unwrap_or(bits), num_probes }
     }
 
-    /// The rate to expect after so many keys: that of the bits, and that of two keys having the same hash.
+    /// The rate to expect of a filter of `keys` keys: that of the bits, and that of two keys having the same hash.
     pub fn expected_rate(&self, keys: u64) -> f64 {
         let by_bits = self.layout().expected_rate(keys);
         let hashes = f64::from(self.policy.limits().hash_bits).exp2();
@@ -91,7 +97,10 @@ impl Shape {
         shape.filter(|_| whole && self.policy.folded(0, &self.geometry, by).is_some())
     }
 
-    /// An error that names what differs, unless nothing does.
+    /// Compares the shape with another one.
+    ///
+    /// # Errors
+    /// The two differ: the error names both.
     pub fn must_equal(&self, other: &Shape) -> Result<(), PolicyError> {
         let of = |shape: &Shape| (shape.policy.name(), shape.geometry);
         if of(self) == of(other) {

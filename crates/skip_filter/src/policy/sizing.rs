@@ -15,7 +15,7 @@
 
 use std::f64::consts::LN_2;
 
-/// Probes with the lowest rate for so many bits a key: `b · ln 2`.
+/// Probes with the lowest rate for `b` bits per key: `b · ln 2`.
 pub fn optimal_probes(bits_per_key: f64) -> f64 {
     bits_per_key * LN_2
 }
@@ -30,12 +30,12 @@ pub fn optimal_bits_per_key(rate: f64) -> f64 {
     -rate.ln() / (LN_2 * LN_2)
 }
 
-/// Bits of a filter for so many keys at a rate: `-n · ln p / ln² 2`, not rounded.
+/// Bits of a filter for `n` keys at rate `p`: `-n · ln p / ln² 2`, not rounded.
 pub fn optimal_bits(keys: u64, rate: f64) -> f64 {
     keys as f64 * optimal_bits_per_key(rate)
 }
 
-/// Keys that a filter of so many bits can take in before its rate is above the wanted one, not rounded.
+/// Keys that a filter of `bits` bits can take in before its rate is above `rate`, not rounded.
 pub fn capacity(bits: u64, rate: f64) -> f64 {
     bits as f64 / optimal_bits_per_key(rate)
 }

@@ -25,10 +25,10 @@ use super::sizing::{bits_for, whole_probes};
 use crate::hash::{HASH_SCHEME, Probes, first_state, hash_bytes, next_state, position, probes};
 use crate::params::{MIN_FILTER_BITS, Sizing};
 
-/// Last byte of the encoding.
+/// Version of the encoding: its last byte.
 const VERSION: u8 = 1;
 
-/// Bytes after the bits.
+/// Bytes behind the bits: see the layout at the head of this file.
 const TRAILER: usize = 12;
 
 /// Positions are 32 bits wide.

@@ -18,7 +18,8 @@
 /// Standard deviations that the bounds of an estimate lie off: 95 % of a normal distribution.
 pub const SIGMAS: f64 = 1.959_964;
 
-/// Standard deviations of a line's number of keys that the expected rate sums over: beyond is nothing in a double.
+/// Standard deviations of a line's number of keys that the expected rate sums over. Of a normal distribution, less
+/// than 1e-32 lies beyond: nothing in a double.
 const TAIL_SIGMAS: f64 = 12.0;
 
 /// A number of distinct keys as a filter's set bits tell it: 95 % of such intervals hold the truth, if the policy
@@ -58,7 +59,7 @@ impl Layout {
         -(f64::from(self.num_probes) * others.ln_1p()).exp_m1()
     }
 
-    /// Mean and standard deviation of the number of zero bits after so many keys.
+    /// Mean and standard deviation of the number of zero bits in a filter of `keys` keys.
     pub fn zeros(self, keys: f64) -> (f64, f64) {
         let (bits, line, lines) = (self.bits as f64, self.line_bits as f64, self.lines());
         if keys <= 0.0 {
@@ -121,7 +122,7 @@ impl Layout {
         high
     }
 
-    /// The expected false-positive rate after so many keys.
+    /// The expected false-positive rate of a filter of `keys` keys.
     ///
     /// For one line this is `(1 - (1 - 1/m)^(kn))^k` and the next term of its series: the number of set bits varies
     /// from filter to filter, and the power favours the full ones (12 % for 10 keys at 1e-4; nothing for thousands).
@@ -160,7 +161,7 @@ impl Layout {
         rates / sum
     }
 
-    /// The expected rate of one line with so many keys.
+    /// The expected rate of one line with `keys` keys.
     fn rate_of_line(self, keys: f64) -> f64 {
         let line = Layout { bits: self.line_bits, ..self };
         let (zeros, deviation) = line.zeros(keys);

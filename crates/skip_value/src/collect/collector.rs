@@ -1,7 +1,7 @@
 //! The state: exact hashes, or filters.
 
 use super::members::{Member, Members};
-use super::options::{CollectError, Options};
+use super::options::{CollectError, CollectorOptions};
 use super::table::{Full, HashTable};
 use crate::Keys;
 use allocator_api2::alloc::Allocator;
@@ -12,7 +12,7 @@ const SMALL_TABLE: u64 = 256;
 
 /// Collects the hashes of keys.
 pub struct Collector<'o, A: Allocator + Clone> {
-    pub(super) options: &'o Options,
+    pub(super) options: &'o CollectorOptions,
     pub(super) state: State<A>,
 }
 
@@ -26,7 +26,7 @@ pub trait Sink {
     /// Adds a piece; None if there is no room for it.
     fn write(&mut self, piece: &[u8]) -> Option<()>;
 
-    /// Adds so many zeros and lends them; None if there is no room for them.
+    /// Adds `length` zeros and lends them; None if there is no room for them.
     fn zeros(&mut self, length: usize) -> Option<&mut [u8]>;
 }
 
@@ -45,12 +45,12 @@ impl Sink for Vec<u8> {
 
 impl<'o, A: Allocator + Clone> Collector<'o, A> {
     /// Nothing collected yet.
-    pub fn new_in(options: &'o Options, allocator: A) -> Self {
+    pub fn new_in(options: &'o CollectorOptions, allocator: A) -> Self {
         Self { options, state: State::Exact(HashTable::new_in(allocator)) }
     }
 
     /// What is collected, and how.
-    pub fn options(&self) -> &'o Options {
+    pub fn options(&self) -> &'o CollectorOptions {
         self.options
     }
 
@@ -62,7 +62,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     /// Adds the key of a hash.
     ///
     /// # Errors
-    /// That no filter can be made for so many keys.
+    /// No filter can be made for that number of keys.
     #[inline]
     pub fn insert(&mut self, hash: u64, allocator: &A) -> Result<(), CollectError> {
         match &mut self.state {
@@ -95,7 +95,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     ///
     /// # Errors
     /// That there is no filter of such options.
-    pub fn bound_of(options: &Options, most: usize) -> Result<usize, CollectError> {
+    pub fn bound_of(options: &CollectorOptions, most: usize) -> Result<usize, CollectError> {
         let fixed = options.fixed_shape()?;
         Ok(fixed.map_or(most, |shape| most.min(shape.body_bytes().max(SMALL_TABLE) as usize)))
     }
@@ -103,7 +103,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     /// Does what was put off until there is more of it: worth it before waiting for others.
     ///
     /// # Errors
-    /// That no filter can be made for so many keys.
+    /// No filter can be made for that number of keys.
     pub fn flush(&mut self) -> Result<(), CollectError> {
         match &mut self.state {
             State::Exact(_) => Ok(()),
@@ -118,7 +118,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     }
 
     /// A part as the beginning of the whole.
-    pub fn into_whole(mut self, options: &'o Options) -> Self {
+    pub fn into_whole(mut self, options: &'o CollectorOptions) -> Self {
         if let State::Filters(members) = &mut self.state {
             members.list.iter_mut().for_each(Member::open_up);
         }
@@ -129,7 +129,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     /// Adds the keys of another state, which is not needed any more.
     ///
     /// # Errors
-    /// Different options; no filter for so many keys.
+    /// The options differ, or no filter can be made for that number of keys.
     pub fn combine(&mut self, other: &mut Self, allocator: &A) -> Result<(), CollectError> {
         if self.options != other.options {
             return Err(CollectError::Options);
@@ -168,7 +168,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     /// be added afterwards.
     ///
     /// # Errors
-    /// That no filter can be made for so many keys, or that the sink did not take what was asked for.
+    /// No filter can be made for that number of keys, or the sink did not take the bytes.
     pub fn finish<S: Sink>(
         &mut self,
         keys: &Keys,

@@ -3,15 +3,15 @@
 //! Hashes wait until there are many, because that is faster in a large filter. Invariants: there is at least one
 //! member; keys go into the last; of a member that is not the last, no key is set later.
 
-use super::options::{CollectError, MOST_BYTES, Options};
+use super::options::{CollectError, CollectorOptions, MOST_BYTES};
 use crate::header::MOST_MEMBERS;
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 use skip_filter::policy::{BATCH, BloomFilter, Geometry, LARGE, PolicyError, Shape, Size};
 
-/// The first member's share of the promised rate, and of what is left each further member's of what the ones before it
-/// left.
+/// The first member's share of the promised rate: nearly all, as a right guess needs no other member.
 const FIRST_SHARE: f64 = 15.0 / 16.0;
+/// Each further member's share of the rate that the ones before it left.
 const NEXT_SHARE: f64 = 0.5;
 
 /// Where several processes fill filters that are to be ORed, each stops at this share of the rate: if their guess is
@@ -27,13 +27,13 @@ const NEARLY_FULL: f64 = 0.98;
 const FEWEST_TIMES: u64 = 16;
 const MOST_TIMES: u64 = 256;
 
-/// Each further member is made for so many times the keys of the one before.
+/// Each further member is made for this number of times the keys of the one before.
 const GROWTH: u64 = 4;
 
 /// Bits come in multiples of this many steps of their policy, so that filters can be folded by 2 to 10 and by many
 /// numbers above, or at least by some.
 const FOLDABLE: [u64; 3] = [2_520, 60, 12];
-/// The most that this may add to a filter: one part in so many.
+/// The most that this may add to a filter: one part in 16.
 const LITTLE: u64 = 16;
 
 /// The most that a filter is folded by.
@@ -73,7 +73,7 @@ impl<A: Allocator + Clone> Members<A> {
     }
 
     /// One empty filter: of the fixed shape, or for at least `keys` keys.
-    pub fn new_in(options: &Options, keys: u64, allocator: A) -> Result<Self, CollectError> {
+    pub fn new_in(options: &CollectorOptions, keys: u64, allocator: A) -> Result<Self, CollectError> {
         let mut members = Self::none_in(allocator);
         if let Some(shape) = options.fixed_shape()? {
             let filter = empty(shape, members.list.allocator())?;
@@ -111,13 +111,13 @@ impl<A: Allocator + Clone> Members<A> {
 
     /// Adds the key of a hash.
     #[inline]
-    pub fn push(&mut self, hash: u64, options: &Options) -> Result<(), CollectError> {
+    pub fn push(&mut self, hash: u64, options: &CollectorOptions) -> Result<(), CollectError> {
         self.pending.push(hash);
         if self.pending.len() < self.most_pending { Ok(()) } else { self.flush(options) }
     }
 
     /// Sets the bits of all keys that wait.
-    pub fn flush(&mut self, options: &Options) -> Result<(), CollectError> {
+    pub fn flush(&mut self, options: &CollectorOptions) -> Result<(), CollectError> {
         let mut pending = std::mem::replace(&mut self.pending, Vec::new_in(self.list.allocator().clone()));
         let result = self.set_all(&mut pending, options);
         if self.pending.capacity() <= pending.capacity() {
@@ -127,7 +127,7 @@ impl<A: Allocator + Clone> Members<A> {
         result
     }
 
-    fn set_all(&mut self, pending: &mut Vec<u64, A>, options: &Options) -> Result<(), CollectError> {
+    fn set_all(&mut self, pending: &mut Vec<u64, A>, options: &CollectorOptions) -> Result<(), CollectError> {
         if let Some((_, closed)) = self.list.split_last()
             && !closed.is_empty()
         {
@@ -149,7 +149,7 @@ impl<A: Allocator + Clone> Members<A> {
         Ok(())
     }
 
-    fn open_next(&mut self, options: &Options) -> Result<(), CollectError> {
+    fn open_next(&mut self, options: &CollectorOptions) -> Result<(), CollectError> {
         if self.list.len() >= MOST_MEMBERS {
             self.list.last_mut().into_iter().for_each(|last| last.full_at = u64::MAX);
             return Ok(());
@@ -189,7 +189,7 @@ impl<A: Allocator + Clone> Members<A> {
     pub fn absorb<B: AsRef<[u8]>>(
         &mut self,
         other: &Member<B>,
-        options: &Options,
+        options: &CollectorOptions,
     ) -> Result<(), CollectError> {
         let shape = *other.filter.shape();
         let must = self.list.len() >= MOST_MEMBERS;
@@ -219,7 +219,7 @@ impl<A: Allocator + Clone> Members<A> {
     }
 
     /// What the only filter can be folded by without its rate rising above the promised one.
-    pub fn folds(&self, options: &Options) -> Result<u64, CollectError> {
+    pub fn folds(&self, options: &CollectorOptions) -> Result<u64, CollectError> {
         let ([only], None) = (&self.list[..], options.fixed_shape()?) else { return Ok(1) };
         let shape = only.filter.shape();
         let keys = shape.layout().cardinality(only.ones).estimate.ceil();
@@ -234,7 +234,7 @@ impl<A: Allocator + Clone> Members<A> {
     }
 }
 
-/// Memory of at least so many numbers, whatever they are.
+/// Memory of at least `length` numbers, whose values do not matter.
 fn grow<A: Allocator + Clone>(scratch: &mut Vec<u32, A>, length: usize) {
     if scratch.len() < length {
         *scratch = Vec::with_capacity_in(length, scratch.allocator().clone());
@@ -276,8 +276,8 @@ impl<B: AsRef<[u8]>> Member<B> {
         self.full_at = self.most;
     }
 
-    /// Keys that can be added before it is time to look if the member is full: as many as cannot fill it, however few
-    /// they are; but not so few that looking takes longer than adding.
+    /// Keys that can be added before it is time to look if the member is full: as many as cannot fill it; but not so
+    /// few that looking takes longer than adding.
     fn step(&self) -> usize {
         let num_probes = u64::from(self.filter.shape().geometry().num_probes.max(1));
         let cannot_fill = self.full_at.saturating_sub(self.ones) / num_probes;
@@ -289,13 +289,13 @@ impl<B: AsRef<[u8]>> Member<B> {
     }
 }
 
-/// Number of set bits after so many keys.
+/// Number of set bits of a filter of `keys` keys.
 fn ones_of(shape: &Shape, keys: f64) -> u64 {
     let layout = shape.layout();
     layout.bits - layout.zeros(keys).0 as u64
 }
 
-/// The rate of a filter with so many set bits.
+/// The rate of a filter with `ones` set bits.
 fn rate_at(shape: &Shape, ones: u64) -> f64 {
     let keys = shape.layout().cardinality(ones).estimate;
     if keys.is_finite() { shape.layout().expected_rate(keys as u64) } else { 1.0 }

@@ -23,4 +23,4 @@ mod table;
 pub mod wire;
 
 pub use collector::{Collector, Sink};
-pub use options::{CollectError, Options, OptionsKey};
+pub use options::{CollectError, CollectorOptions, OptionsKey};

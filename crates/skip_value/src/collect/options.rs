@@ -9,7 +9,7 @@ pub(super) const MOST_BYTES: u64 = (1 << 30) - (1 << 16);
 
 /// What a collector is to make. The same for all groups of an aggregate, and in all of its processes.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct CollectorOptions {
     /// The policy of the filter.
     pub policy: &'static dyn FilterPolicy,
     /// How big it shall be.
@@ -20,7 +20,7 @@ pub struct Options {
     pub expected: Option<u64>,
     /// Bytes that exact hashes may take.
     pub bound: usize,
-    /// The number of rows that will come, over all processes, as far as anybody can tell.
+    /// An estimate of the number of rows that will come, over all processes.
     pub guess: u64,
     /// Whether other processes collect other parts of the keys.
     pub is_partial: bool,
@@ -29,7 +29,7 @@ pub struct Options {
     pub secret: u64,
 }
 
-impl PartialEq for Options {
+impl PartialEq for CollectorOptions {
     /// What may differ between parts that are to be combined is left out.
     fn eq(&self, other: &Self) -> bool {
         let of = |options: &Self| (options.policy.code(), options.size, options.seed, options.expected);
@@ -50,7 +50,7 @@ pub struct OptionsKey {
     secret: u64,
 }
 
-impl Options {
+impl CollectorOptions {
     /// The same for the same options only.
     pub fn key(&self) -> OptionsKey {
         let size = match self.size {
@@ -63,6 +63,9 @@ impl Options {
     }
 
     /// The filter's shape where it does not depend on the keys.
+    ///
+    /// # Errors
+    /// As [`shape_for`](Self::shape_for).
     pub fn fixed_shape(&self) -> Result<Option<Shape>, CollectError> {
         match (self.size, self.expected) {
             (Size::Fixed { .. }, _) => self.shape_for(0).map(Some),
@@ -71,7 +74,10 @@ impl Options {
         }
     }
 
-    /// The shape for so many keys.
+    /// The shape of a filter for `keys` keys.
+    ///
+    /// # Errors
+    /// The filter would be too large, or the policy has none of this size or rate.
     pub fn shape_for(&self, keys: u64) -> Result<Shape, CollectError> {
         let shape = Shape::for_keys(self.policy, keys, self.size, self.seed)?;
         if shape.body_bytes() > MOST_BYTES { Err(CollectError::TooLarge { keys }) } else { Ok(shape) }

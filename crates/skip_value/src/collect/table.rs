@@ -26,7 +26,7 @@ pub(super) struct HashTable<A: Allocator + Clone> {
     has_zero: bool,
 }
 
-/// Whether so many hashes, none of them 0, may be in so many slots.
+/// Whether `hashes` hashes, none of them 0, may be in `slots` slots: three quarters of them.
 fn holds(slots: usize, hashes: usize) -> bool {
     hashes * 4 <= slots * 3
 }
@@ -35,7 +35,7 @@ fn is_within(slots: usize, bound: usize) -> bool {
     slots <= MIN_SLOTS || slots * size_of::<u64>() <= bound
 }
 
-/// Whether a table within `bound` bytes can have so many hashes, none of them 0.
+/// Whether a table within `bound` bytes can have `hashes` hashes, none of them 0.
 pub(super) fn can_hold(hashes: usize, bound: usize) -> bool {
     let mut slots = MIN_SLOTS;
     while !holds(slots, hashes) {

@@ -8,7 +8,7 @@
 
 use super::collector::{Collector, Sink, State};
 use super::members::Member;
-use super::options::{CollectError, Options};
+use super::options::{CollectError, CollectorOptions};
 use super::table::can_hold;
 use crate::header::{FIRST_USER_OID, LONGEST_NAME, MOST_MEMBERS};
 use crate::{Collation, KeyType, Keys};
@@ -60,7 +60,7 @@ enum WireSize {
     Fixed { bytes: u64, num_probes: u8 },
 }
 
-/// [`Options`] as they are sent.
+/// [`CollectorOptions`] as they are sent.
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as there")]
 pub struct WireOptions {
@@ -111,7 +111,7 @@ pub struct Wire<'a> {
 }
 
 impl<'o, A: Allocator + Clone> Collector<'o, A> {
-    /// The state as bytes, in the sink that `allocate` gives for so many bytes.
+    /// The state as bytes, in the sink that `allocate` gives for their number.
     ///
     /// # Errors
     /// That keys which waited could not become bits, or that the sink did not take what was asked for.
@@ -147,7 +147,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     pub fn deserialize(
         bytes: &[u8],
         allocator: &A,
-        keep: impl FnOnce(Options, Keys) -> &'o Options,
+        keep: impl FnOnce(CollectorOptions, Keys) -> &'o CollectorOptions,
     ) -> Result<Self, CollectError> {
         let wire = Wire::read(bytes)?;
         let options = wire.options()?;
@@ -163,7 +163,7 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
     /// Adds the keys of a state that another process sent, from where its bytes lie.
     ///
     /// # Errors
-    /// Bytes that are no state; different options or keys; no filter for so many keys.
+    /// Bytes that are no state; different options or keys; no filter can be made for that number of keys.
     pub fn combine_sent(&mut self, bytes: &[u8], keys: &Keys, allocator: &A) -> Result<(), CollectError> {
         let wire = Wire::read(bytes)?;
         if *self.options != wire.options()? {
@@ -186,12 +186,12 @@ impl<'o, A: Allocator + Clone> Collector<'o, A> {
 }
 
 impl<'a> Wire<'a> {
-    /// What stands before so many bytes of hashes or bits.
+    /// The bytes before `rest` bytes of hashes or bits.
     fn head(&self, rest: usize) -> Result<Vec<u8>, CollectError> {
         bincode::serde::encode_to_vec((VERSION, rest as u64, self), FORMAT).map_err(|_| CollectError::Wire)
     }
 
-    /// Writes it into the sink that `allocate` gives for so many bytes.
+    /// Writes it into the sink that `allocate` gives for the number of its bytes.
     ///
     /// # Errors
     /// That the sink did not take what was asked for.
@@ -232,8 +232,8 @@ impl<'a> Wire<'a> {
         self.hashes.as_chunks().0.iter().map(|hash| u64::from_le_bytes(*hash))
     }
 
-    fn options(&self) -> Result<Options, CollectError> {
-        Ok(Options {
+    fn options(&self) -> Result<CollectorOptions, CollectError> {
+        Ok(CollectorOptions {
             policy: by_code(self.options.policy).ok_or(CollectError::Wire)?,
             size: self.options.size,
             seed: self.options.seed,
@@ -278,8 +278,8 @@ impl<'a> WireKeys<'a> {
 }
 
 impl WireOptions {
-    fn of(options: &Options) -> Self {
-        let &Options { policy, size, seed, expected, bound, guess, .. } = options;
+    fn of(options: &CollectorOptions) -> Self {
+        let &CollectorOptions { policy, size, seed, expected, bound, guess, .. } = options;
         Self { policy: policy.code(), size, seed, expected, bound: bound as u64, guess }
     }
 }
@@ -292,7 +292,7 @@ impl<'a> WireMember<'a> {
         Self { bits, num_probes, ones, full_at, most, keys, length: body.len() as u64, body }
     }
 
-    fn read(&self, options: &Options) -> Result<Member<&'a [u8]>, CollectError> {
+    fn read(&self, options: &CollectorOptions) -> Result<Member<&'a [u8]>, CollectError> {
         let geometry = Geometry { bits: self.bits, num_probes: self.num_probes, seed: options.seed };
         let filter = BloomFilter::from_parts(Shape::new(options.policy, geometry)?, self.body)?;
         let (ones, full_at) = (self.ones, self.full_at);
