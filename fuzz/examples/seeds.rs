@@ -2,9 +2,9 @@
 //! (`tests/vectors`), stored values and states of every kind. What a fuzzer can find by itself is left out.
 
 use allocator_api2::alloc::Global;
+use skip_filter::policy::{BloomFilter, Geometry, POLICIES, Shape, Size, by_name};
 use skip_value::collect::wire::{Wire, WireKeys, WireMember, WireOptions, WireType};
 use skip_value::collect::{Collector, CollectorOptions};
-use skip_filter::policy::{BloomFilter, Geometry, POLICIES, Shape, Size, by_name};
 use skip_value::{Collation, KeyType, Keys, StoredFilter, empty, seal};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,11 @@ fn vectors() -> Result<Vec<(Keys, Geometry, Vec<u8>)>> {
     for row in rows(LEVELDB).filter(|row| row[0] == "filter") {
         let mut body = hex(row[3])?;
         let num_probes = body.pop().ok_or("no probes")?;
-        vectors.push((keys("leveldb", 0)?, Geometry { bits: body.len() as u64 * 8, num_probes, seed: 0 }, body));
+        vectors.push((
+            keys("leveldb", 0)?,
+            Geometry { bits: body.len() as u64 * 8, num_probes, seed: 0 },
+            body,
+        ));
     }
     for row in rows(CLICKHOUSE).filter(|row| row[0] == "filter") {
         let (bytes, seed): (u64, u64) = (row[1].parse()?, row[3].parse()?);
@@ -200,7 +204,8 @@ fn main() -> Result<()> {
     }
     // Numbers without a pattern, for what is made up of numbers.
     for number in 0..40u64 {
-        let words = (0..20 + number as i64 * 3).flat_map(|at| skip_filter::hash_i64(number, at).to_le_bytes());
+        let words =
+            (0..20 + number as i64 * 3).flat_map(|at| skip_filter::hash_i64(number, at).to_le_bytes());
         state.add(&[&[1 + (number % 2) as u8], &words.collect::<Vec<_>>()])?;
     }
     // Numbers that are close together, far apart, and a mixture; as a data page and as a fence page.

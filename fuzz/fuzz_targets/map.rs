@@ -103,7 +103,10 @@ fn data(page: &Page, wanted: &Range<u64>) {
         let Some(body) = page.get(block.bytes()) else { panic!("a block outside of its page") };
         well &= block
             .numbers(body, wanted.clone(), |span| {
-                assert!(span.start < span.end && wanted.start <= span.start && span.end <= wanted.end, "{span:?}");
+                assert!(
+                    span.start < span.end && wanted.start <= span.start && span.end <= wanted.end,
+                    "{span:?}"
+                );
                 if found.len() < 1000 {
                     found.push(span);
                 }

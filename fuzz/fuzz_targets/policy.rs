@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skip_filter::policy::*;
 use pg_skip_fuzz::{allocations, facts};
+use skip_filter::policy::*;
 use std::borrow::Cow;
 
 /// Bytes before the encoding: numbers, see below.
@@ -34,9 +34,11 @@ fuzz_target!(|input: &[u8]| {
             }
         }
         let prefix = KeyParts::new(false, Some(Prefix::Capped(4))).unwrap();
-        for size in
-            [Size::Fixed { bytes: bits, num_probes }, Size::Rate(f64::from_bits(bits)), Size::BitsPerKey(10.0)]
-        {
+        for size in [
+            Size::Fixed { bytes: bits, num_probes },
+            Size::Rate(f64::from_bits(bits)),
+            Size::BitsPerKey(10.0),
+        ] {
             let configured =
                 ConfiguredPolicy::new(policy, size).and_then(|configured| configured.with_seed(seed));
             if let Ok(configured) = configured {

@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pg_skip_fuzz::{allocations, facts};
 use skip_filter::policy::Shape;
 use skip_value::{Outline, StoredFilter, seal, unseal};
-use pg_skip_fuzz::{allocations, facts};
 
 /// What reading may allocate: the names and the shapes of a header, however many bits follow.
 const ALLOCATED: usize = 64 << 10;

@@ -4,8 +4,8 @@ use crate::facts;
 use crate::wire::{finish, keys};
 use allocator_api2::alloc::Global;
 use arbitrary::Arbitrary;
-use skip_value::collect::{CollectError, Collector, CollectorOptions};
 use skip_filter::policy::{BloomFilter, POLICIES, Size};
+use skip_value::collect::{CollectError, Collector, CollectorOptions};
 use skip_value::{StoredFilter, empty};
 
 /// Processes that are told apart.

@@ -6,9 +6,9 @@
 use crate::{allocations, facts};
 use allocator_api2::alloc::Global;
 use arbitrary::Arbitrary;
+use skip_filter::policy::{BloomFilter, Geometry, POLICIES, PolicyError, Shape, Size, by_code};
 use skip_value::collect::wire::{Wire, WireKeys, WireMember, WireOptions, WireType};
 use skip_value::collect::{CollectError, Collector, CollectorOptions};
-use skip_filter::policy::{BloomFilter, Geometry, POLICIES, PolicyError, Shape, Size, by_code};
 use skip_value::{KeyType, Keys, StoredFilter};
 
 /// Keys that came waiting or that the first filters are made for; and the largest filter of so many keys.
@@ -87,8 +87,8 @@ fn go_on(state: &mut Collector<'_, Global>, wire: &Wire<'_>, keys: &Keys) -> Res
     all.combine(state, &Global)?;
     all.insert(added[2], &Global)?;
     let last = finish_with(&mut all, keys)?;
-    let [first, arrived, last] =
-        [&first, &arrived, &last].map(|bytes| StoredFilter::decode(bytes).expect("what was written cannot be read"));
+    let [first, arrived, last] = [&first, &arrived, &last]
+        .map(|bytes| StoredFilter::decode(bytes).expect("what was written cannot be read"));
     facts::hold(last.cardinality(), last.false_positive_rate());
     assert!(added.iter().all(|&hash| last.may_contain_hash(hash)), "a key was lost");
     // What is in a filter by chance must stay in it just as well.
