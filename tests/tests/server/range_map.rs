@@ -245,7 +245,7 @@ fn a_layout_chosen_meanwhile(database: &Database) {
              OPERATOR 1 =, FUNCTION 1 waiting_hash(int, bigint), FUNCTION 2 skip_opclass_options(internal);
          CREATE TABLE t (k int, pad text DEFAULT repeat('x', 100));
          CREATE INDEX t_skip ON t USING skip (k waiting_ops (pages_per_range = 1))
-             WITH (pages_per_range = 4, autosummarize = off);
+             WITH (layout = auto, pages_per_range = 4, autosummarize = off);
          INSERT INTO t SELECT generate_series(1, 2000)",
     );
     let pages = session.number("SELECT pg_relation_size('t') / 8192") as usize;
