@@ -57,10 +57,11 @@ SELECT format('Which of %s filters of a million keys each, %s MB in all, one key
               to_char(bloom_bench.ms('parts_whole'), 'FM990.0'))
 FROM parts;
 \qecho
-\qecho 'Lookups in memory, without SQL, in a filter of 6 MB, against the crates `fastbloom` (plain filters) and `sbbf-rs` (split blocks'
-\qecho 'of 32 bytes): [asking.rs](../crates/skip_value/benches/asking.rs). *Back to back*: the CPU may look up several keys at a time.'
-\qecho '*One by one*: the key to look up depends on the answer of the lookup before. A lookup of `sbbf-rs` reads one block and has no'
-\qecho 'branch, which makes it the fastest back to back. Medians of 15 rounds in which all took turns.'
+\qecho 'Lookups in memory, without SQL, in a filter of 6 MB, against the crates `fastbloom` (plain filters) and'
+\qecho '`sbbf-rs` (split blocks of 32 bytes): [asking.rs](../crates/skip_value/benches/asking.rs). *Back to back*:'
+\qecho 'the CPU may look up several keys at a time. *One by one*: the key to look up depends on the answer of the'
+\qecho 'lookup before. A lookup of `sbbf-rs` reads one block and has no branch, which makes it the fastest back to'
+\qecho 'back. Medians of 15 rounds in which all took turns.'
 \qecho
 SELECT :'asking';
 \qecho

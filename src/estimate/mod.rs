@@ -136,8 +136,8 @@ fn term<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Term<&'l Leaf<
     Term::Known(leaf, Ask { index: place, clause: clauses.len() - 1 })
 }
 
-/// What a list of too many keys leaves and reads, extrapolated from some of the keys. None when the list is short enough
-/// to be looked up, or was looked up already for another path.
+/// What a list of too many keys leaves and reads, extrapolated from some of the keys. None when the list is short
+/// enough to be looked up, or was looked up already for another path.
 fn sampled(index: Rel, facts: &Facts, clause: &HashedClause, blocks: u32) -> Option<Share> {
     let Test::Keys(keys) = &clause.test else { return None };
     let affordable = (probe::pages_left() as f64 / facts.slices(clause.column).max(1.0)) as usize / 2;

@@ -15,7 +15,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use skip_filter::policy::{POLICIES, Shape, Size};
-use skip_value::{KeyType, Keys, Outline, Value, empty};
+use skip_value::{KeyType, Keys, Outline, StoredFilter, empty};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -58,7 +58,7 @@ fn contenders(all: &[u64]) -> Vec<(&'static str, Ask)> {
         let shape = Shape::for_keys(*policy, KEYS, Size::BitsPerKey(10.0), 0).unwrap();
         let kind = Keys { policy: *policy, seed: 0, key_type: KeyType::BuiltIn(20), collation: None };
         let mut bytes = empty(&kind, &[shape]);
-        let mut value = Value::decode_mut(&mut bytes).unwrap();
+        let mut value = StoredFilter::decode_mut(&mut bytes).unwrap();
         all.iter().for_each(|&key| value.insert_hash(key));
         let outline = Outline::read(&bytes, bytes.len() as u64).unwrap();
         let contains = move |key| outline.is_of(&bytes) && outline.may_contain_hash(&bytes, key);

@@ -314,8 +314,8 @@ fn logged(server: &Server, session: &mut Session, count: usize) -> Vec<(String, 
              connection_from text, session_id text, session_line_num bigint, command_tag text,
              session_start_time timestamp with time zone, virtual_transaction_id text, transaction_id bigint,
              error_severity text, sql_state_code text, message text, detail text, hint text, internal_query text,
-             internal_query_pos integer, context text, query text, query_pos integer, location text, application_name text,
-             backend_type text, leader_pid integer, query_id bigint)",
+             internal_query_pos integer, context text, query text, query_pos integer, location text,
+             application_name text, backend_type text, leader_pid integer, query_id bigint)",
     );
     let file = server.data().join("logged/errors.csv");
     let end = Instant::now() + Duration::from_secs(60);
