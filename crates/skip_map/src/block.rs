@@ -97,6 +97,15 @@ impl Block {
         self.body.clone()
     }
 
+    /// The most numbers that it may have; of a bitmap the directory does not say how many there are.
+    pub(crate) fn most_numbers(&self) -> u64 {
+        match self.form {
+            BlockForm::Consecutive { count } => count,
+            BlockForm::EliasFano { count, .. } => count as u64,
+            BlockForm::Bitmap => 8 * self.body.len() as u64,
+        }
+    }
+
     /// Calls `each` with the numbers inside `wanted`, as ascending spans of consecutive numbers. `body` is the part of
     /// the page that [`Block::bytes`] names.
     ///

@@ -21,7 +21,7 @@ pub struct Coding {
 /// depend on all bits. It is a bijection, so it never makes two hashes equal. The constants are those of SplitMix64
 /// (Stafford's variant 13).
 #[inline]
-fn mix(hash: u64) -> u64 {
+pub(crate) fn mix(hash: u64) -> u64 {
     let state = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ state >> 31

@@ -19,6 +19,7 @@
 //! | above them lie pages of fences | [`fence`] | [`FenceHead`], [`fence_entry`], [`check_fence`] |
 //! | the number of pages tells which is which | [`shape`] | [`RunShape`] |
 //! | and has a bound | [`size`] | [`most_pages`] |
+//! | a large run is divided by key | [`key_part`] | [`KeyPart`], [`KeySet`] |
 //! | what a range is in a map is chosen by counts | [`choice`] | [`PairCounts`] |
 //!
 //! Pages are given and taken as payloads of [`PAGE_BYTES`] bytes; frames, checksums and ids are the caller's. Where a
@@ -38,6 +39,7 @@ pub mod block;
 pub mod choice;
 pub mod coding;
 pub mod fence;
+pub mod key_part;
 pub mod malformed;
 pub mod merge;
 pub mod page;
@@ -54,12 +56,13 @@ pub use block::Block;
 pub use choice::PairCounts;
 pub use coding::{Coding, fingerprint_bits_for};
 pub use fence::{FenceHead, check_fence, fence_entry, write_fence};
+pub use key_part::{KeyPart, KeySet};
 pub use malformed::Malformed;
 pub use merge::{MergeSource, Merged, merge};
 pub use page::{HEAD_BYTES, Head, PAGE_BYTES, Page, read_page};
 pub use portion::{Portion, merge_portion};
 pub use shape::RunShape;
-pub use size::most_pages;
+pub use size::{most_pages, most_pages_in_parts};
 pub use sorter::Sorter;
 pub use spill::Spill;
 pub use writer::{RunWriter, Written};

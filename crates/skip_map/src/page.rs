@@ -103,6 +103,14 @@ impl<'a> Head<'a> {
         self.last
     }
 
+    /// A bound of the number of numbers on the page: bitmaps count as if all of their bits were set.
+    ///
+    /// # Errors
+    /// The directory contradicts itself.
+    pub fn most_numbers(&self) -> Result<u64, Malformed> {
+        (0..self.count).try_fold(0, |sum, index| Ok(sum + self.block(index)?.most_numbers()))
+    }
+
     /// The blocks that may hold numbers of this interval, in order.
     ///
     /// # Errors

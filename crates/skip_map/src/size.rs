@@ -2,6 +2,8 @@
 
 use crate::block::MOST_NUMBERS;
 use crate::coding::Coding;
+use crate::fence::MOST_ENTRIES;
+use crate::key_part::KeyPart;
 use crate::page::{DIRECTORY_BYTES, MOST_BLOCKS, ROOM};
 use crate::shape::RunShape;
 use crate::writer::{LEAST_CONSECUTIVE, LEAST_PART};
@@ -12,6 +14,8 @@ const BITS_A_BLOCK: f64 = (DIRECTORY_BYTES * 8 + 15) as f64;
 const BITS_A_PAGE: f64 = (ROOM * 8) as f64;
 /// Fewest numbers of a page that is full: 8 kB divided by 60 bits, the most that a number takes, are more than 1,000.
 const LEAST_A_PAGE: u64 = 512;
+/// Levels of fences of a run that a relation can hold: 1,012 to the power of 4 is more than 2^32.
+const MOST_LEVELS: u8 = 4;
 /// Numbers of a page whose directory is full.
 const NUMBERS_OF_FULL_DIRECTORY: usize = (MOST_BLOCKS - 1) * LEAST_PART;
 
@@ -38,11 +42,20 @@ const _: () = assert!(LEAST_CONSECUTIVE as usize + 1 >= 2 * LEAST_PART && LEAST_
 /// these are at most `x * (c - log2 x) + (1 - x) * d` bits for each number, which is `c` at most if `c >= d + 1.4427`,
 /// else `d + 1.4427`.
 pub fn most_pages(coding: Coding, numbers: u64) -> u32 {
+    most_pages_in_parts(coding, KeyPart::WHOLE, 0, numbers)
+}
+
+/// As [`most_pages`], of the numbers of a key part, written as runs of the key parts of this depth that it has. The
+/// intervals of these parts are together that of the whole, so the bound is the same but for what each run may take in
+/// addition.
+pub fn most_pages_in_parts(coding: Coding, keys: KeyPart, depth: u8, numbers: u64) -> u32 {
     if numbers == 0 {
         return 0;
     }
-    let interval = coding.numbers_end() as f64;
-    let counted = numbers as f64 + (numbers / LEAST_A_PAGE) as f64 + 1.0;
+    let runs = f64::from(1u32 << depth.saturating_sub(keys.depth()));
+    let numbers_of = keys.numbers(coding);
+    let interval = (numbers_of.end - numbers_of.start) as f64;
+    let counted = numbers as f64 + (numbers / LEAST_A_PAGE) as f64 + runs;
     let gap_bits = (interval / counted).log2().max(0.0);
     let block_bits = BITS_A_BLOCK / LEAST_PART as f64;
     let full_directory = BITS_A_PAGE / NUMBERS_OF_FULL_DIRECTORY as f64 + std::f64::consts::LOG2_E;
@@ -50,7 +63,13 @@ pub fn most_pages(coding: Coding, numbers: u64) -> u32 {
     // Two blocks more for each page: that which was cut, and one because averages need not come out even.
     let pages = counted * bits / (BITS_A_PAGE - 2.0 * BITS_A_BLOCK);
     let of_distant = 128.0 * 128.0 / BITS_A_PAGE;
-    let data_pages = (pages + of_distant).ceil() + 1.0;
-    // A float that is too great becomes the greatest u32.
-    RunShape::of_data_pages(data_pages as u32).pages()
+    if runs == 1.0 {
+        let data_pages = (pages + of_distant).ceil() + 1.0;
+        // A float that is too great becomes the greatest u32.
+        return RunShape::of_data_pages(data_pages as u32).pages();
+    }
+    // Each level of fences of a run ends with one page more than its share.
+    let data_pages = (pages + runs * (of_distant + 2.0)).ceil();
+    let fences = 2.0 * data_pages / MOST_ENTRIES as f64 + runs * f64::from(MOST_LEVELS);
+    (data_pages + fences).ceil() as u32
 }

@@ -72,6 +72,31 @@ proptest! {
     }
 
     #[test]
+    fn runs_of_key_parts_have_a_bound((coding, pairs) in pairs(3000), depth in 0..=6u8) {
+        let numbers: BTreeSet<u64> = pairs.iter().map(|&(hash, range)| coding.number(hash, range)).collect();
+        let mut pages = 0;
+        for part in KeyPart::all(depth) {
+            let of_part: Vec<u64> = numbers.range(part.numbers(coding)).copied().collect();
+            let run = Run::of(of_part.iter().copied());
+            let most = most_pages_in_parts(coding, part, depth, of_part.len() as u64);
+            prop_assert!(run.written.shape.pages() <= most, "{:?}", part);
+            pages += run.written.shape.pages();
+        }
+        prop_assert!(pages <= most_pages_in_parts(coding, KeyPart::WHOLE, depth, numbers.len() as u64));
+    }
+
+    #[test]
+    fn heads_bound_the_numbers_of_their_pages(numbers in numbers(6000)) {
+        let run = Run::of(numbers.iter().copied());
+        for page in &run.pages[..run.written.shape.data_pages() as usize] {
+            let mut count = 0;
+            read_page(&page[..], |span| count += span.end - span.start).unwrap();
+            let most = Head::parse(&page[..HEAD_BYTES]).unwrap().most_numbers().unwrap();
+            prop_assert!((count..=8 * count + 64).contains(&most), "{} of {}", most, count);
+        }
+    }
+
+    #[test]
     fn keys_have_their_ranges((coding, pairs) in pairs(2000)) {
         let numbers: BTreeSet<u64> = pairs.iter().map(|&(hash, range)| coding.number(hash, range)).collect();
         let run = Run::of(numbers.iter().copied());

@@ -49,6 +49,9 @@ pub const VERSION_QUARTERS: u16 = 2;
 /// Format version of meta pages with columns whose ranges are divided, or whose layout is not chosen yet. Earlier
 /// builds would take parts of ranges for ranges.
 pub const VERSION_PARTS: u16 = 3;
+/// Format version of directory pages with segments of a part of the keys. Earlier builds would take them for segments
+/// of another column.
+pub const VERSION_KEY_PARTS: u16 = 4;
 /// Payload bytes that one quarter check covers.
 pub const QUARTER: usize = SLICE_BYTES as usize / QUARTERS;
 /// "No block": PostgreSQL's InvalidBlockNumber.
@@ -195,11 +198,12 @@ impl<'a> PageView<'a> {
         {
             return Err("the page header is damaged");
         }
-        let is_segment = get_u16(bytes, SPECIAL_KIND) == PageKind::Segment as u16;
+        let is_of = |kind: PageKind| get_u16(bytes, SPECIAL_KIND) == kind as u16;
         match get_u16(bytes, SPECIAL_VERSION) {
             VERSION_WHOLE => {}
-            VERSION_QUARTERS if is_segment && lower == PAYLOAD_END => {}
-            VERSION_PARTS if get_u16(bytes, SPECIAL_KIND) == PageKind::Meta as u16 => {}
+            VERSION_QUARTERS if is_of(PageKind::Segment) && lower == PAYLOAD_END => {}
+            VERSION_PARTS if is_of(PageKind::Meta) => {}
+            VERSION_KEY_PARTS if is_of(PageKind::Directory) => {}
             _ => return Err("the page has an unknown format version"),
         }
         Ok(Self { bytes, lower })

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use skip_segment::page::{
     PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageImage, PageKind, PageView, QUARTER, SLICE_BYTES,
-    VERSION_PARTS, get_u16,
+    VERSION_KEY_PARTS, VERSION_PARTS, get_u16,
 };
 use std::ops::Range;
 
@@ -182,6 +182,20 @@ fn replays(before: &PageBytes, image: PageImage) -> Result<(), TestCaseError> {
     prop_assert!(replayed == *after);
     prop_assert!(PageView::check(&replayed, 7, 99).is_ok());
     Ok(())
+}
+
+/// Earlier builds refuse a page of the directory that they would misread; no other kind of page has that version.
+#[test]
+fn directory_pages_with_key_parts_have_a_version_of_their_own() {
+    for kind in [PageKind::Directory, PageKind::Meta, PageKind::Delta, PageKind::Segment] {
+        let mut image = PageImage::fresh(kind, 0, 0);
+        image.put(0, b"SKIP");
+        image.set_version(VERSION_KEY_PARTS);
+        let page = image.seal(7, 3).0;
+        assert_eq!(page[PAYLOAD_END + 20..PAYLOAD_END + 22], [4, 0], "the version, where it stands on disk");
+        let is_known = PageView::check_kind(&page, 7, 3, kind).is_ok();
+        assert_eq!(is_known, kind == PageKind::Directory, "{kind:?}");
+    }
 }
 
 /// Earlier builds refuse a meta page that they would misread; no other kind of page has that version.
