@@ -12,6 +12,7 @@ use crate::pages::segment::{self, Group};
 use crate::pg::error::Read;
 use crate::pg::evaluate::IndexRow;
 use crate::pg::{Rel, memory::Scratch};
+use skip_map::key_part::KeySet;
 
 /// Consecutive rows whose values are looked up in the same 64 ranges before those ranges are read as a whole. Reading
 /// them as a whole costs about as much as looking up some 400 values one by one.
@@ -61,7 +62,7 @@ impl InsertState {
             true => Ok(live),
             false => Err(Miss::Recycled(META_BLOCK)),
         };
-        self.live = match directory::live(index, &self.meta, |_| true).and_then(unchanged) {
+        self.live = match directory::live(index, &self.meta, |_| KeySet::ALL).and_then(unchanged) {
             Ok(live) => live,
             Err(Miss::Damage(damage)) => return Err(damage),
             // The next row reads the segments again; until then every value counts as new.
@@ -120,15 +121,17 @@ impl InsertState {
         if self.live.rescans.iter().any(is_replaced) {
             return Ok(false);
         }
+        let index = self.meta.bind(index);
+        if self.live.of_column(entry.column).first().is_some_and(|s| s.map().is_some()) {
+            return or_not_found(self.is_in_maps(index, entry, range));
+        }
         let key = (entry.column, range);
         let at = self.live.segments.partition_point(|s| (s.column, s.first_range) <= key);
-        let Some(segment) = at.checked_sub(1).map(|at| self.live.segments[at]) else { return Ok(false) };
+        let Some(segment) = at.checked_sub(1).map(|at| self.live.segments[at].segment) else {
+            return Ok(false);
+        };
         if segment.column != entry.column || range >= segment.end_range() {
             return Ok(false);
-        }
-        let index = self.meta.bind(index);
-        if segment.map().is_some() {
-            return or_not_found(self.is_in_maps(index, &segment, entry, range));
         }
         let found = match self.recent_group(index, &segment, range) {
             Ok(Some(group)) => Ok(group.has_entry(entry.hash, range - segment.first_range)),
@@ -140,16 +143,16 @@ impl InsertState {
 
     /// Whether a map or an addition has an entry's pair. For a value, the pair of [`map::VALUE_KEY`] must be there too:
     /// the value's own fingerprint may be that of NULL.
-    fn is_in_maps(&self, index: Rel, segment: &Segment, entry: &DeltaEntry, range: u32) -> Fetch<bool> {
+    fn is_in_maps(&self, index: Rel, entry: &DeltaEntry, range: u32) -> Fetch<bool> {
         let covers =
-            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&range);
-        let maps: Vec<Map<'_>> = std::iter::once(segment)
-            .chain(self.live.additions.iter().filter(covers))
-            .map(|segment| Map::of(index, segment))
-            .collect::<Read<_>>()?;
+            |s: &Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&range);
         let has = |key| {
-            for map in &maps {
-                if map.has(key, entry.part)? {
+            let maps = self.live.of_column(entry.column).iter().filter(|s| covers(s) && s.keys.has(key));
+            let mut maps = maps.map(|live| &live.segment).peekable();
+            // A range without a map of the key matches, whatever additions have.
+            let is_summarized = maps.peek().is_some();
+            for segment in maps.chain(self.live.additions.iter().filter(|s| is_summarized && covers(s))) {
+                if Map::of(index, segment)?.has(key, entry.part)? {
                     return Ok(true);
                 }
             }

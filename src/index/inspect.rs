@@ -5,7 +5,7 @@ use super::steady::steady;
 use super::target::{self, Target};
 use super::{alter, choose};
 use crate::pages::delta;
-use crate::pages::directory::Directory;
+use crate::pages::directory::{Directory, LiveSegment};
 use crate::pages::entry::{FilterSize, OpenStretch, Segment, SegmentKind};
 use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pages::miss::{Fetch, Miss};
@@ -22,6 +22,7 @@ use crate::prune::{self, Budget, Pruned, hashed};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_filter::rate_at_fill;
+use skip_map::key_part::{KeyPart, MOST_DEPTH};
 use skip_segment::page::PAGE;
 use skip_segment::{FIRST_PROBE_SLICE, OPEN_SLICE};
 
@@ -158,24 +159,28 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
     let blocks_of_table = target.table.rel().blocks();
     let mut rows = Vec::with_capacity(meta.columns.len());
     for (c, column) in meta.columns.iter().enumerate() {
-        let segments = directory.segments(c as u16);
+        let segments = directory.in_use(c as u16);
         let additions = directory.additions(c as u16);
         let open = directory.open_stretches(c as u16);
         // To users, the parts that maps tell apart are the ranges of the column.
         let parts = column.parts();
         let ranges = i64::from(meta.parts_in(c as u16, blocks_of_table));
-        let mut summarized = 0i64;
+        let mut summarized = 0.0;
         let mut passing = 0.0;
         for segment in &segments {
             let fill = fill_of(index, segment, &open)?;
             let closed = f64::from(segment.width) - fill.open_ranges as f64;
-            summarized += closed_parts(segment, &open, ranges).unwrap_or(closed as i64);
-            passing += fill.expected_rate * closed * f64::from(parts);
+            // The maps of all parts of the keys summarize the ranges together.
+            let closed_parts = closed_parts(segment, &open, ranges).map_or(closed, |parts| parts as f64);
+            summarized += closed_parts * segment.keys.share();
+            let used = segment.keys.share() / segment.key_part.keys().share();
+            passing += fill.expected_rate * closed * f64::from(parts) * used;
         }
         for addition in &additions {
             passing +=
                 fill_of(index, addition, &[])?.expected_rate * f64::from(addition.width) * f64::from(parts);
         }
+        let summarized = summarized.round() as i64;
         let width = |pick: fn(u32, u32) -> u32| {
             let parts = segments.iter().map(|s| s.width.saturating_mul(parts)).reduce(pick);
             i32::try_from(parts.unwrap_or(0)).unwrap_or(i32::MAX)
@@ -184,7 +189,8 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             let all = segments.iter().filter_map(|s| s.filters().ok()).map(|size| size.bits);
             (column.layout == SegmentLayout::Filters).then(|| i64::from(all.reduce(pick).unwrap_or(0)))
         };
-        let blocks = segments.iter().chain(&additions).map(|s| i64::from(s.blocks)).sum::<i64>();
+        let blocks = segments.iter().map(|live| &live.segment).chain(&additions);
+        let blocks = blocks.map(|s| i64::from(s.blocks)).sum::<i64>();
         rows.push((
             index.oid(),
             c as i32 + 1,
@@ -194,7 +200,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             meta.pages_per_part(c as u16) as i32,
             ranges,
             summarized.min(ranges),
-            segments.len() as i32,
+            most_of_one_key(&segments),
             width(u32::min),
             width(u32::max),
             bits(u32::min),
@@ -212,10 +218,17 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
     Ok(rows)
 }
 
+/// The number of segments that the lookup of a key meets, at most.
+fn most_of_one_key(segments: &[LiveSegment]) -> i32 {
+    let of_part = |part: KeyPart| segments.iter().filter(|s| s.keys.contains(part.keys())).count();
+    KeyPart::all(MOST_DEPTH).map(of_part).max().unwrap_or(0) as i32
+}
+
 type SegmentRow = (
     pg_sys::Oid,
     i32,
     &'static str,
+    Option<String>,
     i64,
     i32,
     Option<i64>,
@@ -239,6 +252,7 @@ fn skip_index_segments(
         name!(index, pg_sys::Oid),
         name!(attnum, i32),
         name!(kind, &'static str),
+        name!(key_part, Option<String>),
         name!(first_range, i64),
         name!(width, i32),
         name!(filter_bits, Option<i64>),
@@ -266,12 +280,16 @@ fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
         let open = directory.open_stretches(column as u16);
         let additions = directory.additions(column as u16);
         for s in directory.segments(column as u16).into_iter().chain(additions) {
-            let fill = fill_of(index, &s, if s.summarizes() { &open } else { &[] })?;
+            // Open ranges are counted once for the maps of all parts of the keys.
+            let shows_open = s.summarizes() && s.key_part.number() == 0;
+            let fill = fill_of(index, &s, if shows_open { &open } else { &[] })?;
             let filters = s.filters().ok();
             rows.push((
                 index.oid(),
                 column as i32 + 1,
                 kind_name(s.kind),
+                (!s.key_part.is_whole())
+                    .then(|| format!("{}/{}", s.key_part.number() + 1, 1u32 << s.key_part.depth())),
                 i64::from(s.first_range) * i64::from(s.parts()),
                 i32::try_from(s.width.saturating_mul(s.parts())).unwrap_or(i32::MAX),
                 filters.map(|size| size.bits.into()),

@@ -7,7 +7,7 @@ use super::collect::RangeContents;
 use super::place_map::{SpillFile, marks};
 use crate::pages::delta::DeltaEntry;
 use crate::pages::entry::Segment;
-use crate::pages::map::{self, Map, NULL_KEY, Numbers, VALUE_KEY};
+use crate::pages::map::{self, NULL_KEY, RunNumbers, Sources, VALUE_KEY};
 use crate::pages::meta::{ColumnMeta, MapForm, Meta};
 use crate::pages::miss::Fetch;
 use crate::pg::{Rel, error::Read, memory};
@@ -95,9 +95,9 @@ impl MapCheck {
         mut each: impl FnMut(Lacking),
     ) -> Fetch<()> {
         let of_column = segments.filter(|s| s.column == self.column && s.map().is_some());
-        let maps = of_column.map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>()?;
+        let maps = Sources::of(index, of_column)?;
         let coding = self.coding;
-        let mut cursors: Vec<MapCursor<'_, '_>> = maps.iter().map(MapCursor::new).collect();
+        let mut cursors: Vec<MapCursor<'_, '_>> = maps.numbers().map(MapCursor::new).collect();
         self.sorter.finish(|number| {
             let mut is_there = false;
             for cursor in &mut cursors {
@@ -118,18 +118,19 @@ pub fn numbers_of_entry(coding: Coding, entry: &DeltaEntry) -> impl Iterator<Ite
     value.into_iter().chain([mark])
 }
 
-/// A map that is being read, and the position in it.
+/// A map, or those of all parts of the keys, that is being read, and the position in it.
 struct MapCursor<'m, 'a> {
-    map: &'m Map<'a>,
-    numbers: Numbers<'m, 'a>,
+    coding: Coding,
+    first_part: u64,
+    numbers: RunNumbers<'m, 'a>,
     /// The number read last, as one among all pairs of the column; None before the first.
     head: Option<u64>,
     is_over: bool,
 }
 
 impl<'m, 'a> MapCursor<'m, 'a> {
-    fn new(map: &'m Map<'a>) -> Self {
-        Self { map, numbers: map.numbers(), head: None, is_over: false }
+    fn new((coding, first_part, numbers): (Coding, u64, RunNumbers<'m, 'a>)) -> Self {
+        Self { coding, first_part, numbers, head: None, is_over: false }
     }
 
     /// Reads on up to `number`, which is higher than the one before. Returns whether the map has it.
@@ -147,8 +148,8 @@ impl<'m, 'a> MapCursor<'m, 'a> {
     /// an addition may have since the table was truncated. The conversion keeps the order: numbers are ordered by their
     /// fingerprints, and by their parts where those are equal.
     fn in_all(&self, own: u64, coding: Coding) -> Option<u64> {
-        let (fingerprint, part) = self.map.coding().split(own);
-        let part = self.map.first_part() + u64::from(part);
+        let (fingerprint, part) = self.coding.split(own);
+        let part = self.first_part + u64::from(part);
         let all = u64::from(coding.ranges());
         (part < all).then(|| fingerprint * all + part)
     }

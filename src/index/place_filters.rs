@@ -8,6 +8,7 @@ use crate::pages::entry::{FilterSize, Segment, SegmentKind};
 use crate::pages::meta::{self, ColumnMeta};
 use crate::pages::segment;
 use crate::pg::{Damage, Rel, error::Read, wal::Logging};
+use skip_map::key_part::KeyPart;
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::size::{RangeNeed, choose_sizes};
 use skip_segment::{RangeState, SegmentBuilder, SegmentShape};
@@ -155,6 +156,7 @@ impl<'a> FilterPlacer<'a> {
             column: self.column,
             first_range: self.first_range + from,
             width,
+            key_part: KeyPart::WHOLE,
             kind: SegmentKind::Filters(FilterSize {
                 bits: builder.filter_bits(),
                 num_probes: builder.num_probes(),

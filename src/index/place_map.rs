@@ -1,16 +1,17 @@
 //! Makes a map of the hashes of ranges.
 //!
 //! The pairs of a stretch of ranges are sorted by key, in memory within a budget and in a temporary file beyond it, and
-//! written as one map. Ranges that could not be hashed become open stretches of the directory, which are published
-//! before the map.
+//! written as one map, which is divided by key if it is large. Ranges that could not be hashed become open stretches of
+//! the directory, which are published before the map.
 
 use super::collect::RangeContents;
 use crate::pages::directory::Directory;
 use crate::pages::entry::OpenStretch;
-use crate::pages::map::{MapWriter, NULL_KEY, NewMap, VALUE_KEY, coding};
+use crate::pages::map::{MapWriter, NULL_KEY, NewMap, VALUE_KEY, coding, depth_of};
 use crate::pages::meta::MapForm;
 use crate::pg::temp_file::TempFile;
 use crate::pg::{error::Read, wal::Logging};
+use skip_map::key_part::KeyPart;
 use skip_map::{Sorter, Spill, most_pages};
 use skip_segment::RangeState;
 use std::convert::Infallible;
@@ -144,19 +145,22 @@ impl MapPlacer {
 
     fn write(&self, directory: &mut Directory<'_>, stretch: PendingStretch, is_addition: bool) -> Read<()> {
         let PendingStretch { first_range, width, pairs, sorter, .. } = stretch;
-        let most = most_pages(coding(self.form, width)?, pairs);
+        let pages = most_pages(coding(self.form, width)?, pairs);
         let new = NewMap {
             column: self.column,
             first_range,
             width,
             form: self.form,
             is_addition,
-            most_pages: (!self.is_build).then_some(most),
+            key_part: KeyPart::WHOLE,
+            depth: if is_addition { 0 } else { depth_of(self.form, pages.into()) },
+            from: 0,
+            is_build: self.is_build,
             logging: self.logging,
         };
         let mut writer = MapWriter::new(directory, new)?;
         sorter.finish(|number| writer.push(number))?;
-        writer.finish().map(|_| ())
+        writer.finish()
     }
 }
 

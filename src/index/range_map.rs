@@ -14,7 +14,7 @@
 
 use super::steady::steady;
 use super::{inspect, target};
-use crate::pages::directory;
+use crate::pages::directory::{self, LiveSegment};
 use crate::pages::meta::Meta;
 use crate::pages::miss::Fetch;
 use crate::pages::segment;
@@ -24,6 +24,7 @@ use crate::pg::text;
 use crate::pg::{Rel, fail, memory, query, scankey};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
+use skip_map::key_part::{KeySet, KeySpan, uncovered};
 use skip_scan::{RangeSet, picture};
 use skip_segment::{OPEN_SLICE, or_slice};
 
@@ -87,23 +88,20 @@ fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)
     let ranges = u64::from(meta.parts_in(column, blocks));
     let parts = u64::from(meta.parts(column));
     let mut unfiltered = RangeSet::empty(ranges);
-    let mut covered = 0;
-    let live = directory::live(index, &meta, |c| c == column)?;
+    let live = directory::live(index, &meta, |c| if c == column { KeySet::ALL } else { KeySet::NONE })?;
     for stretch in &live.open {
         let (first, end) = (u64::from(stretch.first_range), u64::from(stretch.end_range()));
         unfiltered.insert_span(first * parts, end * parts);
     }
-    for segment in live.segments {
-        unfiltered.insert_span(covered, u64::from(segment.first_range) * parts);
-        covered = u64::from(segment.end_range()) * parts;
-        if segment.map().is_some() {
-            continue;
-        }
+    for segment in live.segments.iter().filter(|s| s.map().is_none()) {
         let shape = segment.shape()?;
         let mut open = vec![0u64; shape.words()];
-        segment::read_slice(index, &segment, &shape, OPEN_SLICE, |slice| or_slice(&mut open, slice))?;
+        segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| or_slice(&mut open, slice))?;
         unfiltered.or_bits(segment.first_range.into(), &open, segment.width.into());
     }
-    unfiltered.insert_span(covered, ranges);
+    let spans: Vec<KeySpan> = live.segments.iter().map(LiveSegment::span).collect();
+    uncovered(&spans, KeySet::ALL, (0, u32::MAX), |first, end| {
+        unfiltered.insert_span(u64::from(first) * parts, (u64::from(end) * parts).min(ranges));
+    });
     Ok((meta.pages_per_part(column), unfiltered))
 }

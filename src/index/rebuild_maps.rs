@@ -14,11 +14,13 @@ use super::place_map::{SpillFile, marks};
 use super::rebuild_work::RebuildWork;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
-use crate::pages::map::{self, Map, MapWriter, NewMap, Numbers};
+use crate::pages::map::{self, Map, MapWriter, NewMap, RunNumbers, Sources};
 use crate::pages::meta::MapForm;
 use crate::pages::miss::{Fetch, Miss};
+use crate::pages::upkeep::regions::{self, Region};
 use crate::pages::upkeep::rescan::{self, Replaced};
 use crate::pg::{Rel, error::Read, memory, wal::Logging};
+use skip_map::key_part::KeyPart;
 use skip_map::{Coding, MergeSource, Merged, Sorter, most_pages};
 use skip_scan::RangeSet;
 use std::collections::HashSet;
@@ -75,16 +77,17 @@ impl Row {
 
 /// The neighbouring maps of which the last one ends behind `next`.
 fn row_of_maps(directory: &Directory<'_>, column: u16, next: u32) -> Option<Row> {
-    let maps = directory.segments(column);
-    let is_neighbour = |one: &Segment, other: &Segment| one.end_range() == other.first_range;
-    let row = maps.chunk_by(is_neighbour).find(|row| row.last().is_some_and(|s| s.end_range() > next))?;
-    let (first, end) = (row.first()?.first_range, row.last()?.end_range());
+    let regions = regions::of_column(directory, column);
+    let is_neighbour = |one: &Region, other: &Region| one.end == other.first_range;
+    let row =
+        regions.chunk_by(is_neighbour).find(|row| row.last().is_some_and(|region| region.end > next))?;
+    let (first, end) = (row.first()?.first_range, row.last()?.end);
     let is_inside = |s: &Segment| first <= s.first_range && s.end_range() <= end;
     let additions = directory.additions(column).into_iter().filter(is_inside);
-    let segments: Vec<Segment> = row.iter().copied().chain(additions).collect();
-    let form = row.first()?.map()?.form;
-    // Maps that overlap were left by an interrupted merge; the next maintenance has ended it.
-    let is_sound = maps.windows(2).all(|pair| pair[0].end_range() <= pair[1].first_range)
+    let segments: Vec<Segment> = row.iter().flat_map(Region::segments).chain(additions).collect();
+    let form = row.first()?.first()?.map()?.form;
+    // Maps that overlap are being merged.
+    let is_sound = row.iter().all(|region| region.next_part().is_none())
         && segments.iter().all(|s| s.map().is_some_and(|size| size.form == form));
     is_sound.then_some(Row { column, first, end, form, segments })
 }
@@ -228,25 +231,21 @@ fn write(directory: &mut Directory<'_>, row: &Row, scanned: Scanned) -> Read<()>
     let coding = map::coding(row.form, width)?;
     let is_whole = scanned.ranges.count() == u64::from(width);
     let old: &[Segment] = if is_whole { &[] } else { &row.segments };
-    let maps = old.iter().map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>()?;
-    let pairs = maps.iter().map(|map| map.pairs().map_err(Miss::not_recycled)).sum::<Read<u64>>()?;
+    let old = Sources::of(index, old)?;
+    let pairs = old.most_pairs(KeyPart::WHOLE).map_err(Miss::not_recycled)? + scanned.pairs;
     let new = NewMap {
         column: row.column,
         first_range: row.first,
         width,
         form: row.form,
         is_addition: false,
-        most_pages: Some(most_pages(coding, pairs + scanned.pairs)),
+        key_part: KeyPart::WHOLE,
+        depth: map::depth_of(row.form, most_pages(coding, pairs).into()),
+        from: 0,
+        is_build: false,
         logging: Logging::EachPage,
     };
-    let sources = maps
-        .iter()
-        .map(|map| MergeSource {
-            coding: map.coding(),
-            first_range: map.first_part() as u32,
-            numbers: map.numbers(),
-        })
-        .collect();
+    let sources = old.of_merge(KeyPart::WHOLE, |_| 0);
     let mut writer = MapWriter::new(directory, new)?;
     let mut kept = KeptPairs::new(sources, coding, row, &scanned.ranges).map_err(Miss::not_recycled)?;
     scanned
@@ -257,12 +256,12 @@ fn write(directory: &mut Directory<'_>, row: &Row, scanned: Scanned) -> Read<()>
         })
         .and_then(|()| kept.up_to(u64::MAX, |number| writer.push(number)))
         .map_err(Miss::not_recycled)?;
-    writer.finish().map(|_| ())
+    writer.finish()
 }
 
 /// The pairs of the old maps in ranges that were not read again.
 struct KeptPairs<'m, 'a> {
-    old: Merged<Numbers<'m, 'a>>,
+    old: Merged<RunNumbers<'m, 'a>>,
     coding: Coding,
     /// Number of parts of a range.
     parts: u32,
@@ -273,7 +272,7 @@ struct KeptPairs<'m, 'a> {
 
 impl<'m, 'a> KeptPairs<'m, 'a> {
     fn new(
-        sources: Vec<MergeSource<Numbers<'m, 'a>>>,
+        sources: Vec<MergeSource<RunNumbers<'m, 'a>>>,
         coding: Coding,
         row: &Row,
         dropped: &'m RangeSet,

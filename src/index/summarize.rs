@@ -10,6 +10,7 @@ use super::place::{ColumnPlacer, Place};
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::{self, Meta};
+use crate::pages::upkeep::regions::{self, Region};
 use crate::pg::error::{Read, report};
 use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
@@ -305,8 +306,10 @@ pub fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Re
         return Ok(meta);
     }
     let is_behind =
-        |s: &Segment| s.summarizes() && end.saturating_sub(s.first_range) < s.width / 2 + s.width % 2;
-    let behind: Vec<u64> = directory.all_segments().filter(is_behind).map(|s| s.id).collect();
+        |region: &Region| end.saturating_sub(region.first_range) < region.width() / 2 + region.width() % 2;
+    let columns = 0..meta.columns.len() as u16;
+    let regions = columns.flat_map(|column| regions::of_column(directory, column)).filter(is_behind);
+    let behind: Vec<u64> = regions.flat_map(|region| region.live).map(|s| s.id).collect();
     directory.retire(&behind)?;
     // Additions are retired after the maps, and only those that add to none of the maps left. Rows may already be
     // inserted into the ranges behind the end again, and get no delta entry because an addition has their keys: if a

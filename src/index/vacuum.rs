@@ -57,7 +57,7 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&mut directory, meta.columns.len())?;
     let mut summary = Summary::default();
-    unfinished::finish_all(&mut directory)?;
+    unfinished::finish_all(&mut directory, meta.columns.len())?;
     // Users' code that fails must not make VACUUM fail. A parallel VACUUM cannot catch errors before PostgreSQL 17: the
     // ranges are then left to autovacuum, inserts or skip_summarize.
     if attempt::is_possible() || !collect::runs_user_code(heap, index) {

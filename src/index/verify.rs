@@ -5,12 +5,12 @@
 //! nor in the delta, queries lose that row.
 
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
-use super::map_check::{self, MapCheck};
+use super::map_check::{self, Lacking, MapCheck};
 use super::steady::{has_moved, steady};
 use super::target::{self, Target};
 use crate::pages::delta::{self, DeltaEntry};
-use crate::pages::directory::{self, Directory, Live};
-use crate::pages::entry::{OpenStretch, Segment, SegmentKind};
+use crate::pages::directory::{self, Directory, Live, LiveSegment};
+use crate::pages::entry::{Segment, SegmentKind};
 use crate::pages::map::Map;
 use crate::pages::meta::Meta;
 use crate::pages::miss::{Fetch, Miss};
@@ -23,6 +23,7 @@ use crate::pg::sql_text::Text;
 use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use skip_map::key_part::KeySet;
 use skip_segment::page::PageKind;
 use skip_segment::{NULLS_SLICE, OPEN_SLICE};
 use std::collections::HashSet;
@@ -185,24 +186,24 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let mut collector = RangeCollector::new(table, index, &meta, &options);
     let blocks = table.blocks();
     let index = meta.bind(index);
-    let live = directory::live(index, &meta, |_| true)?;
+    let live = directory::live(index, &meta, |_| KeySet::ALL)?;
     let mut groups: Vec<Option<(u64, u32, Group)>> = meta.columns.iter().map(|_| None).collect();
     let mut checks = map_check::of_columns(&meta)?;
     let mut missing = Vec::new();
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
         let first = range * meta.pages_per_range;
         collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
-        for segment in live.segments.iter().filter(|s| (s.first_range..s.end_range()).contains(&range)) {
-            if let Some(check) = &mut checks[usize::from(segment.column)] {
-                let contents = collector.columns[usize::from(segment.column)].contents();
-                let is_its = |o: &OpenStretch| {
-                    o.column == segment.column && (o.first_range..o.end_range()).contains(&range)
-                };
-                if !live.open.iter().any(is_its) {
-                    check.push(range, contents);
-                }
-                continue;
+        for (c, check) in checks.iter_mut().enumerate() {
+            let Some(check) = check else { continue };
+            let has_it =
+                |column: u16, first: u32, end: u32| usize::from(column) == c && (first..end).contains(&range);
+            let is_summarized = live.segments.iter().any(|s| has_it(s.column, s.first_range, s.end_range()));
+            if is_summarized && !live.open.iter().any(|o| has_it(o.column, o.first_range, o.end_range())) {
+                check.push(range, collector.columns[c].contents());
             }
+        }
+        let of_filters = live.segments.iter().filter(|s| s.map().is_none());
+        for segment in of_filters.filter(|s| (s.first_range..s.end_range()).contains(&range)) {
             let number = (range - segment.first_range) / 64;
             let group = match groups[usize::from(segment.column)].take() {
                 Some((id, n, group)) if id == segment.id && n == number => group,
@@ -230,8 +231,16 @@ fn missing_in_maps(index: Rel, checks: Vec<Option<MapCheck>>, live: &Live) -> Fe
     for (c, check) in checks.into_iter().enumerate() {
         let Some(check) = check else { continue };
         let (coding, mut lacking) = (check.coding(), Vec::new());
-        check.lacking(index, live.segments.iter().chain(&live.additions), |pair| {
-            if lacking.len() < 100 * MOST_PROBLEMS {
+        // A range that no map with the key summarizes matches the key.
+        let parts = check.form().parts;
+        let is_summarized = |pair: &Lacking| {
+            let (range, keys) = (pair.part / parts, KeySet::of_number(coding, pair.number));
+            let covers = |s: &&LiveSegment| (s.first_range..s.end_range()).contains(&range);
+            live.of_column(c as u16).iter().filter(covers).any(|s| s.keys.intersects(keys))
+        };
+        let maps = live.segments.iter().map(|live| &live.segment).chain(&live.additions);
+        check.lacking(index, maps, |pair| {
+            if lacking.len() < 100 * MOST_PROBLEMS && is_summarized(&pair) {
                 lacking.push(pair);
             }
         })?;
@@ -301,11 +310,12 @@ fn drop_those_folded(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<
     }
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
-    let segments = directory::live(index, &meta, |_| true)?.segments;
+    let segments = directory::live(index, &meta, |_| KeySet::ALL)?.segments;
     let mut still = Vec::new();
     for (entry, block) in missing.drain(..) {
-        let covers =
-            |s: &&Segment| s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.part);
+        let covers = |s: &&LiveSegment| {
+            s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.part)
+        };
         let found = match segments.iter().find(covers) {
             Some(segment) => segment::has_entry(index, segment, entry.part, entry.hash)?,
             None => true,

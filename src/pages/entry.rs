@@ -1,20 +1,25 @@
 //! A directory entry: a live segment, an open stretch, a rescan, a free or a reserved extent.
 //!
 //! ```text
-//! 0 kind u8 | 1 probes or fingerprint bits u8 | 2 column u16 | 4 first range u32 | 8 width u32
+//! 0 kind u8 | 1 probes or fingerprint bits u8 | 2 column u8 | 3 key part u8 | 4 first range u32 | 8 width u32
 //! 12 filter bits or pairs u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u64
 //!
 //! kind: 0 empty, 1 filters, 2 free extent, 3 reserved extent, 4 map, 5 addition, 6 open stretch, 8 rescan (its
 //! segment id is the first one of the new segments)
 //!
-//! kind 7, unfinished segment: 1 whether its data pages are written u8 | 2 column u16 | 4 first range u32 | 8 width u32
-//! 12 pages written u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u32 | 28 pairs u32
+//! kind 7, unfinished segment: 1 whether its data pages are written u8 | 2 column u8 | 3 key part u8
+//! 4 first range u32 | 8 width u32 | 12 pages written u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u32
+//! 28 pairs u32
 //! ```
+//!
+//! The key part ([`skip_map::key_part`]) is 0 for all keys. Only maps, and unfinished maps, have others. A page of the
+//! directory that has such an entry has a format version of its own.
 
 use super::meta::MapForm;
 use crate::pg::{Damage, error::Read};
+use skip_map::key_part::{KeyPart, KeySet, KeySpan};
 use skip_segment::SegmentShape;
-use skip_segment::page::{SLICE_BYTES, get_u16, get_u32, get_u64};
+use skip_segment::page::{SLICE_BYTES, get_u32, get_u64};
 use skip_segment::spans::Span;
 use std::ops::Range;
 
@@ -30,6 +35,8 @@ pub struct Segment {
     pub first_range: u32,
     /// Ranges covered.
     pub width: u32,
+    /// The keys that it is asked for; all, unless it is a map.
+    pub key_part: KeyPart,
     /// Whether it consists of filters or is a map.
     pub kind: SegmentKind,
     /// First index block.
@@ -80,6 +87,11 @@ impl Segment {
     /// addition matches it.
     pub fn summarizes(&self) -> bool {
         !matches!(self.kind, SegmentKind::Addition(_))
+    }
+
+    /// The ranges and keys that it covers.
+    pub fn key_span(&self) -> KeySpan {
+        KeySpan { first: self.first_range, end: self.end_range(), keys: self.key_part.keys() }
     }
 
     /// Number of parts into which it divides each of its ranges.
@@ -156,6 +168,8 @@ pub struct Unfinished {
     pub first_range: u32,
     /// Ranges covered.
     pub width: u32,
+    /// The keys that it has.
+    pub key_part: KeyPart,
     /// First index block.
     pub first_block: u32,
     /// Number of index blocks reserved for it.
@@ -189,8 +203,8 @@ impl Unfinished {
             }
             filters => filters,
         };
-        let Self { column, first_range, width, first_block, blocks, id, .. } = *self;
-        Segment { column, first_range, width, kind, first_block, blocks, id: id.into() }
+        let Self { column, first_range, width, key_part, first_block, blocks, id, .. } = *self;
+        Segment { column, first_range, width, key_part, kind, first_block, blocks, id: id.into() }
     }
 }
 
@@ -248,14 +262,28 @@ impl Entry {
         if blocks == 0 { Entry::Empty } else { Entry::Free { first_block, blocks } }
     }
 
-    /// Decodes an entry; None if its kind is unknown. `parts` gives the number of parts of a column's ranges.
+    /// Decodes an entry; None if its kind, or its key part, is unknown. `parts` gives the number of parts of a column's
+    /// ranges.
     pub fn decode(bytes: &[u8], parts: impl Fn(u16) -> u32) -> Option<Self> {
         let (kind, bits, number) = (bytes[0], bytes[1], get_u32(bytes, 12));
-        let (column, first_range, width) = (get_u16(bytes, 2), get_u32(bytes, 4), get_u32(bytes, 8));
+        let (column, key_part) = (u16::from(bytes[2]), KeyPart::of_code(bytes[3])?);
+        let (first_range, width) = (get_u32(bytes, 4), get_u32(bytes, 8));
+        if !key_part.is_whole() && !matches!(kind, MAP | ADDITION | UNFINISHED) {
+            return None;
+        }
         let (first_block, blocks) = (get_u32(bytes, 16), get_u32(bytes, 20));
         let segment = |kind| {
             let id = get_u64(bytes, 24);
-            Some(Entry::Segment(Segment { column, first_range, width, kind, first_block, blocks, id }))
+            Some(Entry::Segment(Segment {
+                column,
+                first_range,
+                width,
+                key_part,
+                kind,
+                first_block,
+                blocks,
+                id,
+            }))
         };
         let map =
             || MapSize { form: MapForm { fingerprint_bits: bits, parts: parts(column) }, pairs: number };
@@ -271,6 +299,7 @@ impl Entry {
                 column,
                 first_range,
                 width,
+                key_part,
                 first_block,
                 blocks,
                 pages: number,
@@ -285,6 +314,28 @@ impl Entry {
         }
     }
 
+    /// Whether encoded bytes may be of a segment, open stretch or rescan of a column and keys that are wanted: tells it
+    /// without decoding them all. An entry of an unknown kind is wanted.
+    #[inline]
+    pub fn is_wanted(bytes: &[u8], wanted: impl Fn(u16) -> KeySet) -> bool {
+        match bytes[0] {
+            EMPTY | FREE | RESERVED | UNFINISHED => false,
+            _ => {
+                let keys = KeyPart::of_code(bytes[3]).unwrap_or_default().keys();
+                keys.intersects(wanted(bytes[2].into()))
+            }
+        }
+    }
+
+    /// Whether it is of a part of the keys.
+    pub fn has_key_part(&self) -> bool {
+        match self {
+            Entry::Segment(segment) => !segment.key_part.is_whole(),
+            Entry::Unfinished(unfinished) => !unfinished.key_part.is_whole(),
+            _ => false,
+        }
+    }
+
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let mut b = [0u8; ENTRY_BYTES];
         match *self {
@@ -292,11 +343,11 @@ impl Entry {
             Entry::Segment(segment) => encode_segment(&mut b, &segment),
             Entry::Open(OpenStretch { column, first_range, width }) => {
                 b[0] = OPEN;
-                put_place(&mut b, column, first_range, width);
+                put_place(&mut b, column, KeyPart::WHOLE, first_range, width);
             }
             Entry::Rescan(Rescan { column, first_range, width, first_id }) => {
                 b[0] = RESCAN;
-                put_place(&mut b, column, first_range, width);
+                put_place(&mut b, column, KeyPart::WHOLE, first_range, width);
                 b[24..].copy_from_slice(&first_id.to_le_bytes());
             }
             Entry::Free { first_block, blocks } | Entry::Reserved { first_block, blocks } => {
@@ -316,7 +367,7 @@ fn encode_segment(b: &mut [u8; ENTRY_BYTES], s: &Segment) {
         SegmentKind::Addition(MapSize { form, pairs }) => (ADDITION, form.fingerprint_bits, pairs),
     };
     (b[0], b[1]) = (kind, bits);
-    put_place(b, s.column, s.first_range, s.width);
+    put_place(b, s.column, s.key_part, s.first_range, s.width);
     b[12..16].copy_from_slice(&number.to_le_bytes());
     put_extent(b, s.first_block, s.blocks);
     b[24..].copy_from_slice(&s.id.to_le_bytes());
@@ -324,15 +375,16 @@ fn encode_segment(b: &mut [u8; ENTRY_BYTES], s: &Segment) {
 
 fn encode_unfinished(b: &mut [u8; ENTRY_BYTES], u: &Unfinished) {
     (b[0], b[1]) = (UNFINISHED, u8::from(u.has_data));
-    put_place(b, u.column, u.first_range, u.width);
+    put_place(b, u.column, u.key_part, u.first_range, u.width);
     b[12..16].copy_from_slice(&u.pages.to_le_bytes());
     put_extent(b, u.first_block, u.blocks);
     b[24..28].copy_from_slice(&u.id.to_le_bytes());
     b[28..].copy_from_slice(&u.pairs.to_le_bytes());
 }
 
-fn put_place(b: &mut [u8; ENTRY_BYTES], column: u16, first_range: u32, width: u32) {
-    b[2..4].copy_from_slice(&column.to_le_bytes());
+fn put_place(b: &mut [u8; ENTRY_BYTES], column: u16, key_part: KeyPart, first_range: u32, width: u32) {
+    // An index has at most 32 columns.
+    b[2..4].copy_from_slice(&[column as u8, key_part.code()]);
     b[4..8].copy_from_slice(&first_range.to_le_bytes());
     b[8..12].copy_from_slice(&width.to_le_bytes());
 }

@@ -17,9 +17,16 @@ const PLAN_PROBE_PAGES: i32 = 2048;
 /// Default of `pg_skip.merge_pages`: the module `pages::upkeep::growth` has the measurements.
 const MERGE_PAGES: i32 = 32;
 
+/// Default of `pg_skip.key_part_pages`. A map of so many pages has one page of fences, and leaves half a page unused at
+/// its end: a twentieth of its size. From 64 times so many pages on, parts grow with the map. With 128, an index of
+/// less than ten million rows has so few parts that it took up to 1.6 times the size of a new one while it grew, with
+/// 32 up to 1.3.
+const KEY_PART_PAGES: i32 = 32;
+
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PROBE_PAGES: GucSetting<i32> = GucSetting::<i32>::new(PLAN_PROBE_PAGES);
 static MERGE_PAGE_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(MERGE_PAGES);
+static KEY_PART_PAGE_NUMBER: GucSetting<i32> = GucSetting::<i32>::new(KEY_PART_PAGES);
 static VACUUM_REBUILD_PAGES: GucSetting<i32> = GucSetting::<i32>::new(-1);
 static DEFAULT_LAYOUT: GucSetting<DefaultLayout> = GucSetting::<DefaultLayout>::new(DefaultLayout::Auto);
 static FORCE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
@@ -53,6 +60,16 @@ pub fn register() {
             c"Sets the number of skip index pages that one insert may write at a time to merge segments of a column.",
             c"A larger merge is done in steps by several inserts, or by VACUUM. Lower values make the slowest insert faster; with very low ones a growing index has more segments.",
             &MERGE_PAGE_LIMIT,
+            1,
+            1_000_000,
+            GucContext::Userset,
+            flags,
+        );
+        GucRegistry::define_int_guc(
+            c"pg_skip.key_part_pages",
+            c"Sets the least number of pages of the maps into which a large map is divided by key.",
+            c"This is meant for tests of pg_skip: with low values, small maps are divided too. It takes effect when a map is written.",
+            &KEY_PART_PAGE_NUMBER,
             1,
             1_000_000,
             GucContext::Userset,
@@ -137,6 +154,11 @@ pub fn plan_probe_pages() -> u64 {
 /// Index pages that one insert may write to merge segments.
 pub fn merge_pages() -> u32 {
     u32::try_from(MERGE_PAGE_LIMIT.get()).unwrap_or(1)
+}
+
+/// The least number of pages of the maps into which a large map is divided by key.
+pub fn key_part_pages() -> u32 {
+    u32::try_from(KEY_PART_PAGE_NUMBER.get()).unwrap_or(1)
 }
 
 /// Pages of a table that VACUUM may read again to rebuild an index; None: a part of the table.

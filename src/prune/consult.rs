@@ -7,12 +7,13 @@
 
 use super::{HashedClause, IndexClauses, Test, lookup};
 use crate::pages::delta;
-use crate::pages::directory::{self, Live};
+use crate::pages::directory::{self, Live, LiveSegment};
 use crate::pages::entry::{Segment, SegmentKind};
 use crate::pages::map::Map;
 use crate::pages::meta::Meta;
 use crate::pages::miss::Fetch;
 use crate::pg::{Rel, memory};
+use skip_map::key_part::{GroupedKeys, KeySet, KeySpan, uncovered};
 use skip_scan::{EntryTests, RangeSet};
 use skip_segment::page::PAGE;
 use std::rc::Rc;
@@ -26,6 +27,8 @@ pub struct Consult<'a> {
     clauses: &'a [HashedClause],
     /// Whether each clause can be looked up in the index.
     is_usable: Vec<bool>,
+    /// For each clause the finest key parts that have its keys.
+    keys: Vec<KeySet>,
     /// For each clause the parts with a matching entry in the delta; None for no parts.
     in_delta: Vec<Option<RangeSet>>,
     live: Rc<Live>,
@@ -51,17 +54,22 @@ impl<'a> Consult<'a> {
             }
         })?;
         let is_usable = clauses.iter().map(is_usable).collect();
+        let keys: Vec<KeySet> = clauses.iter().map(|c| KeySet::of_keys(lookup::keys_of(&c.test))).collect();
         let live = match remembered {
             Some(live) => {
-                directory::check_extents(index, live.segments.iter().chain(&live.additions))?;
+                let segments = live.segments.iter().map(|live| &live.segment);
+                directory::check_extents(index, segments.chain(&live.additions))?;
                 live.clone()
             }
             None => {
-                let is_asked = |column| clauses.iter().any(|c| c.column == column);
-                Rc::new(directory::live(index, meta, is_asked)?)
+                let of_column = |column| {
+                    let its = clauses.iter().zip(&keys).filter(|(clause, _)| clause.column == column);
+                    its.fold(KeySet::NONE, |all, (_, keys)| all.union(*keys))
+                };
+                Rc::new(directory::live(index, meta, of_column)?)
             }
         };
-        Ok(Self { index, meta, blocks, clauses, is_usable, in_delta, live, slices: 0 })
+        Ok(Self { index, meta, blocks, clauses, is_usable, keys, in_delta, live, slices: 0 })
     }
 
     /// Heap blocks per part of a range of the column of clause `number`.
@@ -77,7 +85,7 @@ impl<'a> Consult<'a> {
     /// An upper bound of the work for all clauses, in pages: the pages to read, each counted once for all keys of a
     /// clause, and the bytes of the slices to AND, in pages, because ANDing takes about as long per byte as reading.
     pub fn pages_needed(&self) -> u64 {
-        let of = |clause: &HashedClause, segment: &Segment| match (segment.kind, &clause.test) {
+        let of = |clause: &HashedClause, segment: &Segment, share: f64| match (segment.kind, &clause.test) {
             (SegmentKind::Filters(size), Test::Keys(keys)) => {
                 let slices = keys.len() as u64 * u64::from(size.num_probes) + 1;
                 let bytes = slices * u64::from(segment.width / 8);
@@ -85,14 +93,21 @@ impl<'a> Consult<'a> {
             }
             (SegmentKind::Filters(_), _) => 2,
             (_, test) => {
-                let keys = lookup::keys_of(test).len() as u64;
+                let keys = (lookup::keys_of(test).len() as f64 * share).ceil() as u64;
                 let one = Map::of(self.index, segment).map_or(1, |map| map.pages_of_key());
                 (keys * one).min(segment.blocks.into())
             }
         };
-        let all = || self.live.segments.iter().chain(&self.live.additions);
-        let segments = |column| all().filter(move |s| s.column == column);
-        self.clauses.iter().flat_map(|c| segments(c.column).map(move |s| of(c, s))).sum()
+        let mut pages = 0;
+        for (clause, wanted) in self.clauses.iter().zip(&self.keys) {
+            for live in self.live.of_column(clause.column) {
+                let its = live.keys.intersection(*wanted);
+                pages += if its.is_empty() { 0 } else { of(clause, live, its.share() / wanted.share()) };
+            }
+            let additions = self.live.additions.iter().filter(|s| s.column == clause.column);
+            pages += additions.map(|segment| of(clause, segment, 1.0)).sum::<u64>();
+        }
+        pages
     }
 
     /// Takes out of `candidates` what clause `number` rules out, and adds to `unfiltered` what was found to have no
@@ -143,28 +158,37 @@ impl<'a> Consult<'a> {
         let parts = u64::from(self.meta.parts(column));
         let count = self.meta.parts_in(column, self.blocks).into();
         let mut matching = self.in_delta[number].clone().unwrap_or_else(|| RangeSet::empty(count));
-        let mut covered = 0;
-        for segment in self.live.segments.iter().filter(|s| s.column == column) {
-            let first = u64::from(segment.first_range) * parts;
-            matching.insert_span(covered, first);
-            unfiltered.insert_span(covered, first);
-            covered = u64::from(segment.end_range()) * parts;
-            if candidates.any_in(first, covered) {
-                self.slices +=
-                    lookup::matching_ranges(self.index, segment, &clause.test, &mut matching, unfiltered)?;
+        let test = &clause.test;
+        let wanted = self.keys[number];
+        let segments = self.live.of_column(column);
+        // Keys are grouped by their key parts only if some segment has some of them, but not all.
+        let is_divided = segments.iter().any(|s| s.keys.intersects(wanted) && !s.keys.contains(wanted));
+        let grouped = is_divided.then(|| GroupedKeys::new(lookup::keys_of(test)));
+        for segment in segments.iter().filter(|s| s.keys.intersects(wanted)) {
+            let span = segment.part_span();
+            if !candidates.any_in(span.start, span.end) {
+                continue;
             }
+            let of_segment = grouped.as_ref().map(|grouped| grouped.of(segment.keys));
+            self.slices += match of_segment {
+                Some(keys) => lookup::matching_parts(self.index, segment, &keys, &mut matching)?,
+                None => lookup::matching_ranges(self.index, segment, test, &mut matching, unfiltered)?,
+            };
         }
         for segment in self.live.additions.iter().filter(|s| s.column == column) {
-            self.slices +=
-                lookup::matching_ranges(self.index, segment, &clause.test, &mut matching, unfiltered)?;
+            self.slices += lookup::matching_ranges(self.index, segment, test, &mut matching, unfiltered)?;
         }
         for stretch in self.live.open.iter().filter(|stretch| stretch.column == column) {
             let (from, to) = (u64::from(stretch.first_range) * parts, u64::from(stretch.end_range()) * parts);
             matching.insert_span(from, to);
             unfiltered.insert_span(from, to);
         }
-        matching.insert_span(covered, count);
-        unfiltered.insert_span(covered, count);
+        let spans: Vec<KeySpan> = segments.iter().map(LiveSegment::span).collect();
+        uncovered(&spans, wanted, (0, u32::MAX), |first, end| {
+            let (from, to) = (u64::from(first) * parts, (u64::from(end) * parts).min(count));
+            matching.insert_span(from, to);
+            unfiltered.insert_span(from, to);
+        });
         Ok(matching)
     }
 }

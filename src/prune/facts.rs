@@ -6,8 +6,8 @@
 //! the checksum. The meta page changes shortly before or after segments are added or retired. A result that is slightly
 //! out of date does no harm: it is used for costs only, and the executor reads everything anew.
 
-use crate::pages::directory::{self, Live};
-use crate::pages::entry::{FilterSize, MapSize, SegmentKind};
+use crate::pages::directory::{self, Live, LiveSegment};
+use crate::pages::entry::{FilterSize, MapSize, Segment, SegmentKind};
 use crate::pages::map::Map;
 use crate::pages::meta::{ColumnMeta, META_BLOCK, MapForm, Meta, SegmentLayout};
 use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
@@ -16,6 +16,7 @@ use crate::pg::{Rel, error::Read};
 use pgrx::pg_sys::Oid;
 use skip_filter::Sizing;
 use skip_filter::params::theoretical_rate;
+use skip_map::key_part::KeySet;
 use skip_scan::expected::slices_of_key;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -114,15 +115,20 @@ impl Facts {
     fn read(index: Rel) -> Read<Self> {
         let meta = Meta::read(index)?;
         let mut columns: Vec<Segments> = meta.columns.iter().map(|_| Segments::default()).collect();
-        let live = directory::live(index, &meta, |_| true).ok().map(Rc::new);
-        for segment in live.iter().flat_map(|live| live.segments.iter().chain(&live.additions)) {
+        let live = directory::live(index, &meta, |_| KeySet::ALL).ok().map(Rc::new);
+        let of_all_keys = |&segment: &Segment| LiveSegment { segment, keys: KeySet::ALL };
+        let segments =
+            |live: &Live| [live.segments.clone(), live.additions.iter().map(of_all_keys).collect()].concat();
+        for segment in live.as_deref().map(segments).unwrap_or_default() {
             let Some(column) = columns.get_mut(usize::from(segment.column)) else { continue };
             match segment.kind {
                 SegmentKind::Filters(size) => column.add_filters(size, f64::from(segment.width)),
                 SegmentKind::Map(size) | SegmentKind::Addition(size) => {
-                    let pages = Map::of(index, segment).map_or(1, |map| map.pages_of_key());
-                    column.add_map(size, pages as f64);
-                    let parts = f64::from(segment.width) * f64::from(segment.parts());
+                    // A map of a part of the keys is read for these only.
+                    let share = segment.keys.share();
+                    let pages = Map::of(index, &segment).map_or(1, |map| map.pages_of_key());
+                    column.add_map(size, pages as f64 * share);
+                    let parts = f64::from(segment.width) * f64::from(segment.parts()) * share;
                     column.in_maps += if segment.summarizes() { parts } else { 0.0 };
                 }
             }

@@ -42,9 +42,17 @@ pub fn matching_ranges(
     match segment.kind {
         SegmentKind::Filters(_) => in_filters(index, segment, test, matching, unfiltered),
         SegmentKind::Map(_) | SegmentKind::Addition(_) => {
-            Map::of(index, segment)?.look_up(keys_of(test), |from, to| matching.insert_span(from, to))
+            matching_parts(index, segment, keys_of(test), matching)
         }
     }
+}
+
+/// Adds the parts of a map that may hold one of the keys to `matching`. Returns the number of pages read.
+///
+/// # Errors
+/// Damage, or pages recycled meanwhile.
+pub fn matching_parts(index: Rel, segment: &Segment, keys: &[u64], matching: &mut RangeSet) -> Fetch<u64> {
+    Map::of(index, segment)?.look_up(keys, |from, to| matching.insert_span(from, to))
 }
 
 /// The keys that a test looks up in a map.

@@ -245,8 +245,12 @@ impl Server {
         ];
         // The layout of all indexes that do not say theirs: the suite runs with each.
         let layout = layout().map(|layout| format!("pg_skip.default_layout={layout}"));
+        // How finely maps are divided by key: with 1, those of small tables are too.
+        let key_parts = std::env::var("PG_SKIP_KEY_PART_PAGES").ok();
+        let key_parts = key_parts.map(|pages| format!("pg_skip.key_part_pages={pages}"));
+        let of_environment = layout.as_deref().into_iter().chain(key_parts.as_deref());
         for setting in
-            defaults.into_iter().chain(layout.as_deref()).chain(self.settings.iter().map(String::as_str))
+            defaults.into_iter().chain(of_environment).chain(self.settings.iter().map(String::as_str))
         {
             command.arg("-c").arg(setting);
         }

@@ -9,8 +9,11 @@
 //! blocks of a table give about half a page of a segment, so the default of 32 is 64 times what comes, as the bound in
 //! [`skip_segment::growth`] wants it.
 //!
+//! Segments here are [`regions`]: what the lookup of one key meets as one segment.
+//!
 //! VACUUM and `skip_summarize` finish what was begun, then merge by their own rule ([`super::merge_column`]).
 
+use super::regions::{self, MergeTarget, Region};
 use super::{map_steps, merge, merge_maps, unfinished};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, Unfinished};
@@ -43,6 +46,7 @@ pub fn merge_some(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
 /// Damage to the index.
 pub fn go_on(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
     for column in 0..columns as u16 {
+        unfinished::begin_next_parts(directory, column)?;
         let mut left = settings::merge_pages();
         while left > 0
             && let Some(next) = least_left(directory, column)
@@ -54,7 +58,7 @@ pub fn go_on(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
 }
 
 fn least_left(directory: &Directory<'_>, column: u16) -> Option<Unfinished> {
-    directory.unfinished(column).into_iter().min_by_key(Unfinished::pages_left)
+    directory.unfinished(column).into_iter().min_by_key(|u| unfinished::work_left(directory, u))
 }
 
 /// Merges additions of all columns, within bounds.
@@ -70,58 +74,64 @@ pub fn merge_additions(directory: &mut Directory<'_>, columns: usize) -> Read<()
     Ok(())
 }
 
-/// Merges the newest segments of a column, those behind all unfinished ones, if there are too many. Returns whether
-/// there may be more to merge.
+/// Merges the newest segments of a column, those behind all that are being merged in steps, if there are too many.
+/// Returns whether there may be more to merge.
 fn merge_newest(directory: &mut Directory<'_>, column: u16) -> Read<bool> {
-    let segments = directory.segments(column);
-    let end = segments.last().map_or(0, Segment::end_range);
-    let behind = directory.unfinished(column).iter().map(Unfinished::end_range).max().unwrap_or(0);
-    let newest = &segments[segments.partition_point(|s| s.first_range < behind)..];
-    let busy = if behind == 0 { 0 } else { in_merges(directory, column, &segments) };
+    let regions = regions::of_column(directory, column);
+    let end = regions.last().map_or(0, |region| region.end);
+    let begun = directory.unfinished(column);
+    let is_busy = |region: &Region| {
+        begun.iter().any(|u| u.first_range < region.end && region.first_range < u.end_range())
+            || region.next_part().is_some()
+    };
+    let behind = regions.iter().rposition(is_busy).map_or(0, |last| last + 1);
+    let busy = regions.iter().filter(|region| is_busy(region)).map(Region::most_met).sum();
+    let newest = &regions[behind..];
     // Nothing is merged with a segment that is as large as one can be, nor across it.
     let newest = newest.rsplit(is_full).next().unwrap_or_default();
     let links: Vec<Link> = (0..newest.len()).map(|at| link(newest, at)).collect();
     let is_good = |run: std::ops::Range<usize>| blocks_of(&newest[run]).is_some();
     let Some(run) = run_to_merge(&links, room(end, busy), is_good) else { return Ok(false) };
     let run = &newest[run];
-    let Some(blocks) = blocks_of(run) else { return Ok(false) };
+    let (Some(blocks), Some(first), Some(last)) = (blocks_of(run), run.first(), run.last()) else {
+        return Ok(false);
+    };
+    let is_of_maps = first.is_of_maps();
+    let segments: Vec<Segment> = run.iter().flat_map(Region::segments).collect();
     if blocks > settings::merge_pages() {
-        unfinished::begin(directory, run, blocks)?;
+        let parts = regions::parts_in_order(&segments, regions::depth_of(run));
+        let key_part = parts.first().copied().unwrap_or_default();
+        let target = MergeTarget { column, first_range: first.first_range, end: last.end, key_part };
+        // How many a map needs of its key part is found from its sources.
+        unfinished::begin(directory, target, if is_of_maps { 0 } else { blocks })?;
         return Ok(false);
     }
-    match run[0].map() {
-        Some(_) => merge_maps::merge_run(directory, run, &[])?,
-        None => merge::merge_run(directory, run)?,
+    match is_of_maps {
+        true => merge_maps::merge_run(directory, run, &[])?,
+        false => merge::merge_run(directory, &segments)?,
     }
     Ok(true)
 }
 
-/// Number of segments that are being merged in steps.
-fn in_merges(directory: &Directory<'_>, column: u16, segments: &[Segment]) -> usize {
-    let unfinished = directory.unfinished(column);
-    let is_in =
-        |s: &&Segment| unfinished.iter().any(|u| (u.first_range..u.end_range()).contains(&s.first_range));
-    segments.iter().filter(is_in).count()
-}
-
-/// Whether a segment is so large that it is never merged again.
-fn is_full(segment: &Segment) -> bool {
-    match segment.map() {
+/// Whether a region is so large that it is never merged again.
+fn is_full(region: &Region) -> bool {
+    region.live.iter().any(|segment| match segment.map() {
         Some(size) => size.pairs == u32::MAX,
         None => u64::from(segment.width) * 8 > 7 * u64::from(SegmentShape::max_width(SLICE_BYTES)),
-    }
+    })
 }
 
-fn link(segments: &[Segment], at: usize) -> Link {
-    let this = &segments[at];
-    let size = if this.map().is_some() { this.blocks } else { this.width };
-    let before = at.checked_sub(1).map(|before| &segments[before]);
-    let joins = before.is_some_and(|before| before.end_range() == this.first_range && is_alike(before, this));
-    Link { size: size.into(), joins }
+fn link(regions: &[Region], at: usize) -> Link {
+    let this = &regions[at];
+    let size = if this.is_of_maps() { this.blocks() } else { this.width().into() };
+    let before = at.checked_sub(1).map(|before| &regions[before]);
+    let joins = before.is_some_and(|before| before.end == this.first_range && is_alike(before, this));
+    Link { size, joins }
 }
 
-/// Whether two segments can become one.
-fn is_alike(one: &Segment, other: &Segment) -> bool {
+/// Whether two regions can become one.
+fn is_alike(one: &Region, other: &Region) -> bool {
+    let (Some(one), Some(other)) = (one.first(), other.first()) else { return false };
     match (one.map(), other.map()) {
         (Some(one), Some(other)) => one.form == other.form,
         (None, None) => one.kind == other.kind,
@@ -129,8 +139,13 @@ fn is_alike(one: &Segment, other: &Segment) -> bool {
     }
 }
 
-/// The blocks that a segment of all of these needs at most; None if it would be too large, or pack its pages badly.
-fn blocks_of(run: &[Segment]) -> Option<u32> {
+/// The blocks that a segment of all of these needs at most, or several of all key parts; None if it would be too large,
+/// or pack its pages badly.
+fn blocks_of(run: &[Region]) -> Option<u32> {
+    let segments: Vec<Segment> = run.iter().flat_map(Region::segments).collect();
     let first = run.first()?;
-    if first.map().is_some() { map_steps::most_blocks(run) } else { merge::blocks_of(run) }
+    match first.is_of_maps() {
+        true => map_steps::most_blocks_of_all(&segments, regions::depth_of(run)),
+        false => merge::blocks_of(&segments),
+    }
 }

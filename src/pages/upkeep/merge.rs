@@ -61,7 +61,7 @@ pub fn write_pages(
     } else {
         directory.set_unfinished(Unfinished { pages: end, ..*unfinished }, 0)?;
     }
-    Ok(StepDone { pages: end - unfinished.pages, is_done })
+    Ok(StepDone { pages: end - unfinished.pages, is_done, lacks_room: false })
 }
 
 /// Merges neighbouring segments with filters of the same size.

@@ -5,14 +5,18 @@
 //! starting with the smallest, and into the maps below them when they have grown to a quarter of those maps' size. So
 //! each pair is moved O(log n) times, and a lookup reads O(log n) maps.
 //!
-//! The new map is published first, then the old ones are retired ([`crate::pages::map`] says what readers see).
+//! The new map is published first, then the old ones are retired ([`crate::pages::map`] says what readers see). A large
+//! map is written key part by key part, and after each of them, what all of its keys are merged of is retired. If that
+//! is interrupted, the next maintenance goes on with it ([`super::unfinished`]); the pairs of additions are then left
+//! where they are.
 
+use super::regions::{self, Region};
+use super::retire_covered;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
-use crate::pages::map::{self, Map, MapWriter, NewMap};
+use crate::pages::map::{self, MapWriter, NewMap, Sources};
 use crate::pages::miss::Miss;
 use crate::pg::{error::Read, wal::Logging};
-use skip_map::MergeSource;
 
 /// An addition is merged into the maps below it when those have at most this number of times its blocks.
 const LEAST_SHARE: u64 = 4;
@@ -37,26 +41,26 @@ pub fn merge_all_additions(directory: &mut Directory<'_>, column: u16, most_bloc
     sink_additions(directory, column, most_blocks)
 }
 
-fn blocks(segments: &[Segment]) -> u64 {
-    segments.iter().map(|s| u64::from(s.blocks)).sum()
+fn blocks(regions: &[Region]) -> u64 {
+    regions.iter().map(Region::blocks).sum()
 }
 
 fn merge_neighbours(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
-    let maps = directory.segments(column);
-    let mut end = maps.len();
+    let regions = regions::of_column(directory, column);
+    let mut end = regions.len();
     while end > 1 {
         let mut start = end - 1;
         while start > 0 {
-            let (next, gathered) = (&maps[start - 1], blocks(&maps[start..end]));
-            let is_neighbour = next.map().is_some() && next.end_range() == maps[start].first_range;
-            let is_small = u64::from(next.blocks) < 2 * gathered.max(1);
-            if !is_neighbour || !is_small || gathered + u64::from(next.blocks) > most_blocks.into() {
+            let (next, gathered) = (&regions[start - 1], blocks(&regions[start..end]));
+            let is_neighbour = next.is_of_maps() && next.end == regions[start].first_range;
+            let is_small = next.blocks() < 2 * gathered.max(1);
+            if !is_neighbour || !is_small || gathered + next.blocks() > most_blocks.into() {
                 break;
             }
             start -= 1;
         }
         if end - start > 1 {
-            merge_run(directory, &maps[start..end], &[])?;
+            merge_run(directory, &regions[start..end], &[])?;
         }
         end = start.min(end - 1);
     }
@@ -68,7 +72,7 @@ fn merge_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32)
     additions.sort_unstable_by_key(|s| (s.blocks, s.id));
     let mut count = additions.len().min(1);
     while let Some(next) = additions.get(count) {
-        let gathered = blocks(&additions[..count]);
+        let gathered = additions[..count].iter().map(|s| u64::from(s.blocks)).sum::<u64>();
         if u64::from(next.blocks) > 2 * gathered || gathered + u64::from(next.blocks) > most_blocks.into() {
             break;
         }
@@ -81,17 +85,19 @@ fn merge_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32)
 fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
     // A merge in steps would have to be abandoned if one of its sources were merged otherwise.
     let unfinished = directory.unfinished(column);
-    let is_in_merge =
-        |map: &Segment| unfinished.iter().any(|u| (u.first_range..u.end_range()).contains(&map.first_range));
+    let is_in_merge = |region: &Region| {
+        unfinished.iter().any(|u| u.first_range < region.end && region.first_range < u.end_range())
+            || region.next_part().is_some()
+    };
     for addition in directory.additions(column) {
-        let maps = directory.segments(column);
-        let from = maps.partition_point(|map| map.end_range() <= addition.first_range);
-        let to = maps.partition_point(|map| map.first_range < addition.end_range());
-        let below = maps.get(from..to).unwrap_or_default();
-        let is_whole = below.windows(2).all(|pair| pair[0].end_range() == pair[1].first_range)
-            && below.first().is_some_and(|map| map.first_range <= addition.first_range)
-            && below.last().is_some_and(|map| map.end_range() >= addition.end_range())
-            && below.iter().all(|map| map.map().is_some() && !is_in_merge(map));
+        let regions = regions::of_column(directory, column);
+        let from = regions.partition_point(|region| region.end <= addition.first_range);
+        let to = regions.partition_point(|region| region.first_range < addition.end_range());
+        let below = regions.get(from..to).unwrap_or_default();
+        let is_whole = below.windows(2).all(|pair| pair[0].end == pair[1].first_range)
+            && below.first().is_some_and(|region| region.first_range <= addition.first_range)
+            && below.last().is_some_and(|region| region.end >= addition.end_range())
+            && below.iter().all(|region| region.is_of_maps() && !is_in_merge(region));
         let is_worth = u64::from(addition.blocks) * LEAST_SHARE >= blocks(below);
         if is_whole && is_worth && blocks(below) + u64::from(addition.blocks) <= most_blocks.into() {
             merge_run(directory, below, &[addition])?;
@@ -100,13 +106,15 @@ fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) 
     Ok(())
 }
 
-/// Merges neighbouring maps, and additions within their ranges, into one map; or additions alone into one addition.
+/// Merges neighbouring maps, and additions within their ranges, into one map, which is divided by key if it is large;
+/// or additions alone into one addition.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[Segment]) -> Read<()> {
-    let all = || maps.iter().chain(additions);
-    let covering = if maps.is_empty() { additions } else { maps };
+pub fn merge_run(directory: &mut Directory<'_>, maps: &[Region], additions: &[Segment]) -> Read<()> {
+    let of_maps: Vec<Segment> = maps.iter().flat_map(Region::segments).collect();
+    let all = || of_maps.iter().chain(additions);
+    let covering = if maps.is_empty() { additions } else { &of_maps };
     let first_range = covering.iter().map(|s| s.first_range).min().unwrap_or(0);
     let end = covering.iter().map(Segment::end_range).max().unwrap_or(0);
     let Some((column, size)) = all().find_map(|s| Some((s.column, s.map()?))) else { return Ok(()) };
@@ -114,33 +122,41 @@ pub fn merge_run(directory: &mut Directory<'_>, maps: &[Segment], additions: &[S
     if all().any(|s| s.map().is_none_or(|size| size.form != form)) {
         return Ok(()); // each of them is correct by itself
     }
-    let width = end - first_range;
-    let coding = map::coding(form, width)?;
-    let sources: Vec<Map<'_>> = all().map(|s| Map::of(directory.index(), s)).collect::<Read<_>>()?;
-    let pairs = sources.iter().map(|map| map.pairs().map_err(Miss::not_recycled)).sum::<Read<u64>>()?;
-    let most_pages = skip_map::most_pages(coding, pairs);
-    let new = NewMap {
-        column,
-        first_range,
-        width,
-        form,
-        is_addition: maps.is_empty(),
-        most_pages: Some(most_pages),
-        logging: Logging::EachPage,
+    let blocks_of_additions = additions.iter().map(|s| u64::from(s.blocks)).sum::<u64>();
+    let depth = match maps {
+        [] => 0,
+        _ => regions::depth_of(maps).max(map::depth_of(form, blocks(maps) + blocks_of_additions)),
     };
+    for key_part in regions::parts_in_order(&of_maps, depth) {
+        let new = NewMap {
+            column,
+            first_range,
+            width: end - first_range,
+            form,
+            is_addition: maps.is_empty(),
+            key_part,
+            depth,
+            from: 0,
+            is_build: false,
+            logging: Logging::EachPage,
+        };
+        let has_its = |s: &&Segment| s.key_part.keys().intersects(key_part.keys());
+        write_merged(directory, new, &all().filter(has_its).copied().collect::<Vec<_>>())?;
+        // What has all of its keys in the new maps; so the next key part has room there.
+        retire_covered(directory, column)?;
+    }
+    let ids: Vec<u64> = additions.iter().map(|s| s.id).collect();
+    directory.retire(&ids)
+}
+
+/// Publishes a map of the pairs that some maps have of its keys.
+fn write_merged(directory: &mut Directory<'_>, new: NewMap, maps: &[Segment]) -> Read<()> {
+    let sources = Sources::of(directory.index(), maps)?;
     let mut writer = MapWriter::new(directory, new)?;
-    let numbers = sources
-        .iter()
-        .map(|map| MergeSource {
-            coding: map.coding(),
-            first_range: map.first_part() as u32,
-            numbers: map.numbers(),
-        })
-        .collect();
-    let first_part = first_range.saturating_mul(form.parts);
+    let (coding, first_part) =
+        (map::coding(new.form, new.width)?, new.first_range.saturating_mul(new.form.parts));
+    let numbers = sources.of_merge(new.key_part, |_| 0);
     skip_map::merge(numbers, coding, first_part, |number| writer.push(number).map_err(Miss::from))
         .map_err(Miss::not_recycled)?;
-    writer.finish()?;
-    let ids: Vec<u64> = all().map(|s| s.id).collect();
-    directory.retire(&ids)
+    writer.finish()
 }

@@ -12,39 +12,36 @@ pub mod growth;
 mod map_steps;
 mod merge;
 mod merge_maps;
+pub mod regions;
 pub mod rescan;
 mod step;
 pub mod unfinished;
 
 use super::directory::Directory;
-use super::entry::Segment;
 use super::meta::Meta;
 use crate::pg::{Rel, error::Read};
+use std::collections::HashSet;
 
-/// Retires segments that another one covers. A crash leaves them when it interrupts a merge between publishing the wide
-/// segment and retiring the narrow ones. This must run before any other change of segments, so that new bits need to be
-/// set in one segment only.
+/// Retires the segments of a column that others cover for all of their keys. A crash leaves them when it interrupts a
+/// merge between publishing the wide segment and retiring the narrow ones. This must run before any other change of
+/// segments, so that new bits need to be set in one segment only.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn retire_covered(directory: &mut Directory, columns: usize) -> Read<()> {
-    let mut covered = Vec::new();
-    for column in 0..columns {
-        let segments = directory.segments(column as u16);
-        for (i, s) in segments.iter().enumerate() {
-            let inside = |o: &Segment| {
-                o.first_range <= s.first_range
-                    && o.end_range() >= s.end_range()
-                    && (o.width, o.id) > (s.width, s.id)
-            };
-            // Sorted by first range: a segment that covers this one starts before it or at the same range.
-            let same_start = segments[i..].iter().take_while(|o| o.first_range == s.first_range);
-            if segments[..i].iter().rev().chain(same_start).any(inside) {
-                covered.push(s.id);
-            }
-        }
-    }
+pub fn retire_covered(directory: &mut Directory, column: u16) -> Read<()> {
+    let in_use: HashSet<u64> = directory.in_use(column).iter().map(|s| s.id).collect();
+    let covered: Vec<u64> =
+        directory.segments(column).iter().map(|s| s.id).filter(|id| !in_use.contains(id)).collect();
     directory.retire(&covered)
+}
+
+/// Retires maps of ranges that are summarized for some keys only: a crash has interrupted the publication of the maps
+/// of all keys. Such ranges match all other keys, and after this, all keys; the table is then read again.
+fn retire_incomplete(directory: &mut Directory, column: u16) -> Read<()> {
+    let regions = regions::of_column(directory, column);
+    let incomplete = regions.iter().filter(|region| region.is_of_maps() && !region.is_complete());
+    let ids: Vec<u64> = incomplete.flat_map(|region| region.live.iter().map(|s| s.id)).collect();
+    directory.retire(&ids)
 }
 
 /// Loads the meta page and the directory for maintenance, and removes what interrupted maintenance left behind.
@@ -56,7 +53,10 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
     let mut directory = Directory::load(index, &meta)?;
     directory.free_reserved()?;
     rescan::end_interrupted(&mut directory)?;
-    retire_covered(&mut directory, meta.columns.len())?;
+    for column in 0..meta.columns.len() as u16 {
+        retire_covered(&mut directory, column)?;
+        retire_incomplete(&mut directory, column)?;
+    }
     Ok((Meta::read(index)?, directory))
 }
 

@@ -33,6 +33,7 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::{Rescan, Segment};
 use crate::pages::meta::Meta;
 use crate::pg::error::Read;
+use skip_map::key_part::{KeySet, KeySpan, are_covered};
 
 /// Ranges of a column that are to be read again: all those of its segments that will be replaced.
 #[derive(Clone, Copy)]
@@ -77,13 +78,13 @@ pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> 
             && s.end_range() <= rescan.end_range()
     };
     let is_new = |s: &Segment| s.id >= rescan.first_id;
-    let mut covered = rescan.first_range;
-    for segment in directory.segments(rescan.column).iter().filter(|s| is_inside(s) && is_new(s)) {
-        if segment.first_range <= covered {
-            covered = covered.max(segment.end_range());
-        }
-    }
-    let is_complete = covered >= rescan.end_range();
+    let new: Vec<KeySpan> = directory
+        .segments(rescan.column)
+        .iter()
+        .filter(|s| is_inside(s) && is_new(s))
+        .map(Segment::key_span)
+        .collect();
+    let is_complete = are_covered(&new, KeySet::ALL, (rescan.first_range, rescan.end_range()));
     let retired: Vec<u64> =
         directory.all_segments().filter(|s| is_inside(s) && is_new(s) != is_complete).map(|s| s.id).collect();
     directory.retire(&retired)?;

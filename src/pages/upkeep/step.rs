@@ -6,4 +6,6 @@ pub struct StepDone {
     pub pages: u32,
     /// Whether the segment is published.
     pub is_done: bool,
+    /// Whether it needs more blocks than it has.
+    pub lacks_room: bool,
 }

@@ -136,6 +136,7 @@ on_shared!(inserters_and_readers_during_merges);
 fn inserters_and_readers_during_merges(database: &Database) {
     let mut session = database.session();
     session.run(&format!("ALTER DATABASE {} SET pg_skip.merge_pages = 2", database.name));
+    session.run(&format!("ALTER DATABASE {} SET pg_skip.key_part_pages = 3", database.name));
     concurrency::table(&mut session, "pages_per_range = 1, delta_limit = 8192");
     let (seed, until) = (seed(), Instant::now() + Duration::from_secs(6));
     let grow = |number: u64| {
@@ -161,7 +162,8 @@ fn inserters_and_readers_during_merges(database: &Database) {
 alone!(crash_during_a_merge);
 /// A server that is killed while a merge is unfinished goes on with it.
 fn crash_during_a_merge() {
-    let server = Server::start(&["checkpoint_timeout=1h", "pg_skip.merge_pages=3"]);
+    let server =
+        Server::start(&["checkpoint_timeout=1h", "pg_skip.merge_pages=3", "pg_skip.key_part_pages=3"]);
     shared::prepare(&server);
     let mut session = server.connect("skip_template");
     session.run(TABLE);

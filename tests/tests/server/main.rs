@@ -24,6 +24,7 @@ mod functions;
 mod growth;
 mod history;
 mod insert;
+mod key_parts;
 mod maps;
 mod merge;
 mod old_snapshots;

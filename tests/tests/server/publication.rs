@@ -18,10 +18,19 @@ use std::fs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     kind: u8,
-    column: u16,
+    column: u8,
+    /// Of 64 parts of the keys, those that it has.
+    keys: u64,
     first_range: u32,
     width: u32,
     id: u64,
+}
+
+/// The keys of the part with this code.
+fn keys_of(code: u8) -> u64 {
+    let depth = code.max(1).ilog2();
+    let finest = 64 >> depth;
+    u64::MAX >> (64 - finest) << ((u32::from(code.max(1)) - (1 << depth)) * finest)
 }
 
 const FILTERS: u8 = 1;
@@ -33,7 +42,10 @@ const RESCAN: u8 = 8;
 impl Entry {
     fn overlaps(&self, other: &Self) -> bool {
         let end = |entry: &Self| entry.first_range + entry.width;
-        self.column == other.column && self.first_range < end(other) && other.first_range < end(self)
+        self.column == other.column
+            && self.keys & other.keys != 0
+            && self.first_range < end(other)
+            && other.first_range < end(self)
     }
 
     fn is_segment(&self) -> bool {
@@ -56,8 +68,12 @@ fn entries_come_and_go_in_order() -> Completion {
     if install().version < 16 {
         return Completion::ignored_with("pg_waldump of this server does not save pages");
     }
-    let server =
-        Server::start(&["wal_keep_size=1GB", "checkpoint_timeout=1h", "wal_consistency_checking=generic"]);
+    let server = Server::start(&[
+        "wal_keep_size=1GB",
+        "checkpoint_timeout=1h",
+        "wal_consistency_checking=generic",
+        "pg_skip.key_part_pages=2",
+    ]);
     shared::prepare(&server);
     let mut session = server.connect("skip_template");
     let (start, end, file) = maintain(&mut session);
@@ -189,7 +205,8 @@ impl History {
             let is_followed = page[at] == FILTERS || (MAP..=RESCAN).contains(&page[at]);
             let entry = is_followed.then(|| Entry {
                 kind: page[at],
-                column: u16::from_le_bytes([page[at + 2], page[at + 3]]),
+                column: page[at + 2],
+                keys: keys_of(page[at + 3]),
                 first_range: word(at + 4),
                 width: word(at + 8),
                 id: long(at + 24),
@@ -214,7 +231,8 @@ impl History {
                 let is_new = |entry: &&Entry| entry.is_segment() && entry.id >= rescan.id;
                 let covers = |range: u32| {
                     let one = Entry { first_range: range, width: 1, ..*gone };
-                    live().filter(is_new).any(|entry| entry.overlaps(&one))
+                    let new = live().filter(is_new).filter(|entry| entry.overlaps(&one));
+                    gone.keys & !new.fold(0, |keys, entry| keys | entry.keys) == 0
                 };
                 let is_covered = (gone.first_range..gone.first_range + gone.width).all(covers);
                 assert!(gone.id >= rescan.id || is_covered, "{lsn}: {gone:?} went, and is not replaced");
@@ -242,7 +260,8 @@ impl History {
         );
         // What an addition holds is still somewhere, as long as there is a map that would rule it out.
         let live = || self.slots.values().flatten().filter(|entry| entry.overlaps(gone));
-        let is_replaced = live().any(|entry| entry.is_segment() && entry.id > gone.id);
+        let newer = live().filter(|entry| entry.is_segment() && entry.id > gone.id);
+        let is_replaced = newer.fold(0, |keys, entry| keys | entry.keys) == u64::MAX;
         let is_needed = live().any(|entry| entry.kind == MAP);
         assert!(
             gone.kind != ADDITION || is_replaced || !is_needed,

@@ -63,6 +63,7 @@ fn every_prefix(base: &str, change: fn(&Server) -> Maintained, states: usize) {
         "full_page_writes=off",
         "wal_consistency_checking=generic",
         "pg_skip.merge_pages=2",
+        "pg_skip.key_part_pages=3",
     ]);
     shared::prepare(&primary);
     primary.connect("skip_template").run(base);

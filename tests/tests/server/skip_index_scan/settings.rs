@@ -49,6 +49,7 @@ fn enable_scan(database: &Database) {
         ["pg_skip.enable_scan", "on", "on", "user", "bool", "t"],
         ["pg_skip.force_indexes", "", "", "user", "string", "t"],
         ["pg_skip.ignore_indexes", "", "", "user", "string", "t"],
+        ["pg_skip.key_part_pages", "32", "32", "user", "integer", "t"],
         ["pg_skip.merge_pages", "32", "32", "user", "integer", "t"],
         ["pg_skip.plan_probe_pages", "2048", "2048", "user", "integer", "t"],
         ["pg_skip.vacuum_rebuild_pages", "-1", "-1", "user", "integer", "t"],

@@ -1,154 +1,20 @@
-//! The directory: which segments are live, which blocks are free.
+//! The directory as the holder of the maintenance lock reads and changes it.
 //!
-//! A chain of pages of unordered 32-byte entries ([`super::entry`]). Each change affects one entry of one page, so it
-//! is one WAL record. For columns with filters, readers need no consistent view of all pages:
-//!
-//! - a range without an entry has no filter and matches;
-//! - a range with two entries (a merge between its two steps, or a rescan) has two correct filters, and either may be
-//!   used;
-//! - an entry whose blocks were recycled is detected when the first page is read ([`super::segment`]).
-//!
-//! For columns with maps, readers need a consistent view ([`super::map`] says why): the generation must not have risen
-//! while the pages were read.
-//!
-//! A segment's entry is published after its pages were written. Until then its blocks are reserved. Blocks that are
-//! still reserved when the next maintenance starts were left by an interrupted one, and become free again. Those of an
-//! unfinished segment, which is written in steps, stay its own until it is published or abandoned. An entry is
-//! turned into free space in place, so a crash never leaves blocks in two entries.
-//!
-//! Only the holder of the maintenance lock changes the directory.
-//!
-//! ```text
-//! page: 0 next directory block u32 | 4 entries u32 | 8 entries of 32 bytes
-//! ```
+//! Owns the order of single changes: each is one WAL record of one page, and after a crash every prefix of them is
+//! right.
 
-use super::delta::spare_page;
-use super::entry::{ENTRY_BYTES, Entry, OpenStretch, Rescan, Segment, Unfinished};
-use super::meta::{self, ColumnMeta, Meta, SegmentLayout};
-use super::miss::{Fetch, Miss};
+use super::live::{LiveSegment, in_use};
+use super::{ENTRIES_AT, ENTRIES_PER_PAGE, check_extents, empty_page, walk};
+use crate::pages::delta::spare_page;
+use crate::pages::entry::{ENTRY_BYTES, Entry, OpenStretch, Rescan, Segment, Unfinished};
+use crate::pages::meta::{self, Meta};
 use crate::pg::{
     Damage, Rel,
     error::Read,
-    page::{self, KnownBlocks, SharedPage},
+    page,
     wal::{self, Logging, PageEdit},
 };
-use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u32};
-use std::cmp::Reverse;
-
-const ENTRIES_AT: usize = 8;
-/// Entries that a page holds: (8144 - 8) / 32.
-pub const ENTRIES_PER_PAGE: usize =
-    (skip_segment::page::PAYLOAD_END - skip_segment::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
-
-/// An empty directory page.
-pub fn empty_page(place: u32) -> PageImage {
-    let mut image = PageImage::fresh(PageKind::Directory, 0, place);
-    image.put(0, &NO_BLOCK.to_le_bytes());
-    image.put(4, &0u32.to_le_bytes());
-    image
-}
-
-/// Calls `each` with the page, the slot and the contents of every entry, and `visit` with the block of every page.
-fn walk(
-    index: Rel,
-    meta: &Meta,
-    mut each: impl FnMut(u32, usize, Entry),
-    mut visit: impl FnMut(u32),
-) -> Read<()> {
-    let mut known = KnownBlocks::new(index);
-    let mut block = meta.directory;
-    let mut place = 0;
-    while block != NO_BLOCK {
-        visit(block);
-        known.check(block.saturating_add(1))?;
-        let page = SharedPage::read(index, block);
-        let view = page.view(PageKind::Directory)?;
-        if view.place() != place {
-            return Err(Damage::new(block, "the chain of directory pages is broken"));
-        }
-        for (slot, entry) in entries(&view, block, meta)?.enumerate() {
-            let entry = entry.ok_or_else(|| Damage::new(block, "a directory entry has an unknown kind"))?;
-            each(block, slot, entry);
-        }
-        block = get_u32(view.payload(), 0);
-        place += 1;
-    }
-    Ok(())
-}
-
-fn entries<'a>(
-    view: &PageView<'a>,
-    block: u32,
-    meta: &'a Meta,
-) -> Read<impl Iterator<Item = Option<Entry>> + use<'a>> {
-    let parts = |column: u16| meta.parts(column);
-    let payload = view.payload();
-    let count = get_u32(payload, 4) as usize;
-    if payload.len() < ENTRIES_AT + count * ENTRY_BYTES {
-        return Err(Damage::new(block, "the directory page counts more entries than it holds"));
-    }
-    let entries = payload[ENTRIES_AT..ENTRIES_AT + count * ENTRY_BYTES].chunks_exact(ENTRY_BYTES);
-    Ok(entries.map(move |entry| Entry::decode(entry, parts)))
-}
-
-/// The live segments and open stretches of some columns.
-#[derive(Default)]
-pub struct Live {
-    /// The segments that summarize ranges, by column and first range. If two overlap (a merge was in progress), only
-    /// the one that ends later.
-    pub segments: Vec<Segment>,
-    /// Additions: maps that add to the answers of those segments.
-    pub additions: Vec<Segment>,
-    /// Ranges that match every lookup, although maps summarize them.
-    pub open: Vec<OpenStretch>,
-    /// Ranges whose segments are being replaced. Lookups use the old and the new ones alike; inserts trust neither.
-    pub rescans: Vec<Rescan>,
-}
-
-/// The live segments and open stretches of the columns that `wanted` accepts. `meta` was read before, and before the
-/// delta.
-///
-/// # Errors
-/// Damage to a directory page; or maps were replaced meanwhile, then start over from the meta page.
-pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> bool) -> Fetch<Live> {
-    let mut live = Live::default();
-    let collect = |_, _, entry| match entry {
-        Entry::Segment(s) if wanted(s.column) && s.summarizes() => live.segments.push(s),
-        Entry::Segment(s) if wanted(s.column) => live.additions.push(s),
-        Entry::Open(stretch) if wanted(stretch.column) => live.open.push(stretch),
-        Entry::Rescan(rescan) if wanted(rescan.column) => live.rescans.push(rescan),
-        _ => {}
-    };
-    walk(meta.bind(index), meta, collect, |_| ())?;
-    check_extents(index, live.segments.iter().chain(&live.additions))?;
-    // A layout that was not chosen when the meta page was read may be that of a map by now.
-    let may_be_map =
-        |(c, column): (usize, &ColumnMeta)| column.layout != SegmentLayout::Filters && wanted(c as u16);
-    if meta.columns.iter().enumerate().any(may_be_map) && meta::generation(index)? != meta.generation {
-        return Err(Miss::Recycled(meta::META_BLOCK));
-    }
-    // Of two segments with the same ranges the newer one: some of the segments that it was made of may be retired
-    // already.
-    live.segments.sort_unstable_by_key(|s| (s.column, s.first_range, Reverse((s.width, s.id))));
-    let mut covered: Option<(u16, u32)> = None;
-    live.segments.retain(|s| {
-        let inside = covered.is_some_and(|(column, end)| s.column == column && s.end_range() <= end);
-        if !inside {
-            covered = Some((s.column, s.end_range()));
-        }
-        !inside
-    });
-    Ok(live)
-}
-
-/// Checks that the segments' blocks exist.
-///
-/// # Errors
-/// Damage: the index ends before.
-pub fn check_extents<'a>(index: Rel, segments: impl IntoIterator<Item = &'a Segment>) -> Read<()> {
-    let mut known = KnownBlocks::new(index);
-    segments.into_iter().try_for_each(|s| known.check(s.first_block.saturating_add(s.blocks)))
-}
+use skip_segment::page::{NO_BLOCK, PageKind, VERSION_KEY_PARTS, get_u32};
 
 /// The directory, as the holder of the maintenance lock reads and changes it.
 pub struct Directory<'a> {
@@ -166,7 +32,8 @@ impl<'a> Directory<'a> {
         let index = meta.bind(index);
         let mut slots = Vec::new();
         let mut pages = Vec::new();
-        walk(index, meta, |block, slot, entry| slots.push((block, slot, entry)), |block| pages.push(block))?;
+        let each = |block, slot, entry| slots.push((block, slot, entry));
+        walk(index, meta, |_| true, each, |block| pages.push(block))?;
         let directory = Self { index, slots, pages };
         check_extents(index, &directory.all_segments().collect::<Vec<_>>())?;
         Ok(directory)
@@ -180,6 +47,11 @@ impl<'a> Directory<'a> {
     /// The additions of a column, by first range.
     pub fn additions(&self, column: u16) -> Vec<Segment> {
         self.sorted(|s| s.column == column && !s.summarizes())
+    }
+
+    /// The segments of a column that summarize ranges, as lookups use them.
+    pub fn in_use(&self, column: u16) -> Vec<LiveSegment> {
+        in_use(self.segments(column))
     }
 
     fn sorted(&self, wanted: impl Fn(&Segment) -> bool) -> Vec<Segment> {
@@ -266,23 +138,63 @@ impl<'a> Directory<'a> {
         &self.pages
     }
 
-    /// Reserves consecutive blocks: of the smallest free extent that is large enough, else new ones at the end of the
-    /// relation.
+    /// Reserves consecutive blocks: of the smallest free extent that is large enough, else at the end of the relation.
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
     pub fn allocate(&mut self, blocks: u32) -> Read<u32> {
-        let fits = |extent: &(u32, u32)| extent.1 >= blocks;
-        let Some((first_block, _)) =
-            self.free_extents().filter(fits).min_by_key(|extent| (extent.1, extent.0))
-        else {
+        self.allocate_first(blocks, |first, have| (have, first))
+    }
+
+    /// As [`Directory::allocate`], of the next free extent from block `from` on that is large enough, or of the first
+    /// one in the file. The parts of a map are put in order so: when it is merged part by part, the blocks that become
+    /// free are neighbours, and have room for a part that is larger.
+    ///
+    /// # Errors
+    /// As [`Directory::allocate`].
+    pub fn allocate_from(&mut self, blocks: u32, from: u32) -> Read<u32> {
+        self.allocate_first(blocks, |first, _| (u32::from(first < from), first))
+    }
+
+    fn allocate_first(&mut self, blocks: u32, order: impl Fn(u32, u32) -> (u32, u32)) -> Read<u32> {
+        let fitting = self.free_extents().filter(|&(_, have)| have >= blocks);
+        let Some((first_block, _)) = fitting.min_by_key(|&(first, have)| order(first, have)) else {
+            return self.extend(blocks);
+        };
+        self.reserve(first_block, blocks)?;
+        Ok(first_block)
+    }
+
+    /// Reserves blocks at the end of the relation, free ones that are there among them.
+    fn extend(&mut self, blocks: u32) -> Read<u32> {
+        let end = self.index.blocks();
+        let tail = self.free_extents().find(|&(first, have)| first + have == end && have < blocks);
+        let (tail_at, have) = tail.unwrap_or((end, 0));
+        let first_new = page::extend(self.index, blocks - have);
+        self.log_extension(first_new + (blocks - have) - 1);
+        if have > 0 && first_new == end {
+            self.reserve_with(tail_at, have, blocks)?;
+            return Ok(tail_at);
+        }
+        // There is no such tail, or the delta has got a block behind it meanwhile.
+        if have > 0 {
+            self.add(Entry::Free { first_block: first_new, blocks: blocks - have })?;
             let first_block = page::extend(self.index, blocks);
             self.log_extension(first_block + blocks - 1);
             self.add(Entry::Reserved { first_block, blocks })?;
             return Ok(first_block);
-        };
-        self.reserve(first_block, blocks)?;
-        Ok(first_block)
+        }
+        self.add(Entry::Reserved { first_block: first_new, blocks })?;
+        Ok(first_new)
+    }
+
+    /// Reserves a free extent of `have` blocks together with those behind it, `blocks` in all.
+    fn reserve_with(&mut self, first_block: u32, have: u32, blocks: u32) -> Read<()> {
+        self.raise_generation()?; // as in [`Directory::reserve`]
+        match self.slots.iter().position(|slot| slot.2 == Entry::Free { first_block, blocks: have }) {
+            Some(at) => self.replace(at, Entry::Reserved { first_block, blocks }),
+            None => Ok(()),
+        }
     }
 
     /// Reserves the first blocks of a free extent, which begins with `first_block` and has at least so many.
@@ -349,22 +261,9 @@ impl<'a> Directory<'a> {
     /// # Errors
     /// Damage to a directory page.
     pub fn publish(&mut self, segment: Segment) -> Read<()> {
-        self.publish_part(segment, segment.blocks)
-    }
-
-    /// As [`Directory::publish`], for a segment that has fewer than the `reserved` blocks: the others become free.
-    ///
-    /// # Errors
-    /// Damage to a directory page.
-    pub fn publish_part(&mut self, segment: Segment, reserved: u32) -> Read<()> {
-        match self.slot_of_new(segment.first_block) {
-            Some(at) => self.replace(at, Entry::Segment(segment))?,
-            None => self.add(Entry::Segment(segment))?,
-        }
-        match Entry::free(segment.first_block + segment.blocks, reserved - segment.blocks) {
-            Entry::Empty => Ok(()),
-            // A crash before this loses the blocks.
-            free => self.add(free),
+        match self.slot_of_new(segment.first_block).filter(|_| segment.blocks > 0) {
+            Some(at) => self.replace(at, Entry::Segment(segment)),
+            None => self.add(Entry::Segment(segment)),
         }
     }
 
@@ -380,8 +279,11 @@ impl<'a> Directory<'a> {
         }
         match Entry::free(unfinished.first_block + unfinished.blocks, surplus) {
             Entry::Empty => Ok(()),
-            // A crash before this loses the blocks.
-            free => self.add(free),
+            free => {
+                // A crash before this loses the blocks.
+                self.add(free)?;
+                self.join_free_extents()
+            }
         }
     }
 
@@ -508,7 +410,7 @@ impl<'a> Directory<'a> {
     fn replace(&mut self, at: usize, entry: Entry) -> Read<()> {
         let (block, slot, _) = self.slots[at];
         let mut edit = PageEdit::start(self.index, block, PageKind::Directory)?;
-        edit.image().put(ENTRIES_AT + slot * ENTRY_BYTES, &entry.encode());
+        put(&mut edit, slot, &entry);
         edit.commit();
         self.slots[at].2 = entry;
         Ok(())
@@ -524,7 +426,7 @@ impl<'a> Directory<'a> {
         let mut edit = PageEdit::start(self.index, last, PageKind::Directory)?;
         let slot = get_u32(edit.before()?.payload(), 4) as usize;
         if slot < ENTRIES_PER_PAGE {
-            edit.image().put(ENTRIES_AT + slot * ENTRY_BYTES, &entry.encode());
+            put(&mut edit, slot, &entry);
             edit.image().put(4, &(slot as u32 + 1).to_le_bytes());
             edit.commit();
             self.slots.push((last, slot, entry));
@@ -544,5 +446,13 @@ impl<'a> Directory<'a> {
         edit.commit();
         self.pages.push(block);
         Ok(())
+    }
+}
+
+/// Puts an entry on a page. From its first segment of a part of the keys on, the page has another format version.
+fn put(edit: &mut PageEdit, slot: usize, entry: &Entry) {
+    edit.image().put(ENTRIES_AT + slot * ENTRY_BYTES, &entry.encode());
+    if entry.has_key_part() {
+        edit.image().set_version(VERSION_KEY_PARTS);
     }
 }

@@ -1,0 +1,109 @@
+//! What lookups and inserts use of the directory, read without a lock.
+//!
+//! A column may have several segments for the same ranges: of different parts of the keys, or because a merge is in
+//! progress. For each key, the ones that lookups use are those whose ranges no other segment with that key has
+//! ([`in_use`]). A range that no segment with the key has matches.
+
+use super::{check_extents, walk};
+use crate::pages::entry::{Entry, OpenStretch, Rescan, Segment};
+use crate::pages::meta::{self, ColumnMeta, Meta, SegmentLayout};
+use crate::pages::miss::{Fetch, Miss};
+use crate::pg::Rel;
+use skip_map::key_part::{KeySet, KeySpan, keys_in_use};
+use std::cmp::Reverse;
+use std::ops::Deref;
+
+/// The live segments and open stretches of some columns.
+#[derive(Default)]
+pub struct Live {
+    /// The segments that summarize ranges, by column and first range; of those that start together, the one that ends
+    /// later comes first.
+    pub segments: Vec<LiveSegment>,
+    /// Additions: maps that add to the answers of those segments.
+    pub additions: Vec<Segment>,
+    /// Ranges that match every lookup, although maps summarize them.
+    pub open: Vec<OpenStretch>,
+    /// Ranges whose segments are being replaced. Lookups use the old and the new ones alike; inserts trust neither.
+    pub rescans: Vec<Rescan>,
+}
+
+/// A segment, and the keys that it is used for: those for which no other one has all of its ranges.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveSegment {
+    pub segment: Segment,
+    pub keys: KeySet,
+}
+
+impl LiveSegment {
+    /// The ranges that it summarizes, and the keys that it is used for.
+    pub fn span(&self) -> KeySpan {
+        KeySpan { keys: self.keys, ..self.segment.key_span() }
+    }
+}
+
+impl Deref for LiveSegment {
+    type Target = Segment;
+
+    fn deref(&self) -> &Segment {
+        &self.segment
+    }
+}
+
+impl Live {
+    /// The segments of a column.
+    pub fn of_column(&self, column: u16) -> &[LiveSegment] {
+        let from = self.segments.partition_point(|s| s.column < column);
+        let to = self.segments.partition_point(|s| s.column <= column);
+        self.segments.get(from..to).unwrap_or_default()
+    }
+}
+
+/// The live segments and open stretches of the columns and keys that are `wanted`. `meta` was read before, and before
+/// the delta.
+///
+/// # Errors
+/// Damage to a directory page; or maps were replaced meanwhile, then start over from the meta page.
+pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> KeySet) -> Fetch<Live> {
+    let mut live = Live::default();
+    let mut segments: Vec<Segment> = Vec::new();
+    let collect = |_, _, entry| match entry {
+        Entry::Segment(s) if s.summarizes() => segments.push(s),
+        Entry::Segment(s) => live.additions.push(s),
+        Entry::Open(stretch) => live.open.push(stretch),
+        Entry::Rescan(rescan) => live.rescans.push(rescan),
+        _ => {}
+    };
+    walk(meta.bind(index), meta, |bytes| Entry::is_wanted(bytes, &wanted), collect, |_| ())?;
+    check_extents(index, segments.iter().chain(&live.additions))?;
+    // A layout that was not chosen when the meta page was read may be that of a map by now.
+    let may_be_map = |(c, column): (usize, &ColumnMeta)| {
+        column.layout != SegmentLayout::Filters && !wanted(c as u16).is_empty()
+    };
+    if meta.columns.iter().enumerate().any(may_be_map) && meta::generation(index)? != meta.generation {
+        return Err(Miss::Recycled(meta::META_BLOCK));
+    }
+    live.segments = in_use_of(segments, wanted);
+    Ok(live)
+}
+
+/// The segments of one column that summarize ranges, with the keys that each is used for; those that are used for none
+/// are left out.
+pub fn in_use(segments: Vec<Segment>) -> Vec<LiveSegment> {
+    in_use_of(segments, |_| KeySet::ALL)
+}
+
+/// Of two segments with the same ranges and keys the newer one is used: some of the segments that it was made of may be
+/// retired already. Of the others, and for the other keys, every one is used.
+fn in_use_of(mut segments: Vec<Segment>, wanted: impl Fn(u16) -> KeySet) -> Vec<LiveSegment> {
+    segments.sort_unstable_by_key(|s| (s.column, s.first_range, Reverse((s.width, s.id))));
+    let mut used = Vec::with_capacity(segments.len());
+    for column in segments.chunk_by(|a, b| a.column == b.column) {
+        let wanted = wanted(column[0].column);
+        let span = |s: &Segment| KeySpan { keys: s.key_part.keys().intersection(wanted), ..s.key_span() };
+        let spans: Vec<KeySpan> = column.iter().map(span).collect();
+        let keys = keys_in_use(&spans);
+        let live = column.iter().zip(keys).map(|(&segment, keys)| LiveSegment { segment, keys });
+        used.extend(live.filter(|live| !live.keys.is_empty()));
+    }
+    used
+}

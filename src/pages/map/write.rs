@@ -1,0 +1,247 @@
+//! Writing maps.
+//!
+//! The pages of a map are gathered, so that as many blocks are reserved as it needs; then they are written and
+//! published. A build, when no other process adds blocks to the index, appends them one by one instead. If a map is
+//! divided by key, it becomes several segments, which are written and published one after the other.
+
+use super::coding;
+use crate::pages::directory::Directory;
+use crate::pages::entry::{MapSize, Segment, SegmentKind};
+use crate::pages::meta::{self, MapForm};
+use crate::pages::segment;
+use crate::pg::page;
+use crate::pg::temp_file::TempFile;
+use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
+use skip_map::key_part::KeyPart;
+use skip_map::{Coding, PAGE_BYTES, Page, RunWriter};
+
+/// The column, ranges and keys of a new map, and how it is written.
+#[derive(Clone, Copy)]
+pub struct NewMap {
+    pub column: u16,
+    pub first_range: u32,
+    pub width: u32,
+    pub form: MapForm,
+    pub is_addition: bool,
+    /// The keys that it has.
+    pub key_part: KeyPart,
+    /// The depth of the key parts that it is divided into, each a segment of its own; at least that of `key_part`.
+    pub depth: u8,
+    /// Of a map that is divided or is a part itself: the block from which on it should lie.
+    pub from: u32,
+    /// Whether no other process adds blocks to the index: pages are then appended to it.
+    pub is_build: bool,
+    pub logging: Logging,
+}
+
+impl NewMap {
+    fn kind(&self, pairs: u64) -> SegmentKind {
+        let size = MapSize { form: self.form, pairs: u32::try_from(pairs).unwrap_or(u32::MAX) };
+        if self.is_addition { SegmentKind::Addition(size) } else { SegmentKind::Map(size) }
+    }
+}
+
+/// Writes a map. Its numbers are pushed in ascending order.
+pub struct MapWriter<'d, 'a> {
+    directory: &'d mut Directory<'a>,
+    new: NewMap,
+    coding: Coding,
+    /// The key parts that come after that which is being written.
+    rest: std::vec::IntoIter<KeyPart>,
+    part: PartWriter,
+    /// All numbers of the part are below this.
+    end: u64,
+}
+
+impl<'d, 'a> MapWriter<'d, 'a> {
+    /// A writer of a map.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn new(directory: &'d mut Directory<'a>, new: NewMap) -> Read<Self> {
+        let is_inside = |part: &KeyPart| new.key_part.keys().contains(part.keys());
+        let parts: Vec<KeyPart> = KeyPart::all(new.depth).filter(is_inside).collect();
+        let mut rest = parts.into_iter();
+        let first = rest.next().unwrap_or(new.key_part);
+        let part = PartWriter::new(directory.index(), &new, first)?;
+        let coding = coding(new.form, new.width)?;
+        let mut writer = Self { directory, new, coding, rest, part, end: 0 };
+        writer.end = writer.end_of_part();
+        Ok(writer)
+    }
+
+    fn end_of_part(&self) -> u64 {
+        let is_last = self.rest.as_slice().is_empty();
+        if is_last { u64::MAX } else { self.part.segment.key_part.numbers(self.coding).end }
+    }
+
+    /// Adds a number.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    #[inline]
+    pub fn push(&mut self, number: u64) -> Read<()> {
+        while number >= self.end {
+            self.next_part()?;
+        }
+        let PartWriter { segment, run, pages } = &mut self.part;
+        run.push(number, &mut |page| pages.put(self.directory.index(), segment, page))
+    }
+
+    /// Publishes the part that is being written, and begins the next one.
+    fn next_part(&mut self) -> Read<()> {
+        let Some(next) = self.rest.next() else { return Ok(()) };
+        let before = self.part.segment;
+        let id = meta::take_segment_id(self.directory.index())?;
+        let empty = PartWriter::empty(&self.new, Segment { key_part: next, id, ..before });
+        let part = std::mem::replace(&mut self.part, empty);
+        part.publish(self.directory, &mut self.new)?;
+        // In a build, the directory may have taken a block.
+        self.part.segment.first_block = self.directory.index().blocks();
+        self.end = self.end_of_part();
+        Ok(())
+    }
+
+    /// Writes the last pages and publishes the map.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn finish(mut self) -> Read<()> {
+        while !self.rest.as_slice().is_empty() {
+            self.next_part()?;
+        }
+        self.part.publish(self.directory, &mut self.new)
+    }
+}
+
+/// A segment that is being written. Its first block is known in a build only.
+struct PartWriter {
+    segment: Segment,
+    run: RunWriter,
+    pages: NewPages,
+}
+
+impl PartWriter {
+    fn new(index: Rel, new: &NewMap, key_part: KeyPart) -> Read<Self> {
+        let segment = Segment {
+            column: new.column,
+            first_range: new.first_range,
+            width: new.width,
+            key_part,
+            kind: new.kind(0),
+            first_block: index.blocks(),
+            blocks: 0,
+            id: meta::take_segment_id(index)?,
+        };
+        Ok(Self::empty(new, segment))
+    }
+
+    fn empty(new: &NewMap, segment: Segment) -> Self {
+        let pages = match new.is_build {
+            true => NewPages::Appended { count: 0, logging: new.logging },
+            false => NewPages::Gathered { first: Vec::new(), rest: TempFile::default(), count: 0 },
+        };
+        Self { segment, run: RunWriter::new(), pages }
+    }
+
+    fn publish(self, directory: &mut Directory<'_>, new: &mut NewMap) -> Read<()> {
+        let Self { mut segment, run, mut pages } = self;
+        let index = directory.index();
+        let written = run.finish(&mut |page| pages.put(index, &segment, page))?;
+        segment.kind = new.kind(written.numbers);
+        segment.blocks = written.shape.pages();
+        if segment.blocks == 0 {
+            segment.first_block = 0; // a map without pages has no place
+        } else if !new.is_build {
+            segment.first_block = match segment.key_part.is_whole() {
+                true => directory.allocate(segment.blocks)?,
+                false => directory.allocate_from(segment.blocks, new.from)?,
+            };
+            pages.write(index, &segment, new.logging);
+            new.from = segment.first_block + segment.blocks;
+        }
+        directory.publish(segment)
+    }
+}
+
+/// NewPages that are gathered in memory; further ones are in a temporary file. 8 MB.
+const MOST_IN_MEMORY: usize = 1024;
+
+/// The pages of a segment that is being written.
+enum NewPages {
+    /// Written to the end of the index.
+    Appended { count: u32, logging: Logging },
+    /// Not written yet.
+    Gathered { first: Vec<Box<Page>>, rest: TempFile, count: u32 },
+}
+
+impl NewPages {
+    fn put(&mut self, index: Rel, segment: &Segment, page: &Page) -> Read<()> {
+        memory::check_for_interrupts();
+        match self {
+            Self::Appended { count, logging } => {
+                if page::extend(index, 1) != segment.first_block + *count {
+                    return Err(Damage::new(
+                        segment.first_block,
+                        "another process adds blocks to a new index",
+                    ));
+                }
+                segment::write_page(index, segment, *count, *logging, |out| out.copy_from_slice(page));
+                *count += 1;
+            }
+            Self::Gathered { first, rest, count } => {
+                match first.len() < MOST_IN_MEMORY {
+                    true => first.push(Box::new(*page)),
+                    false => rest.write(place_in_rest(*count), page),
+                }
+                *count += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the pages that are gathered.
+    fn write(self, index: Rel, segment: &Segment, logging: Logging) {
+        let Self::Gathered { first, mut rest, count } = self else { return };
+        for number in 0..count {
+            memory::check_for_interrupts();
+            segment::write_page(index, segment, number, logging, |out| match first.get(number as usize) {
+                Some(page) => out.copy_from_slice(&page[..]),
+                None => rest.read(place_in_rest(number), out),
+            });
+        }
+    }
+}
+
+fn place_in_rest(number: u32) -> u64 {
+    (u64::from(number) - MOST_IN_MEMORY as u64) * PAGE_BYTES as u64
+}
+
+/// Publishes an addition of a column over `width` ranges from sorted, distinct numbers in their [`coding`], whose parts
+/// are counted from that of `first_range`.
+///
+/// # Errors
+/// Damage to the index.
+pub fn add(
+    directory: &mut Directory<'_>,
+    column: u16,
+    form: MapForm,
+    (first_range, width): (u32, u32),
+    numbers: &[u64],
+) -> Read<()> {
+    let new = NewMap {
+        column,
+        first_range,
+        width,
+        form,
+        is_addition: true,
+        key_part: KeyPart::WHOLE,
+        depth: 0,
+        from: 0,
+        is_build: false,
+        logging: Logging::EachPage,
+    };
+    let mut writer = MapWriter::new(directory, new)?;
+    numbers.iter().try_for_each(|&number| writer.push(number))?;
+    writer.finish()
+}

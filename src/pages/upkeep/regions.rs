@@ -1,0 +1,149 @@
+//! Regions: the ranges of a column, as far as segments of the same ranges, or ranges that overlap, go.
+//!
+//! A region is one segment; or the segments of all parts of the keys, which have the same ranges; or a merge that is
+//! done key part by key part ([`super::unfinished`]) and has come half way: then it has what is merged and what has
+//! been merged already. Everything that is decided about segments by their ranges (which to merge, which to forget) is
+//! decided about regions: so there is never a stretch of ranges that is summarized for some keys only.
+
+use crate::pages::directory::{Directory, LiveSegment};
+use crate::pages::entry::Segment;
+use crate::pages::map;
+use skip_map::key_part::{KeyPart, KeySet, KeySpan, MOST_DEPTH, are_covered};
+
+/// The ranges and keys of a segment that is to be made of others.
+#[derive(Clone, Copy)]
+pub struct MergeTarget {
+    pub column: u16,
+    pub first_range: u32,
+    pub end: u32,
+    pub key_part: KeyPart,
+}
+
+/// Segments of a column, in one stretch of ranges, which overlap.
+pub struct Region {
+    pub first_range: u32,
+    /// The first range behind it.
+    pub end: u32,
+    /// By first range. Segments that lookups do not use are not among them.
+    pub live: Vec<LiveSegment>,
+}
+
+/// The regions of a column, by their ranges.
+pub fn of_column(directory: &Directory<'_>, column: u16) -> Vec<Region> {
+    let mut regions: Vec<Region> = Vec::new();
+    for segment in directory.in_use(column) {
+        match regions.last_mut().filter(|region| segment.first_range < region.end) {
+            Some(region) => {
+                region.end = region.end.max(segment.end_range());
+                region.live.push(segment);
+            }
+            None => {
+                let (first_range, end) = (segment.first_range, segment.end_range());
+                regions.push(Region { first_range, end, live: vec![segment] });
+            }
+        }
+    }
+    regions
+}
+
+impl Region {
+    /// Number of ranges.
+    pub fn width(&self) -> u32 {
+        self.end - self.first_range
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.live.iter().map(|s| u64::from(s.blocks)).sum()
+    }
+
+    /// The depth of the finest key part.
+    pub fn depth(&self) -> u8 {
+        self.live.iter().map(|s| s.key_part.depth()).max().unwrap_or(0)
+    }
+
+    /// Whether it consists of maps.
+    pub fn is_of_maps(&self) -> bool {
+        self.live.iter().all(|s| s.map().is_some())
+    }
+
+    /// Its segments, as entries of the directory.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.live.iter().map(|live| live.segment)
+    }
+
+    /// Its first segment: all of a region are of the same kind.
+    pub fn first(&self) -> Option<&Segment> {
+        self.live.first().map(|live| &live.segment)
+    }
+
+    /// Whether all ranges are summarized for all keys.
+    pub fn is_complete(&self) -> bool {
+        let spans: Vec<KeySpan> = self.live.iter().map(LiveSegment::span).collect();
+        are_covered(&spans, KeySet::ALL, (self.first_range, self.end))
+    }
+
+    /// The number of segments that a lookup of one key meets, at most.
+    pub fn most_met(&self) -> usize {
+        let met = |part: KeyPart| self.live.iter().filter(|live| live.keys.intersects(part.keys())).count();
+        KeyPart::all(MOST_DEPTH).map(met).max().unwrap_or(0)
+    }
+
+    /// The key part to be merged next, if the region is in a merge: its segments do not all have the same ranges and
+    /// depth.
+    pub fn next_part(&self) -> Option<KeyPart> {
+        let is_exact = |s: &LiveSegment| (s.first_range, s.end_range()) == (self.first_range, self.end);
+        let first = self.live.first()?;
+        let is_uniform = |s: &LiveSegment| is_exact(s) && s.key_part.depth() == first.key_part.depth();
+        if !self.is_of_maps() || self.live.iter().all(is_uniform) {
+            return None;
+        }
+        // Once parts are merged, they say the depth.
+        let has_begun = self.live.iter().any(|s| is_exact(s) && !s.key_part.is_whole());
+        let depth = if has_begun { self.depth() } else { depth_of(std::slice::from_ref(self)) };
+        let is_merged = |part: &KeyPart| self.live.iter().any(|s| is_exact(s) && s.key_part == *part);
+        let sources: Vec<Segment> = self.segments().filter(|s| !is_exact_part(s, self, depth)).collect();
+        parts_in_order(&sources, depth).into_iter().find(|part| !is_merged(part))
+    }
+}
+
+/// Whether a segment has the ranges of a region, and keys of a part of this depth.
+fn is_exact_part(s: &Segment, region: &Region, depth: u8) -> bool {
+    (s.first_range, s.end_range(), s.key_part.depth()) == (region.first_range, region.end, depth)
+}
+
+/// The key parts of this depth, in the order in which maps are best merged into one map of each.
+///
+/// Parts follow each other that coarser maps have in one: each source, however finely it is divided, is retired bit by
+/// bit. Of two halves of the keys that comes first which comes first in the file, according to the largest of the maps
+/// of the same ranges. So the parts of a merge lie in the order in which they will be merged again: what one leaves
+/// free is next to what the one before has left, and together they have room for the next one, which is larger.
+pub fn parts_in_order(maps: &[Segment], depth: u8) -> Vec<KeyPart> {
+    let ranges = |s: &Segment| (s.first_range, s.width);
+    let blocks = |of: (u32, u32)| -> u64 {
+        maps.iter().filter(|s| ranges(s) == of).map(|s| u64::from(s.blocks)).sum()
+    };
+    let largest = maps.iter().map(ranges).max_by_key(|&of| blocks(of));
+    let largest: Vec<Segment> = maps.iter().filter(|s| Some(ranges(s)) == largest).copied().collect();
+    let mut parts = Vec::new();
+    visit(&largest, KeyPart::WHOLE, depth, &mut parts);
+    parts
+}
+
+fn visit(maps: &[Segment], part: KeyPart, depth: u8, parts: &mut Vec<KeyPart>) {
+    let Some([one, other]) = part.halves().filter(|_| part.depth() < depth) else { return parts.push(part) };
+    let place = |half: KeyPart| {
+        let of_half = maps.iter().filter(|s| s.key_part.keys().intersects(half.keys()) && s.blocks > 0);
+        of_half.map(|s| s.first_block).min()
+    };
+    let halves = if place(other) < place(one) { [other, one] } else { [one, other] };
+    halves.into_iter().for_each(|half| visit(maps, half, depth, parts));
+}
+
+/// The depth of the key parts of one map of all of these regions. It is not less than theirs, so that each part of the
+/// merge is made of whole parts or less.
+pub fn depth_of(regions: &[Region]) -> u8 {
+    let Some(size) = regions.first().and_then(Region::first).and_then(Segment::map) else { return 0 };
+    let blocks = regions.iter().map(Region::blocks).sum();
+    regions.iter().map(Region::depth).max().unwrap_or(0).max(map::depth_of(size.form, blocks))
+}
