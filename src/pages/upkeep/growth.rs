@@ -18,6 +18,7 @@ use super::{map_steps, merge, merge_maps, unfinished};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, Unfinished};
 use crate::pg::{error::Read, settings};
+use skip_map::key_part::KeySet;
 use skip_segment::SegmentShape;
 use skip_segment::growth::{Link, room, run_to_merge};
 use skip_segment::page::SLICE_BYTES;
@@ -99,7 +100,7 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16) -> Read<bool> {
     let is_of_maps = first.is_of_maps();
     let segments: Vec<Segment> = run.iter().flat_map(Region::segments).collect();
     if blocks > settings::merge_pages() {
-        let parts = regions::parts_in_order(&segments, regions::depth_of(run));
+        let parts = regions::parts_in_order(&segments, regions::depth_of(run), KeySet::NONE);
         let key_part = parts.first().copied().unwrap_or_default();
         let target = MergeTarget { column, first_range: first.first_range, end: last.end, key_part };
         // How many a map needs of its key part is found from its sources.

@@ -17,6 +17,7 @@ use crate::pages::entry::Segment;
 use crate::pages::map::{self, MapWriter, NewMap, Sources};
 use crate::pages::miss::Miss;
 use crate::pg::{error::Read, wal::Logging};
+use skip_map::key_part::KeySet;
 
 /// An addition is merged into the maps below it when those have at most this number of times its blocks.
 const LEAST_SHARE: u64 = 4;
@@ -127,7 +128,7 @@ pub fn merge_run(directory: &mut Directory<'_>, maps: &[Region], additions: &[Se
         [] => 0,
         _ => regions::depth_of(maps).max(map::depth_of(form, blocks(maps) + blocks_of_additions)),
     };
-    for key_part in regions::parts_in_order(&of_maps, depth) {
+    for key_part in regions::parts_in_order(&of_maps, depth, KeySet::NONE) {
         let new = NewMap {
             column,
             first_range,

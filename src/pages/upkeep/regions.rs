@@ -103,7 +103,9 @@ impl Region {
         let depth = if has_begun { self.depth() } else { depth_of(std::slice::from_ref(self)) };
         let is_merged = |part: &KeyPart| self.live.iter().any(|s| is_exact(s) && s.key_part == *part);
         let sources: Vec<Segment> = self.segments().filter(|s| !is_exact_part(s, self, depth)).collect();
-        parts_in_order(&sources, depth).into_iter().find(|part| !is_merged(part))
+        let merged = KeyPart::all(depth).filter(is_merged);
+        let merged = merged.fold(KeySet::NONE, |merged, part| merged.union(part.keys()));
+        parts_in_order(&sources, depth, merged).into_iter().find(|part| !is_merged(part))
     }
 }
 
@@ -118,7 +120,9 @@ fn is_exact_part(s: &Segment, region: &Region, depth: u8) -> bool {
 /// bit. Of two halves of the keys that comes first which comes first in the file, according to the largest of the maps
 /// of the same ranges. So the parts of a merge lie in the order in which they will be merged again: what one leaves
 /// free is next to what the one before has left, and together they have room for the next one, which is larger.
-pub fn parts_in_order(maps: &[Segment], depth: u8) -> Vec<KeyPart> {
+///
+/// If some keys are `merged` already, a part of which only some are comes first.
+pub fn parts_in_order(maps: &[Segment], depth: u8, merged: KeySet) -> Vec<KeyPart> {
     let ranges = |s: &Segment| (s.first_range, s.width);
     let blocks = |of: (u32, u32)| -> u64 {
         maps.iter().filter(|s| ranges(s) == of).map(|s| u64::from(s.blocks)).sum()
@@ -126,18 +130,19 @@ pub fn parts_in_order(maps: &[Segment], depth: u8) -> Vec<KeyPart> {
     let largest = maps.iter().map(ranges).max_by_key(|&of| blocks(of));
     let largest: Vec<Segment> = maps.iter().filter(|s| Some(ranges(s)) == largest).copied().collect();
     let mut parts = Vec::new();
-    visit(&largest, KeyPart::WHOLE, depth, &mut parts);
+    visit(&largest, merged, KeyPart::WHOLE, depth, &mut parts);
     parts
 }
 
-fn visit(maps: &[Segment], part: KeyPart, depth: u8, parts: &mut Vec<KeyPart>) {
+fn visit(maps: &[Segment], merged: KeySet, part: KeyPart, depth: u8, parts: &mut Vec<KeyPart>) {
     let Some([one, other]) = part.halves().filter(|_| part.depth() < depth) else { return parts.push(part) };
     let place = |half: KeyPart| {
         let of_half = maps.iter().filter(|s| s.key_part.keys().intersects(half.keys()) && s.blocks > 0);
-        of_half.map(|s| s.first_block).min()
+        let is_begun = merged.intersects(half.keys()) && !merged.contains(half.keys());
+        (!is_begun, of_half.map(|s| s.first_block).min())
     };
     let halves = if place(other) < place(one) { [other, one] } else { [one, other] };
-    halves.into_iter().for_each(|half| visit(maps, half, depth, parts));
+    halves.into_iter().for_each(|half| visit(maps, merged, half, depth, parts));
 }
 
 /// The depth of the key parts of one map of all of these regions. It is not less than theirs, so that each part of the
