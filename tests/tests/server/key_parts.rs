@@ -96,7 +96,10 @@ on_shared!(a_growing_index_is_divided_by_key);
 fn a_growing_index_is_divided_by_key(database: &Database) {
     let (mut session, mut rng) = (database.session(), Rng::with_seed(seed()));
     session.run(TABLE);
-    session.run("CREATE INDEX t_skip ON t USING skip (k, n) WITH (layout = map, pages_per_range = 1, delta_limit = 8192)");
+    session.run(
+        "CREATE INDEX t_skip ON t USING skip (k, n)
+             WITH (layout = map, pages_per_range = 1, delta_limit = 8192)",
+    );
     let (mut rows, mut mixed) = (0, 0);
     while rows < 90_000 {
         let count = rng.u32(500..2500);
