@@ -17,7 +17,11 @@ pub struct MergeSource<I> {
     pub numbers: I,
 }
 
-/// A source, and its place in it.
+/// Numbers that are taken from a source at a time. Finding the sorted runs costs more for shorter batches; those of all
+/// sources together still fit into the processor's second cache.
+const BATCH: usize = 1024;
+
+/// A source, and the next of its numbers, as the merged run has them.
 struct Cursor<I> {
     source: MergeSource<I>,
     ranges: Divisor,
@@ -26,6 +30,11 @@ struct Cursor<I> {
     /// The first number that the current fingerprint may have: in the source, and in the merged run.
     start: u64,
     merged_start: u64,
+    /// Numbers that were taken; those before `at` are merged.
+    taken: Vec<u64>,
+    at: usize,
+    /// Whether the source has no numbers behind these.
+    is_over: bool,
 }
 
 /// A number to divide by, over and over. Multiplying by the reciprocal is several times faster than dividing.
@@ -52,19 +61,30 @@ impl Divisor {
     }
 }
 
-/// Behind all numbers.
-const END: u64 = u64::MAX;
-
 impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Cursor<I> {
     fn new(source: MergeSource<I>) -> Self {
         let ranges = Divisor::new(source.coding.ranges());
-        Self { source, ranges, least: 0, start: 0, merged_start: 0 }
+        let taken = Vec::with_capacity(BATCH);
+        Self { source, ranges, least: 0, start: 0, merged_start: 0, taken, at: 0, is_over: false }
     }
 
-    /// The next number, as the merged run has it, or [`END`].
-    #[inline]
-    fn next(&mut self, to: Coding, first_range: u32) -> Result<u64, E> {
-        for number in self.source.numbers.by_ref() {
+    /// The numbers that are not merged yet.
+    fn rest(&self) -> &[u64] {
+        self.taken.get(self.at..).unwrap_or_default()
+    }
+
+    /// Takes more numbers if all are merged.
+    fn refill(&mut self, to: Coding, first_range: u32) -> Result<(), E> {
+        if self.is_over || self.at < self.taken.len() {
+            return Ok(());
+        }
+        self.taken.clear();
+        self.at = 0;
+        while self.taken.len() < BATCH {
+            let Some(number) = self.source.numbers.next() else {
+                self.is_over = true;
+                break;
+            };
             let number = number?;
             if number < self.least || number >= self.source.coding.numbers_end() {
                 return Err(Malformed("the numbers of a run are not ascending").into());
@@ -77,11 +97,11 @@ impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Cursor<I> {
             }
             let range = u64::from(self.source.first_range) + (number - self.start);
             match range.checked_sub(u64::from(first_range)) {
-                Some(range) if range < u64::from(to.ranges()) => return Ok(self.merged_start + range),
+                Some(range) if range < u64::from(to.ranges()) => self.taken.push(self.merged_start + range),
                 _ => {}
             }
         }
-        Ok(END)
+        Ok(())
     }
 }
 
@@ -97,18 +117,22 @@ pub fn merge<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>>(
     first_range: u32,
     mut each: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<(), E> {
-    Merged::new(sources, to, first_range)?.try_for_each(|number| each(number?))
+    let mut merged = Merged::new(sources, to, first_range)?;
+    while merged.merge_some()? {
+        merged.ready.iter().try_for_each(|&number| each(number))?;
+    }
+    Ok(())
 }
 
 /// The numbers of several runs as those of one, ascending and distinct: [`merge`] as an iterator.
 pub struct Merged<I> {
     cursors: Vec<Cursor<I>>,
-    heads: Vec<u64>,
     to: Coding,
     first_range: u32,
-    /// The source that is read, as long as it is not above the lowest of the others.
-    current: usize,
-    others: u64,
+    /// Merged numbers, ascending and distinct; those before `at` were given out.
+    ready: Vec<u64>,
+    at: usize,
+    /// The last number of `ready`, once there was one.
     last: Option<u64>,
 }
 
@@ -117,33 +141,44 @@ impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Merged<I> {
     /// `first_range`.
     ///
     /// # Errors
-    /// The fingerprint bits of the runs differ, or an error of a source.
+    /// The fingerprint bits of the runs differ.
     pub fn new(sources: Vec<MergeSource<I>>, to: Coding, first_range: u32) -> Result<Self, E> {
         if sources.iter().any(|source| source.coding.fingerprint_bits() != to.fingerprint_bits()) {
             return Err(Malformed("runs have different fingerprint bits").into());
         }
-        let mut cursors: Vec<Cursor<I>> = sources.into_iter().map(Cursor::new).collect();
-        let mut heads = Vec::with_capacity(cursors.len());
-        for cursor in &mut cursors {
-            heads.push(cursor.next(to, first_range)?);
-        }
-        let (current, others) = lowest(&heads).unwrap_or((0, END));
-        Ok(Self { cursors, heads, to, first_range, current, others, last: None })
+        let ready = Vec::with_capacity(BATCH * sources.len());
+        let cursors = sources.into_iter().map(Cursor::new).collect();
+        Ok(Self { cursors, to, first_range, ready, at: 0, last: None })
     }
 
-    fn step(&mut self) -> Result<Option<u64>, E> {
-        loop {
-            let Some(&head) = self.heads.get(self.current) else { return Ok(None) };
-            if head > self.others || head == END {
-                let Some((current, others)) = lowest(&self.heads) else { return Ok(None) };
-                (self.current, self.others) = (current, others);
-                continue;
-            }
-            self.heads[self.current] = self.cursors[self.current].next(self.to, self.first_range)?;
-            if self.last.replace(head) != Some(head) {
-                return Ok(Some(head));
-            }
+    /// Merges more numbers. Returns false if there are none left.
+    ///
+    /// All numbers are merged that no source can have anything before: those up to the least of the sources' last
+    /// numbers. They are sorted runs, one behind the other, which the standard library's stable sort finds and merges
+    /// faster than comparing the heads of all sources for each number does.
+    fn merge_some(&mut self) -> Result<bool, E> {
+        for cursor in &mut self.cursors {
+            cursor.refill(self.to, self.first_range)?;
         }
+        let lasts = self.cursors.iter().filter(|cursor| !cursor.is_over);
+        let bound = lasts.filter_map(|cursor| cursor.taken.last()).min().copied().unwrap_or(u64::MAX);
+        (self.at, self.last) = (0, self.ready.last().copied().or(self.last));
+        self.ready.clear();
+        for cursor in &mut self.cursors {
+            let count = cursor.rest().partition_point(|&number| number <= bound);
+            self.ready.extend_from_slice(&cursor.rest()[..count]);
+            cursor.at += count;
+        }
+        if self.ready.is_empty() {
+            return Ok(false);
+        }
+        if self.cursors.len() > 1 {
+            self.ready.sort();
+        }
+        self.ready.dedup();
+        // Equal numbers of several sources are at or before the same bound; of one source numbers ascend.
+        debug_assert!(self.last < self.ready.first().copied());
+        Ok(true)
     }
 }
 
@@ -152,21 +187,17 @@ impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Iterator for Merged
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
+        if self.at >= self.ready.len() {
+            match self.merge_some() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let number = self.ready.get(self.at).copied()?;
+        self.at += 1;
+        Some(Ok(number))
     }
-}
-
-/// The place of the lowest head, and the lowest of the others. None if all are at their end.
-#[inline]
-fn lowest(heads: &[u64]) -> Option<(usize, u64)> {
-    let (mut place, mut lowest, mut others) = (0, END, END);
-    for (index, &head) in heads.iter().enumerate() {
-        // No branches, because nothing foretells which head is the lowest.
-        place = if head < lowest { index } else { place };
-        others = others.min(head.max(lowest));
-        lowest = head.min(lowest);
-    }
-    (lowest != END).then_some((place, others))
 }
 
 #[cfg(test)]

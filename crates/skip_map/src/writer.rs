@@ -159,10 +159,15 @@ impl RunWriter {
     }
 
     /// Moves the span to the list, or makes it a block.
+    #[inline]
     fn settle<E>(&mut self, sink: &mut impl FnMut(&Page) -> Result<(), E>) -> Result<(), E> {
         let span = std::mem::replace(&mut self.span, 0..0);
         let count = span.end - span.start;
         self.numbers += count;
+        if count == 1 && self.list.len() < MOST_NUMBERS {
+            self.list.push(span.start); // by far the most common case
+            return Ok(());
+        }
         if count >= LEAST_CONSECUTIVE && (count >= LEAST_AMONG_CLOSE || !self.is_list_close(span.start)) {
             self.put_list(sink)?;
             return self.put_consecutive(span, sink);

@@ -119,6 +119,7 @@ impl Numbers<'_, '_> {
 impl Iterator for Numbers<'_, '_> {
     type Item = Fetch<u64>;
 
+    #[inline]
     fn next(&mut self) -> Option<Fetch<u64>> {
         loop {
             if let Some(number) = self.current.next() {
