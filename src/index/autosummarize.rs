@@ -4,20 +4,14 @@
 //! Each of these takes the maintenance lock only if it is free: an insert never waits for maintenance.
 
 use super::summarize::{self, Caller};
+use crate::pages::meta::{Meta, Progress, SegmentLayout};
 use crate::pages::upkeep::{self, fold, growth};
-use crate::pg::error::Read;
+use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::options::Options;
 use crate::pg::sandbox::{Sandbox, in_recovery};
 use crate::pg::{Rel, memory::Scratch};
-
-/// The most ranges summarized at a time: 8 ranges are one byte of a slice, so this is the narrowest segment without
-/// unused bits. In a small table a batch has fewer ranges, and their segments are merged soon.
-const BATCH: u32 = 8;
-/// The most complete ranges that are left out behind the newest one: other backends may still be filling them (a
-/// backend that extends a table in bulk gets up to 64 blocks at a time). In a small table fewer are left out; rows that
-/// come into the summarized ones are soon folded.
-const LAG: u32 = 4;
+use skip_segment::pace::{Inserting, Pace};
 
 /// New blocks of the table from one step of merges to the next: so few that the steps can be small, and so many that it
 /// costs nothing to find out that there is no merge to go on with.
@@ -28,19 +22,12 @@ pub fn is_step(block: u32) -> bool {
     block.is_multiple_of(BLOCKS_A_STEP)
 }
 
-/// The number of ranges in a batch, and of complete ranges left out, when `summarized` ranges are summarized. A batch
-/// costs the same number of pages for any number of ranges, so batches of one range would cost a small table more than
-/// they save.
-pub fn pace(summarized: u32) -> (u32, u32) {
-    ((summarized / 2).clamp(2, BATCH), (summarized / 8).clamp(1, LAG))
-}
-
-/// Summarizes ranges behind the one that a row was just inserted into, and merges segments. Does nothing if another
-/// process holds the maintenance lock. The numbers of ranges and of blocks written are bounded.
+/// Summarizes ranges behind the one that a row was just inserted into, at this pace, and merges segments. Does nothing
+/// if another process holds the maintenance lock. The numbers of ranges and of blocks written are bounded.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
+pub fn autosummarize(heap: Rel, index: Rel, range: u32, pace: Pace) -> Read<()> {
     if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {
         return Ok(());
     }
@@ -49,9 +36,7 @@ pub fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
     let scratch = Scratch::new();
     let failure = scratch.run(|| -> Read<_> {
         let (meta, mut directory) = upkeep::load(index)?;
-        let (batch, lag) = pace(meta.watermark);
-        let behind = range.saturating_sub(lag).saturating_sub(meta.watermark);
-        let end = meta.watermark + behind / batch * batch;
+        let end = pace.end_of_batch(meta.watermark, range);
         if end == meta.watermark {
             return Ok(None);
         }
@@ -62,6 +47,22 @@ pub fn autosummarize(heap: Rel, index: Rel, range: u32) -> Read<()> {
     drop(sandbox);
     summarize::warn_of_failure(heap, index, failure);
     Ok(())
+}
+
+/// Summarizes what a statement that inserted many rows has left at the end of the table: as many ranges as if it had
+/// inserted few.
+pub fn catch_up(heap: Rel, index: Rel) {
+    let work = || -> Read<()> {
+        let progress = Progress::read(index)?;
+        let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(()) };
+        let columns = Meta::read(index)?.columns;
+        let has_filters = columns.iter().any(|column| column.layout == SegmentLayout::Filters);
+        let inserting =
+            Inserting { summarized: progress.watermark, ranges: 0, has_filters, is_last_block: true };
+        let newest = last_block / progress.pages_per_range;
+        autosummarize(heap, index, newest, inserting.pace())
+    };
+    or_raise(index, work());
 }
 
 /// Goes on with the merges that are done in steps, a bounded number of pages. Does nothing if another process holds the

@@ -1,7 +1,7 @@
 //! The handler of the access method: the table of callbacks, each in its own file.
 
 use super::insert;
-use super::insert_state::InsertState;
+use super::insert::InsertStatement;
 use super::{build, catch_up, cost, scan, vacuum, validate};
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::clause::{Clause, Values};
@@ -24,14 +24,14 @@ impl am::AccessMethod for SkipMethod {
         build::build_empty(index);
     }
 
-    type InsertState = InsertState;
+    type InsertState = InsertStatement;
 
     fn insert(
         heap: Rel,
         index: Rel,
         row: &IndexRow<'_>,
         place: TuplePlace,
-        cache: InsertCache<'_, InsertState>,
+        cache: InsertCache<'_, InsertStatement>,
     ) {
         insert::insert(heap, index, row, place, cache);
     }

@@ -5,18 +5,33 @@
 //! ([`super::insert_state`]). The watermark is read after the tuple is on its heap page, and again for each tuple: see
 //! [`crate::pages::meta::Progress`].
 //!
-//! The first tuple of a heap block, and an insert that makes the delta too long, do maintenance ([`autosummarize`]).
+//! The first tuple of a heap block, and an insert that makes the delta too long, do maintenance ([`autosummarize`]). A
+//! statement that inserts many rows summarizes large batches, and the rest right before its transaction commits.
 
 use super::insert_state::InsertState;
-use super::{autosummarize, summarize};
+use super::{autosummarize, collect, summarize};
 use crate::pages::delta;
-use crate::pages::meta::Progress;
-use crate::pg::Rel;
+use crate::pages::meta::{Meta, Progress, SegmentLayout};
 use crate::pg::am::{InsertCache, TuplePlace};
-use crate::pg::error::or_raise;
+use crate::pg::error::{Read, or_raise};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::options::Options;
+use crate::pg::{Rel, at_commit};
+use skip_segment::pace::{FILTER_BATCH, Inserting, MAP_BATCH};
 use skip_segment::page::PAGE;
+
+/// What the inserts of one statement keep from row to row.
+#[derive(Default)]
+pub struct InsertStatement {
+    /// Number of blocks of the table that it began.
+    blocks: u32,
+    /// Whether a column of the index has filters, once all layouts are chosen and somebody asked.
+    has_filters: Option<bool>,
+    /// Whether it has found out what is to be done before its transaction commits.
+    is_large: bool,
+    /// What it needs for rows in summarized ranges, once there was one.
+    rows: Option<InsertState>,
+}
 
 /// Adds a new row to the index, if its range is summarized.
 pub fn insert(
@@ -24,7 +39,7 @@ pub fn insert(
     index: Rel,
     row: &IndexRow<'_>,
     place: TuplePlace,
-    mut cache: InsertCache<'_, InsertState>,
+    mut cache: InsertCache<'_, InsertStatement>,
 ) {
     let mut progress = or_raise(index, Progress::read(index));
     let range = place.block / progress.pages_per_range;
@@ -36,20 +51,17 @@ pub fn insert(
         }
     }
     if range >= progress.watermark {
-        let (batch, lag) = autosummarize::pace(progress.watermark);
-        if place.offset == 1 && range - progress.watermark >= batch + lag {
-            or_raise(index, autosummarize::autosummarize(heap, index, range));
-        } else if place.offset == 1 && autosummarize::is_step(place.block) {
-            or_raise(index, autosummarize::merge_further(index));
+        if place.offset == 1 {
+            or_raise(index, begin_block(heap, index, &progress, place.block, cache.state().0));
         }
         return;
     }
-    let state = cache.get_or_init(|| or_raise(index, InsertState::new(index)));
+    let (statement, memory) = cache.state();
+    let rows = &mut statement.rows;
+    let rows = rows.get_or_insert_with(|| memory.run(|| or_raise(index, InsertState::new(index))));
     let missing = or_raise(
         index,
-        state
-            .refresh(index, progress.generation)
-            .and_then(|()| state.missing_entries(index, row, place.block)),
+        rows.refresh(index, progress.generation).and_then(|()| rows.missing_entries(index, row, place.block)),
     );
     if missing.is_empty() {
         return;
@@ -58,4 +70,59 @@ pub fn insert(
     if pages * PAGE as u64 > Options::of(index).delta_limit {
         or_raise(index, autosummarize::fold_delta(index));
     }
+}
+
+/// Does the maintenance that the first row of a new block gives cause for.
+fn begin_block(
+    heap: Rel,
+    index: Rel,
+    progress: &Progress,
+    block: u32,
+    statement: &mut InsertStatement,
+) -> Read<()> {
+    statement.blocks += 1;
+    let range = block / progress.pages_per_range;
+    if !Options::of(index).autosummarize {
+        return Ok(());
+    }
+    // Fewer are not summarized at any pace.
+    if range - progress.watermark > MAP_BATCH {
+        let inserting = Inserting {
+            summarized: progress.watermark,
+            ranges: statement.blocks / progress.pages_per_range,
+            has_filters: has_filters(index, statement)?,
+            is_last_block: heap.blocks() == block.saturating_add(1),
+        };
+        let pace = inserting.pace();
+        if pace.batch > FILTER_BATCH && !std::mem::replace(&mut statement.is_large, true) {
+            prepare_commit(heap, index);
+        }
+        if pace.end_of_batch(progress.watermark, range) > progress.watermark {
+            return autosummarize::autosummarize(heap, index, range, pace);
+        }
+    }
+    if autosummarize::is_step(block) {
+        return autosummarize::merge_further(index);
+    }
+    Ok(())
+}
+
+/// Has the rest of a large statement summarized before its transaction commits. Users' code does not run then: it could
+/// do what a committing transaction must not.
+fn prepare_commit(heap: Rel, index: Rel) {
+    if !collect::runs_user_code(heap, index) {
+        at_commit::before_commit(index, autosummarize::catch_up);
+    }
+}
+
+fn has_filters(index: Rel, statement: &mut InsertStatement) -> Read<bool> {
+    if let Some(known) = statement.has_filters {
+        return Ok(known);
+    }
+    let meta = Meta::read(index)?;
+    let has_filters = meta.columns.iter().any(|column| column.layout == SegmentLayout::Filters);
+    if !meta.is_to_choose() {
+        statement.has_filters = Some(has_filters);
+    }
+    Ok(has_filters)
 }

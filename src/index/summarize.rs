@@ -14,6 +14,7 @@ use crate::pages::upkeep::regions::{self, Region};
 use crate::pg::error::{Read, report};
 use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
+use skip_segment::pace::MOST_BATCH;
 use skip_segment::spans;
 
 /// The caller of summarizing, which determines how it is done.
@@ -30,8 +31,9 @@ pub enum Caller {
 }
 
 /// The most ranges that one insert summarizes, even if many more are not summarized: 8 MB of the table with ranges of
-/// 16 pages, some ten milliseconds. Eight batches, so that inserts catch up after a time without maintenance.
-const MOST_RANGES_OF_INSERT: u32 = 64;
+/// 16 pages, some ten milliseconds. Many batches of a small statement, so that inserts catch up after a time without
+/// maintenance.
+const MOST_RANGES_OF_INSERT: u32 = MOST_BATCH;
 
 impl Caller {
     /// How changes are logged in WAL.

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 /// What an access method does, as safe functions.
 pub trait AccessMethod {
     /// State that the inserts of one statement keep from row to row.
-    type InsertState: 'static;
+    type InsertState: Default + 'static;
 
     /// Builds the index, with at most `workers` parallel workers; returns the numbers of table rows and of index
     /// entries.
@@ -59,22 +59,41 @@ pub struct InsertCache<'a, T> {
     state: PhantomData<&'a mut T>,
 }
 
-impl<T: 'static> InsertCache<'_, T> {
-    /// The state, made at the first call: `make` runs in the memory context that the state lives in.
-    pub fn get_or_init(&mut self, make: impl FnOnce() -> T) -> &mut T {
+/// The memory context in which the state of an [`InsertCache`] lives.
+#[derive(Clone, Copy)]
+pub struct StatementMemory<'a> {
+    context: pg_sys::MemoryContext,
+    statement: PhantomData<&'a ()>,
+}
+
+impl StatementMemory<'_> {
+    /// Runs `make` with this context as the current one.
+    pub fn run<R>(self, make: impl FnOnce() -> R) -> R {
+        // SAFETY: ii_Context lives at least until aminsert returns.
+        let before = unsafe { pg_sys::MemoryContextSwitchTo(self.context) };
+        let made = make();
+        // SAFETY: the context that was current before. After an ERROR this is not reached; the handler sets its own.
+        unsafe { pg_sys::MemoryContextSwitchTo(before) };
+        made
+    }
+}
+
+impl<T: Default + 'static> InsertCache<'_, T> {
+    /// The state, made at the first call, and the memory that it lives in: whatever is put into the state later must be
+    /// made in that.
+    pub fn state(&mut self) -> (&mut T, StatementMemory<'_>) {
         // SAFETY: the IndexInfo with which aminsert was called; there is no other InsertCache of it at this time. Only
         // the access method uses ii_AmCache, and it stores a T of the one AccessMethod there. The T is dropped with
         // ii_Context.
         unsafe {
             let info = &mut *self.info;
+            let memory = StatementMemory { context: info.ii_Context, statement: PhantomData };
             if info.ii_AmCache.is_null() {
-                let before = pg_sys::MemoryContextSwitchTo(info.ii_Context);
-                let state = make();
-                pg_sys::MemoryContextSwitchTo(before);
+                let state = memory.run(T::default);
                 info.ii_AmCache =
                     PgMemoryContexts::For(info.ii_Context).leak_and_drop_on_delete(state).cast();
             }
-            &mut *info.ii_AmCache.cast::<T>()
+            (&mut *info.ii_AmCache.cast::<T>(), memory)
         }
     }
 }

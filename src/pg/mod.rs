@@ -7,7 +7,8 @@
 //!   server keeps for us behind an untyped pointer has a tag, which is compared ([`tagged`]).
 //! - One rule is not in the types: a value made in the current memory context (a [`varlena::Made`], an
 //!   [`evaluate::Evaluator`], a [`datum::HashFunction`]) is not used after that context. Outside of this folder, only
-//!   [`memory::Scratch`] changes the current context, and no value made in its `run` leaves it.
+//!   [`memory::Scratch`] and [`am::StatementMemory`] change the current context. No value made in the `run` of a
+//!   Scratch leaves it; what is made in that of a StatementMemory goes into the state of the statement.
 //! - Guards release in `Drop`, but do nothing while a panic unwinds: that panic is a PostgreSQL ERROR on its way to the
 //!   transaction's abort, which releases pins, locks and memory itself.
 //! - WAL changes are published by an explicit `commit`, never in `Drop`.
@@ -19,6 +20,7 @@ pub mod aggregate;
 pub mod alloc;
 pub mod alter;
 pub mod am;
+pub mod at_commit;
 pub mod attempt;
 pub mod boundary;
 pub mod cache;

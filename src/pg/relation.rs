@@ -182,6 +182,7 @@ pub struct ColumnClass {
 pub enum Mode {
     None,
     AccessShare,
+    RowExclusive,
     ShareUpdateExclusive,
     Exclusive,
 }
@@ -192,6 +193,7 @@ impl Mode {
         (match self {
             Mode::None => pg_sys::NoLock,
             Mode::AccessShare => pg_sys::AccessShareLock,
+            Mode::RowExclusive => pg_sys::RowExclusiveLock,
             Mode::ShareUpdateExclusive => pg_sys::ShareUpdateExclusiveLock,
             Mode::Exclusive => pg_sys::ExclusiveLock,
         }) as pg_sys::LOCKMODE
@@ -227,6 +229,22 @@ impl OpenRel {
     pub fn known_to_have(mut self, blocks: u32) -> Self {
         self.known_blocks = blocks;
         self
+    }
+
+    /// Opens a table or an index for writing to it. None if it does not exist any more, or if another transaction has
+    /// locked it so that this one would have to wait.
+    pub fn if_free(oid: pg_sys::Oid) -> Option<Self> {
+        let mode = Mode::RowExclusive;
+        // SAFETY: both take any OID. The lock is kept until the transaction ends if there is no such relation. It is
+        // held when the relation is opened, so that it is as the lock's holder must see it.
+        let raw = unsafe {
+            if !pg_sys::ConditionalLockRelationOid(oid, mode.raw()) {
+                return None;
+            }
+            pg_sys::try_relation_open(oid, Mode::None.raw())
+        };
+        let open = || Self { raw, close: pg_sys::relation_close, release: mode, known_blocks: 0 };
+        (!raw.is_null()).then(open)
     }
 
     /// The relation, lent as long as the guard lives.

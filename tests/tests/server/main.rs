@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod advise;
+mod at_commit;
 mod bloom;
 mod build;
 mod column_types;

@@ -1,0 +1,217 @@
+//! What a large statement leaves to the end of its transaction: the ranges of the table's end are summarized right
+//! before the commit, and by nobody if the transaction ends in another way or the index is gone.
+use crate::registry::{alone, on_shared};
+use crate::shared::{self, Database};
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::server::Server;
+use pg_skip_tests::session::Session;
+
+/// Rows of which 26 fill a block; a range is one block.
+const TABLE: &str = "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, v text,
+                                     filler text DEFAULT repeat('x', 270));
+                     CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1)";
+
+/// A statement that is large enough: 300 blocks.
+fn large(first: u32) -> String {
+    format!("INSERT INTO t (k, v) SELECT i, 'v' || i FROM generate_series({first}, {}) i", first + 7799)
+}
+
+/// Number of block ranges that are not summarized.
+fn tail(session: &mut Session) -> f64 {
+    session.number("SELECT max(ranges - summarized) FROM skip_index_info('t_skip')")
+}
+
+/// The most ranges that stay without a summary: a batch of filters but for one, the newest range, and one before it.
+const MOST_TAIL: f64 = 9.0;
+
+fn is_right(session: &mut Session, keys: &[u32]) {
+    for key in keys {
+        same(session, "t", &Question::any(format!("k = {key}")));
+        same(session, "t", &Question::any(format!("v = 'v{key}'")));
+    }
+    sound(session, "t_skip");
+}
+
+/// Begins a transaction with a statement that leaves many ranges without a summary. How many it leaves depends on where
+/// its last batch has ended.
+fn leave_a_tail(session: &mut Session) -> f64 {
+    for _ in 0..20 {
+        session.run("BEGIN");
+        session.run(&large(0));
+        session.run(&large(10_000));
+        let left = tail(session);
+        if left > MOST_TAIL {
+            return left;
+        }
+        session.run("ROLLBACK");
+        session.run("INSERT INTO t (k) SELECT -1 FROM generate_series(1, 7 * 26)");
+    }
+    panic!("no statement leaves more than {MOST_TAIL} ranges");
+}
+
+on_shared!(a_large_statement_summarizes_its_end);
+fn a_large_statement_summarizes_its_end(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    leave_a_tail(&mut session);
+    session.run("COMMIT");
+    let after = tail(&mut session);
+    assert!(after <= MOST_TAIL, "{after} ranges");
+    is_right(&mut session, &[0, 7799, 10_000, 17_799, 20_000]);
+
+    let mut rows = String::new();
+    (20_000..27_800).for_each(|k| rows += &format!("{k}\tv{k}\n"));
+    session.copy("COPY t (k, v) FROM STDIN", &mut rows.as_bytes());
+    let after = tail(&mut session);
+    assert!(after <= MOST_TAIL, "{after} ranges behind a COPY");
+    is_right(&mut session, &[20_000, 27_799]);
+}
+
+on_shared!(without_autosummarize_nothing_is_done);
+fn without_autosummarize_nothing_is_done(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    session.run("ALTER INDEX t_skip SET (autosummarize = off)");
+    session.run(&large(0));
+    assert!(tail(&mut session) >= 300.0);
+}
+
+on_shared!(a_rollback_forgets_it);
+fn a_rollback_forgets_it(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    let left = leave_a_tail(&mut session);
+    session.run("ROLLBACK");
+    // The next transaction has nothing to do with it.
+    session.run("BEGIN; CREATE TABLE other (); COMMIT");
+    assert_eq!(tail(&mut session), left);
+    is_right(&mut session, &[0, 7799]);
+    // The insert goes, the transaction stays.
+    session.run(&format!("BEGIN; SAVEPOINT s; {}; ROLLBACK TO s; COMMIT", large(0)));
+    is_right(&mut session, &[0, 7799]);
+    session.run(&format!("BEGIN; SAVEPOINT s; {}; RELEASE s; COMMIT", large(0)));
+    assert!(tail(&mut session) <= MOST_TAIL);
+    is_right(&mut session, &[0, 7799]);
+}
+
+on_shared!(an_index_that_is_gone_is_left_alone);
+fn an_index_that_is_gone_is_left_alone(database: &Database) {
+    for gone in [
+        "DROP INDEX t_skip",
+        "DROP TABLE t",
+        "ALTER TABLE t ALTER k TYPE bigint",
+        "TRUNCATE t",
+        "REINDEX TABLE t",
+    ] {
+        let mut session = database.session();
+        session.run("DROP TABLE IF EXISTS t");
+        session.run(TABLE);
+        session.run(&format!("BEGIN; {}; {gone}; COMMIT", large(0)));
+        if !gone.starts_with("DROP") {
+            is_right(&mut session, &[0, 5000]);
+        }
+        // Created in a subtransaction that was rolled back.
+        session.run("DROP TABLE IF EXISTS t");
+        session.run(&format!("BEGIN; SAVEPOINT s; {TABLE}; {}; ROLLBACK TO s; COMMIT", large(0)));
+        // Created, filled and committed at once.
+        session.run(&format!("BEGIN; {TABLE}; {}; COMMIT", large(0)));
+        assert!(tail(&mut session) <= MOST_TAIL);
+        is_right(&mut session, &[0, 7799]);
+    }
+}
+
+on_shared!(a_commit_does_not_wait);
+/// A rolled back subtransaction releases the lock of its insert. Who takes it meanwhile is not waited for.
+fn a_commit_does_not_wait(database: &Database) {
+    let (mut session, mut other) = (database.session(), database.session());
+    session.run(TABLE);
+    for locked in ["LOCK t IN ACCESS EXCLUSIVE MODE", "REINDEX INDEX t_skip"] {
+        session.run(&format!("BEGIN; SAVEPOINT s; {}; ROLLBACK TO s", large(0)));
+        other.run(&format!("BEGIN; {locked}"));
+        session.run("SET lock_timeout = '20s'; COMMIT");
+        other.run("ROLLBACK");
+        is_right(&mut session, &[0, 7799]);
+    }
+}
+
+on_shared!(temporary_tables);
+fn temporary_tables(database: &Database) {
+    let mut session = database.session();
+    for on_commit in ["PRESERVE ROWS", "DELETE ROWS", "DROP"] {
+        let table = TABLE.replace("CREATE TABLE t", "CREATE TEMP TABLE t");
+        let table = table.replace("0));", &format!("0)) ON COMMIT {on_commit};"));
+        session.run(&format!("BEGIN; {table}; {}; COMMIT", large(0)));
+        if on_commit != "DROP" {
+            is_right(&mut session, &[0, 7799]);
+            session.run("DROP TABLE t");
+        }
+    }
+}
+
+on_shared!(values_out_of_line);
+/// They are read with a snapshot.
+fn values_out_of_line(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    session.run("ALTER TABLE t ALTER v SET STORAGE EXTERNAL");
+    let long = large(0).replace("'v' || i", "repeat('v' || i, 600)").replace("7799", "1999");
+    for isolation in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
+        session.run(&format!("BEGIN ISOLATION LEVEL {isolation}; {long}; COMMIT"));
+    }
+    let after = tail(&mut session);
+    assert!(after <= MOST_TAIL, "{after}");
+    for key in [0, 1999, 2000] {
+        same(&mut session, "t", &Question::any(format!("v = repeat('v{key}', 600)")));
+    }
+    sound(&mut session, "t_skip");
+}
+
+on_shared!(code_of_users_does_not_run_in_a_commit);
+/// A function could raise an error, or do what a committing transaction must not.
+fn code_of_users_does_not_run_in_a_commit(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, v text, filler text DEFAULT repeat('x', 270));
+         CREATE FUNCTION kept(k int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+         BEGIN
+             IF current_setting('test.commits', true) = 'yes' THEN RAISE 'called in a commit'; END IF;
+             RETURN k;
+         END $$;
+         CREATE INDEX t_skip ON t USING skip (kept(k), v) WITH (pages_per_range = 1)",
+    );
+    session.run(&format!("BEGIN; {}", large(0)));
+    session.run("SET test.commits = yes; COMMIT");
+    session.run("RESET test.commits");
+    same(&mut session, "t", &Question::any("kept(k) = 7799"));
+    sound(&mut session, "t_skip");
+}
+
+on_shared!(procedures_that_commit);
+fn procedures_that_commit(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    let (one, two) = (large(0), large(10_000));
+    session.run(&format!(
+        "CREATE PROCEDURE fill() LANGUAGE plpgsql AS $$
+         BEGIN {one}; COMMIT; {two}; ROLLBACK; {two}; COMMIT; END $$;"
+    ));
+    session.run("CALL fill()");
+    assert!(tail(&mut session) <= MOST_TAIL);
+    is_right(&mut session, &[0, 7799, 10_000, 17_799]);
+}
+
+alone!(prepared_transactions_forget_it);
+fn prepared_transactions_forget_it() {
+    let server = Server::start(&["max_prepared_transactions=2"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    session.run(TABLE);
+    session.run(&format!("BEGIN; {}; PREPARE TRANSACTION 'p'", large(0)));
+    let left = tail(&mut session);
+    session.run("CREATE TABLE other ()");
+    assert_eq!(tail(&mut session), left, "forgotten");
+    session.run("COMMIT PREPARED 'p'");
+    is_right(&mut session, &[0, 7799]);
+    drop(session);
+    server.finish();
+}
