@@ -23,8 +23,9 @@ queue=${QUEUE:-100000}
 runs=${RUNS:-5}
 variants=${VARIANTS:-none btree skip filters}
 
-settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB checkpoint_timeout=1h
-          synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0)
+settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB
+          checkpoint_timeout=1h synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0
+          max_parallel_maintenance_workers=0)
 start_server "$1" "${settings[@]}"
 sql -c 'CREATE EXTENSION pg_skip'
 sql -f "$here/lib.sql"
@@ -39,7 +40,8 @@ fresh_index() { sql -c "$(create_index "$1" events trace_id 0 | sed 's/bench_ind
 measure() {
     sql -c "CALL bench.choose_growing_keys($3, 200)"
     [ "$1" = btree ] || fresh_index "$1"
-    sql -c 'ANALYZE events' -c "CALL bench.measure_growth('$1', '$2', $runs)" -c 'DROP INDEX IF EXISTS fresh_index' 2>/dev/null
+    sql -c 'ANALYZE events' -c "CALL bench.measure_growth('$1', '$2', $runs)" \
+        -c 'DROP INDEX IF EXISTS fresh_index' 2>/dev/null
 }
 
 millions() { printf '%s million' "$(awk "BEGIN { print $1 / 1000000 }")"; }
@@ -78,27 +80,34 @@ for variant in $variants; do
     sql -c "INSERT INTO events SELECT * FROM event_rows(1, $queue)" -c "$(create_index "$variant" events trace_id 0)"
     part=$((queue / 10))
     for round in $(seq "$rounds"); do
-        printf 'DELETE FROM events WHERE id <= %s;\nINSERT INTO events SELECT * FROM event_rows(%s, %s);\nVACUUM events;\n' \
-            $((round * part)) $((queue + (round - 1) * part + 1)) $((queue + round * part))
+        echo "DELETE FROM events WHERE id <= $((round * part));"
+        first=$((queue + (round - 1) * part + 1))
+        echo "INSERT INTO events SELECT * FROM event_rows($first, $((queue + round * part)));"
+        echo 'VACUUM events;'
     done | sql
     measure "$variant" "a queue of $queue rows, $rounds rounds" $((queue + rounds * part))
     done_step
 done
+
+extension_version() { sql -c "SELECT extversion FROM pg_extension WHERE extname = 'pg_skip'"; }
 
 page() {
     cat <<END
 <!-- Made by \`make bench-growth\` (benches/growth.sh). Do not edit: run it again. -->
 # Growth
 
-A table of the shape of [benches/twenty_million.sql](../benches/twenty_million.sql) grows by inserts alone: for each 100,000 rows 1,000
-statements of one row, 49 of 1,000 rows and one of 50,000, each a transaction. Nothing else maintains the index. Measured in one
-run of \`make bench-growth\`, $(date -u +%F): \`ROWS=$rows BTREE_ROWS=$btree_rows UPDATES=$updates ROUNDS=$rounds QUEUE=$queue RUNS=$runs\`.
+A table of the shape of [benches/twenty_million.sql](../benches/twenty_million.sql) grows by inserts alone: for each
+100,000 rows 1,000 statements of one row, 49 of 1,000 rows and one of 50,000, each a transaction. Nothing else maintains
+the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
+\`ROWS=$rows BTREE_ROWS=$btree_rows UPDATES=$updates ROUNDS=$rounds QUEUE=$queue RUNS=$runs\`.
 
 - Machine: $(machine).
-- $(sql -c "SELECT split_part(version(), ' on ', 1)"), pg_skip $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'pg_skip'"). Settings: \`${settings[*]}\`.
-- "fresh" is a second index of the same kind and options that was built when the other was measured, on the same table. Both take
-  turns. Times are those of whole queries, \`SELECT *\`, parsing and planning included: medians of $runs runs of up to 200 keys each, the
-  least and the greatest median in brackets. Index pages are those that one look-up reads, as EXPLAIN (ANALYZE) counts them.
+- $(sql -c "SELECT split_part(version(), ' on ', 1)"), pg_skip $(extension_version).
+- Settings: \`${settings[*]}\`.
+- "fresh" is a second index of the same kind and options that was built when the other was measured, on the same table.
+  Both take turns. Times are those of whole queries, parsing and planning included: medians of $runs runs of up to 200
+  keys each, the least and the greatest median in brackets. Index pages are those that one look-up reads, as EXPLAIN
+  (ANALYZE) counts them. The rate is the false-positive rate that the index expects of itself.
 - The bound of the number of segments is in \`crates/skip_segment/src/growth.rs\`.
 - How long inserts take includes everything that the machine did meanwhile; compare with the line without an index.
 

@@ -5,26 +5,29 @@ CREATE VIEW bench.growth AS
 SELECT variant, title, v.place AS kind_place, min(m.place) AS place, moment, metric,
        bench.median(array_agg(grown) FILTER (WHERE grown IS NOT NULL)) AS grown,
        bench.median(array_agg(fresh) FILTER (WHERE fresh IS NOT NULL)) AS fresh,
-       CASE WHEN count(grown) > 1 THEN format(' (%s to %s)', bench.number(min(grown)), bench.number(max(grown))) ELSE '' END AS spread
+       CASE WHEN count(grown) > 1 THEN format(' (%s to %s)', bench.number(min(grown)), bench.number(max(grown)))
+            ELSE '' END AS spread
 FROM bench.moment AS m JOIN bench.variant AS v USING (variant)
 GROUP BY variant, title, v.place, moment, metric;
 
-CREATE FUNCTION bench.grown_and_fresh(variant text, moment text, metric text, unit text DEFAULT '', divisor float8 DEFAULT 1)
+CREATE FUNCTION bench.both(variant text, moment text, metric text, unit text DEFAULT '', divisor float8 DEFAULT 1)
 RETURNS text
 LANGUAGE sql STABLE
-RETURN (SELECT bench.number(grown / divisor) || unit || spread || coalesce('; fresh: ' || bench.number(fresh / divisor) || unit, '')
+RETURN (SELECT bench.number(grown / divisor) || unit || spread
+               || coalesce('; fresh: ' || bench.number(fresh / divisor) || unit, '')
         FROM bench.growth AS g
-        WHERE (g.variant, g.moment, g.metric) = (grown_and_fresh.variant, grown_and_fresh.moment, grown_and_fresh.metric));
+        WHERE (g.variant, g.moment, g.metric) = (both.variant, both.moment, both.metric));
 
 \qecho '## The index while the table grows, and after updates'
 \qecho
-\qecho '| | rows | segments | index pages, absent key | present key | absent key | present key | size | false-positive rate |'
+\qecho '| | rows | segments of a key | index pages, absent key | present key | absent key | present key | size | rate |'
 \qecho '|---|---|---|---|---|---|---|---|---|'
-SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s |', title, moment,
-              bench.grown_and_fresh(variant, moment, 'segments'), bench.grown_and_fresh(variant, moment, 'absent_index_pages'),
-              bench.grown_and_fresh(variant, moment, 'present_index_pages'), bench.grown_and_fresh(variant, moment, 'absent_ms', ' ms'),
-              bench.grown_and_fresh(variant, moment, 'present_ms', ' ms'), bench.grown_and_fresh(variant, moment, 'bytes', ' MB', 1048576),
-              (SELECT trim(to_char(grown::numeric, '9.9EEEE')) || coalesce('; fresh: ' || trim(to_char(fresh::numeric, '9.9EEEE')), '')
+SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s |', title, moment, bench.both(variant, moment, 'segments'),
+              bench.both(variant, moment, 'absent_index_pages'), bench.both(variant, moment, 'present_index_pages'),
+              bench.both(variant, moment, 'absent_ms', ' ms'), bench.both(variant, moment, 'present_ms', ' ms'),
+              bench.both(variant, moment, 'bytes', ' MB', 1048576),
+              (SELECT trim(to_char(grown::numeric, '9.9EEEE'))
+                      || coalesce('; fresh: ' || trim(to_char(fresh::numeric, '9.9EEEE')), '')
                FROM bench.growth AS r WHERE (r.variant, r.moment, r.metric) = (g.variant, g.moment, 'rate')))
 FROM (SELECT variant, title, kind_place, moment, min(place) AS place FROM bench.growth GROUP BY 1, 2, 3, 4) AS g
 ORDER BY kind_place, place;

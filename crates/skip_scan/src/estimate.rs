@@ -120,8 +120,8 @@ impl ExpectedReads {
         Self::of_share(share(condition, &|leaf| statistics(leaf).share()), ranges)
     }
 
-    /// Of a condition in a table of `ranges` ranges. `look_up` answers a part of the condition whose keys are known: the
-    /// ranges that survive, and the number of index pages read. None: that cannot be looked up.
+    /// Of a condition in a table of `ranges` ranges. `look_up` answers a part of the condition whose keys are known:
+    /// the ranges that survive, and the number of index pages read. None: that cannot be looked up.
     pub fn of<L, A: Copy>(
         condition: &Condition<Term<L, A>>,
         ranges: f64,
