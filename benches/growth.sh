@@ -4,7 +4,8 @@
 #
 #   growth.sh PG_CONFIG         some two hours and 40 GB of disk under ${TMPDIR:-/tmp}
 #
-#   ROWS=100000000              rows in the end; if they are fewer, the page goes to the standard output
+#   ROWS=100000000              rows in the end; if they are fewer, the page goes to the standard output,
+#                               unless PAGE=1
 #   BTREE_ROWS=20000000         the btree, and the table without an index, grow only up to so many
 #   UPDATES=10000000            random rows updated in the end
 #   ROUNDS=1000                 rounds of the queue
@@ -113,8 +114,20 @@ the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
 
 END
     sql -f "$here/growth_report.sql"
+    cat <<END
+
+## Larger tables
+
+A simulation of the rules by which segments are merged, and of the sizes measured above, up to 10^10 rows; the formula
+beyond: [growth_curve.rs](../crates/skip_segment/examples/growth_curve.rs). Averages and maxima are over the growth from
+the size before. The segments that are being merged are all counted: a lookup of a key that is merged already reads
+fewer.
+
+END
+    bytes_per_row=$(sql -c "SELECT bench.bytes_per_row()")
+    (cd "$here/.." && cargo run -q --release -p skip_segment --example growth_curve -- "$bytes_per_row" 2>/dev/null)
 }
-if [ "$rows" = 100000000 ]; then
+if [ "$rows" = 100000000 ] || [ -n "${PAGE:-}" ]; then
     page >"$here/../docs/growth.md.new"
     mv "$here/../docs/growth.md.new" "$here/../docs/growth.md"
     echo 'docs/growth.md is written' >&2

@@ -43,3 +43,9 @@ SELECT format('| %s | %s | %s | %s ms | %s ms | %s ms |', title, kind, to_char(c
 FROM bench.latency JOIN bench.variant USING (variant)
 GROUP BY title, place, kind
 ORDER BY kind, place;
+
+-- Bytes of a new index of maps for each row of the table, at the largest size measured.
+CREATE FUNCTION bench.bytes_per_row() RETURNS float8
+LANGUAGE sql STABLE
+RETURN (SELECT fresh / split_part(moment, ' ', 1)::float8 / 1e6 FROM bench.growth
+        WHERE variant = 'skip' AND metric = 'bytes' AND moment LIKE '% million' ORDER BY place DESC LIMIT 1);

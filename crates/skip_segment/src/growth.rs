@@ -4,21 +4,22 @@
 //! merged before there are more. Then the newest ones are gathered: two at least, and further ones as long as the next
 //! is less than [`RATIO`] times as large as those gathered. So small segments are merged often and large ones seldom.
 //!
-//! Why these numbers. Batches of the same size, merged by this rule, were simulated. On average each batch is written
-//! 6.7 times until there are 1,000 of them, 12 times until there are 10,000, 16 times until there are 100,000 (with
-//! [`RATIO`] 2: 6.5, 15, 26; with 5: 8.8, 14, 18). The rule of a binary counter, which merges whenever the next segment
-//! is less than twice as large, writes them 7 times until there are 10,000, but leaves up to 13 segments.
+//! Why these numbers: [`crate::growing`] simulates them. Batches of two block ranges of 1,200 rows, which are merged in
+//! steps as inserts do it, are written 14 times on average until there are a million rows, 17 times until there are 10
+//! million, 20 times until 100 million, and 27 times until 10,000 million. With [`RATIO`] 3 it is 18, 22, 27 and 50
+//! times, with no fewer segments. The rule of a binary counter, which merges whenever the next segment is less than
+//! twice as large, leaves twice as many segments.
 //!
 //! A merge that is too large for one insert is done in steps, while new segments come. They are merged among
 //! themselves, and have to do with less room ([`room`]). With steps of 60 times what comes meanwhile, the simulation
-//! never had more than [`bound`] in all, and [`most_segments`] on average.
+//! never had more than [`bound`] in all up to 10,000 million rows, and about [`most_segments`] on average.
 
 use std::ops::Range;
 
 /// A segment is gathered if it is less than so many times as large as those that were gathered before it.
-pub const RATIO: u64 = 3;
+pub const RATIO: u64 = 5;
 /// Segments that may stand behind those that are being merged.
-const LEAST_ROOM: usize = 3;
+const LEAST_ROOM: usize = 4;
 
 /// A segment, as far as merging is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub fn most_segments(ranges: u32) -> usize {
 
 /// The number of segments that such a column never exceeds, those that are being merged in steps counted one by one.
 pub fn bound(ranges: u32) -> usize {
-    2 * most_segments(ranges) + 3
+    2 * most_segments(ranges) + 5
 }
 
 /// The number of segments that may stand behind those that are being merged in steps, of which there are `busy`.
@@ -84,6 +85,7 @@ fn run_that_ends(links: &[Link], is_good: &impl Fn(Range<usize>) -> bool) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::growing::Growing;
 
     fn links(sizes: &[u64]) -> Vec<Link> {
         sizes.iter().map(|&size| Link { size, joins: true }).collect()
@@ -101,7 +103,7 @@ mod tests {
             [512, 4095, 4096, 32_767, 32_768, 83_333, 1 << 18, u32::MAX].map(most),
             [3, 3, 4, 4, 5, 5, 6, 10]
         );
-        assert_eq!([0, 1, 4].map(|busy| room(83_333, busy)), [5, 4, 3]);
+        assert_eq!([0, 1, 4].map(|busy| room(83_333, busy)), [5, 4, 4]);
     }
 
     #[test]
@@ -114,10 +116,10 @@ mod tests {
 
     #[test]
     fn the_newest_are_gathered_up_to_one_that_is_much_larger() {
-        assert_eq!(run(&[100, 5, 1, 1], 3), Some(1..4));
-        assert_eq!(run(&[100, 6, 1, 1], 3), Some(2..4));
-        assert_eq!(run(&[100, 40, 9, 2], 3), Some(2..4), "two at least");
-        assert_eq!(run(&[100, 40, 9, 2], 4), None);
+        assert_eq!(run(&[100, 9, 1, 1], 3), Some(1..4));
+        assert_eq!(run(&[100, 10, 1, 1], 3), Some(2..4));
+        assert_eq!(run(&[400, 90, 16, 2], 3), Some(2..4), "two at least");
+        assert_eq!(run(&[400, 90, 16, 2], 4), None);
     }
 
     #[test]
@@ -133,64 +135,26 @@ mod tests {
 
     #[test]
     fn a_run_that_would_not_be_good_is_longer_or_shorter() {
-        let parts = links(&[20, 3, 1, 1]);
+        let parts = links(&[30, 3, 1, 1]);
         assert_eq!(run_to_merge(&parts, 2, |run| run.len() != 3), Some(2..4));
         assert_eq!(run_to_merge(&parts, 2, |run| run.len() == 4), Some(0..4));
         assert_eq!(run_to_merge(&parts, 2, |run| run.end == 3), Some(1..3));
         assert_eq!(run_to_merge(&parts, 2, |_| false), None);
     }
 
-    /// Merges in steps, as those who use this do: at most `step` of all that is left to do after each batch, the merge
-    /// with the least left first; at once what is at most `at_once`.
-    fn grow(batches: u32, at_once: u64, step: u64) -> (f64, usize) {
-        /// A segment: its size, and the merge that it is a part of.
-        type Sized = (u64, Option<u32>);
-        let mut segments: Vec<Sized> = vec![];
-        let mut merges: Vec<(u32, u64)> = vec![];
-        let (mut written, mut most, mut batch) = (0, 0, 0);
-        while batch < batches {
-            batch += 1;
-            segments.push((4, None));
-            for _ in 0..4 {
-                let newer = segments.iter().rposition(|segment| segment.1.is_some()).map_or(0, |at| at + 1);
-                let busy = segments.iter().filter(|segment| segment.1.is_some()).count();
-                let parts = links(&segments[newer..].iter().map(|segment| segment.0).collect::<Vec<_>>());
-                let Some(run) = run_to_merge(&parts, room(batch * 8, busy), |_| true) else { break };
-                let size = parts[run.clone()].iter().map(|part| part.size).sum();
-                if size <= at_once {
-                    segments.splice(newer + run.start..newer + run.end, [(size, None)]);
-                    written += size;
-                } else {
-                    segments[newer + run.start..newer + run.end].iter_mut().for_each(|s| s.1 = Some(batch));
-                    merges.push((batch, size));
-                    break;
-                }
-            }
-            let mut left = step;
-            while let Some(at) = (0..merges.len()).min_by_key(|&at| merges[at].1).filter(|_| left > 0) {
-                let done = merges[at].1.min(left);
-                (merges[at].1, left, written) = (merges[at].1 - done, left - done, written + done);
-                if merges[at].1 > 0 {
-                    break;
-                }
-                let (merge, _) = merges.swap_remove(at);
-                let first = segments.iter().position(|segment| segment.1 == Some(merge)).unwrap();
-                let count = segments.iter().filter(|segment| segment.1 == Some(merge)).count();
-                let size = segments[first..first + count].iter().map(|segment| segment.0).sum();
-                segments.splice(first..first + count, [(size, None)]);
-            }
-            let bound = bound(batch * 8);
-            assert!(segments.len() <= bound, "{} segments after {batch} batches", segments.len());
-            most = most.max(segments.len());
-        }
-        (written as f64 / f64::from(batches) / 4.0, most)
-    }
-
     #[test]
     fn few_segments_remain_and_each_batch_is_written_few_times() {
-        let (written, most) = grow(10_400, 32, 256);
-        assert!(written < 15.0 && most <= 11, "written {written} times, {most} segments");
-        let (written, most) = grow(100_000, 32, 256);
-        assert!(written < 20.0 && most <= 15, "written {written} times, {most} segments");
+        let mut growing = Growing::new(2, 5, 200, 600);
+        let mut most = 0;
+        for (batches, times, segments) in [(4_000, 18.0, 9), (40_000, 20.0, 12), (200_000, 23.0, 16)] {
+            while growing.batches() < batches {
+                growing.add_batch();
+                most = most.max(growing.segments());
+                let bound = bound(growing.batches() * 2);
+                assert!(growing.segments() <= bound, "{most} segments after {} batches", growing.batches());
+            }
+            let written = growing.times_written();
+            assert!(written < times && most <= segments, "written {written} times, {most} segments");
+        }
     }
 }

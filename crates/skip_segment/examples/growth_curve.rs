@@ -1,0 +1,90 @@
+//! Index pages that the lookup of an absent key reads in a table that grows by inserts alone: a simulation of maps of a
+//! near-unique column up to 10^10 rows, and the formula up to 10^11. A table of docs/growth.md, written by
+//! `make bench-growth`.
+//!
+//! Run with `cargo run --release -p skip_segment --example growth_curve -- BYTES_PER_ROW`: the measured size of the
+//! index divided by the number of rows.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use skip_segment::growing::Growing;
+use skip_segment::growth::{bound, most_segments};
+use skip_segment::pace::MAP_BATCH;
+
+/// Rows of a block range: 16 pages with 75 rows each, as in the table of the benchmark.
+const ROWS_OF_RANGE: u64 = 1200;
+/// Bytes of a page that hold numbers, and first numbers on a page of fences: as in `skip_map`.
+const PAGE: u64 = 8144;
+const FENCES: u64 = 1012;
+/// Default of `pg_skip.merge_pages`. A batch of two ranges takes a step, and so does each 16th of its 32 pages.
+const MERGE_PAGES: u64 = 32;
+const STEPS_OF_BATCH: u64 = 3;
+/// Default of `pg_skip.key_part_pages`, and the most parts.
+const KEY_PART_PAGES: u64 = 32;
+const MOST_PARTS: u64 = 64;
+/// Entries of a directory page.
+const ENTRIES: u64 = 254;
+
+/// Maps of the parts of the keys into which a segment with so many bytes is divided.
+fn parts(bytes: u64) -> u64 {
+    let parts = (bytes / PAGE / KEY_PART_PAGES).clamp(1, MOST_PARTS);
+    1 << parts.ilog2()
+}
+
+/// Pages that the lookup of a key reads in such a segment: fences from the root on, and one of numbers.
+fn pages_of_key(bytes: u64) -> u64 {
+    let (mut level, mut pages) = (bytes.div_ceil(PAGE * parts(bytes)), 1);
+    while level > 1 {
+        level = level.div_ceil(FENCES);
+        pages += 1;
+    }
+    pages
+}
+
+/// Pages of a lookup in segments of these sizes, the meta page and the directory included.
+fn pages(segments: &[u64]) -> u64 {
+    let entries: u64 = segments.iter().map(|&bytes| parts(bytes)).sum();
+    1 + entries.div_ceil(ENTRIES) + segments.iter().map(|&bytes| pages_of_key(bytes)).sum::<u64>()
+}
+
+fn main() {
+    let bytes_per_row: f64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2.8);
+    let of_ranges = |ranges: u64| (ranges as f64 * ROWS_OF_RANGE as f64 * bytes_per_row) as u64;
+    let batch = u64::from(MAP_BATCH);
+    let mut growing =
+        Growing::new(MAP_BATCH, of_ranges(batch), MERGE_PAGES * PAGE, STEPS_OF_BATCH * MERGE_PAGES * PAGE);
+    println!("| rows | pages, new index | segments, average | most | bound | pages, average | most |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut ranges = 0;
+    for exponent in 6..=10 {
+        let last = 10u64.pow(exponent) / ROWS_OF_RANGE;
+        let (mut batches, mut segments, mut sum, mut most_met, mut most_pages) = (0u64, 0, 0, 0, 0);
+        while ranges < last {
+            growing.add_batch();
+            ranges += batch;
+            let sizes: Vec<u64> = growing.sizes().collect();
+            let read = pages(&sizes);
+            (batches, segments, sum) = (batches + 1, segments + sizes.len() as u64, sum + read);
+            (most_met, most_pages) = (most_met.max(sizes.len()), most_pages.max(read));
+        }
+        let average = |sum: u64| sum as f64 / batches as f64;
+        println!(
+            "| 10^{exponent} | {} | {:.1} | {most_met} | {} | {:.1} | {most_pages} |",
+            pages(&[of_ranges(last)]),
+            average(segments),
+            bound(last as u32),
+            average(sum)
+        );
+        eprintln!("10^{exponent}: each batch was written {:.1} times", growing.times_written());
+    }
+    let last = 10u64.pow(11) / ROWS_OF_RANGE;
+    let segments = most_segments(last as u32);
+    // Each segment is eight times as large as the next.
+    let sizes: Vec<u64> = (0..segments).map(|level| of_ranges(last >> (3 * level))).collect();
+    println!(
+        "| 10^11, by the formula | {} | {segments} | | {} | {} | |",
+        pages(&[of_ranges(last)]),
+        bound(last as u32),
+        pages(&sizes)
+    );
+}

@@ -1,0 +1,118 @@
+//! A simulation of a column whose table grows by inserts alone, with the rules of [`crate::growth`].
+//!
+//! It has no pages and no keys, only sizes, so it reaches sizes that no test and no benchmark can.
+
+use crate::growth::{Link, room, run_to_merge};
+
+/// Merges at once after one batch, as inserts do them.
+const MOST_MERGES: usize = 4;
+
+/// A segment.
+struct Simulated {
+    size: u64,
+    /// The merge that it is a part of, if it is merged in steps.
+    merge: Option<u32>,
+}
+
+/// A column that grows batch by batch.
+pub struct Growing {
+    ranges_of_batch: u32,
+    size_of_batch: u64,
+    at_once: u64,
+    step: u64,
+    segments: Vec<Simulated>,
+    /// The merges in steps, each with the size that is left to write.
+    merges: Vec<(u32, u64)>,
+    batches: u32,
+    written: u64,
+}
+
+impl Growing {
+    /// An empty column. Each batch has so many block ranges, and a segment of this size, in any unit. What is at most
+    /// `at_once` large is merged at once. After each batch at most `step` is written of what is merged in steps.
+    pub fn new(ranges_of_batch: u32, size_of_batch: u64, at_once: u64, step: u64) -> Self {
+        let (segments, merges) = (Vec::new(), Vec::new());
+        Self { ranges_of_batch, size_of_batch, at_once, step, segments, merges, batches: 0, written: 0 }
+    }
+
+    /// Adds the next batch, and merges.
+    pub fn add_batch(&mut self) {
+        self.batches += 1;
+        self.segments.push(Simulated { size: self.size_of_batch, merge: None });
+        for _ in 0..MOST_MERGES {
+            if !self.merge_newest() {
+                break;
+            }
+        }
+        self.go_on();
+    }
+
+    /// Number of batches so far.
+    pub fn batches(&self) -> u32 {
+        self.batches
+    }
+
+    /// Number of segments now, those that are being merged included.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// The sizes of the segments now, the oldest first.
+    pub fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.segments.iter().map(|segment| segment.size)
+    }
+
+    /// How often each batch was written by merges, on average.
+    pub fn times_written(&self) -> f64 {
+        self.written as f64 / f64::from(self.batches.max(1)) / self.size_of_batch.max(1) as f64
+    }
+
+    /// Merges the newest segments at once, or begins a merge in steps. Returns whether there may be more to merge.
+    fn merge_newest(&mut self) -> bool {
+        let newer = self.segments.iter().rposition(|s| s.merge.is_some()).map_or(0, |at| at + 1);
+        let busy = self.segments.iter().filter(|s| s.merge.is_some()).count();
+        let links: Vec<Link> =
+            self.segments.iter().skip(newer).map(|s| Link { size: s.size, joins: true }).collect();
+        let ranges = self.batches.saturating_mul(self.ranges_of_batch);
+        let Some(run) = run_to_merge(&links, room(ranges, busy), |_| true) else { return false };
+        let run = newer + run.start..newer + run.end;
+        let size = self.segments.iter().take(run.end).skip(run.start).map(|s| s.size).sum();
+        if size <= self.at_once {
+            self.segments.splice(run, [Simulated { size, merge: None }]);
+            self.written += size;
+            return true;
+        }
+        let merge = self.batches;
+        self.segments.iter_mut().take(run.end).skip(run.start).for_each(|s| s.merge = Some(merge));
+        self.merges.push((merge, size));
+        false
+    }
+
+    /// Goes on with the merges in steps, that with the least left to write first.
+    fn go_on(&mut self) {
+        let mut left = self.step;
+        while left > 0
+            && let Some(at) = (0..self.merges.len()).min_by_key(|&at| self.merges[at].1)
+        {
+            let (merge, of_merge) = &mut self.merges[at];
+            let done = left.min(*of_merge);
+            let merge = *merge;
+            *of_merge -= done;
+            let is_over = *of_merge == 0;
+            left -= done;
+            self.written += done;
+            if is_over {
+                self.merges.swap_remove(at);
+                self.replace(merge);
+            }
+        }
+    }
+
+    /// The segments of a merge become one.
+    fn replace(&mut self, merge: u32) {
+        let Some(first) = self.segments.iter().position(|s| s.merge == Some(merge)) else { return };
+        let parts = self.segments.iter().filter(|s| s.merge == Some(merge));
+        let (count, size) = parts.fold((0, 0), |(count, size), s| (count + 1, size + s.size));
+        self.segments.splice(first..first + count, [Simulated { size, merge: None }]);
+    }
+}
