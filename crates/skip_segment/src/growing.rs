@@ -15,7 +15,7 @@ struct Simulated {
 }
 
 /// A column that grows batch by batch.
-pub struct Growing {
+pub struct GrowthSimulation {
     ranges_of_batch: u32,
     size_of_batch: u64,
     at_once: u64,
@@ -27,7 +27,7 @@ pub struct Growing {
     written: u64,
 }
 
-impl Growing {
+impl GrowthSimulation {
     /// An empty column. Each batch has so many block ranges, and a segment of this size, in any unit. What is at most
     /// `at_once` large is merged at once. After each batch at most `step` is written of what is merged in steps.
     pub fn new(ranges_of_batch: u32, size_of_batch: u64, at_once: u64, step: u64) -> Self {

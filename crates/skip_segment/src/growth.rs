@@ -85,7 +85,7 @@ fn run_that_ends(links: &[Link], is_good: &impl Fn(Range<usize>) -> bool) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::growing::Growing;
+    use crate::growing::GrowthSimulation;
 
     fn links(sizes: &[u64]) -> Vec<Link> {
         sizes.iter().map(|&size| Link { size, joins: true }).collect()
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn few_segments_remain_and_each_batch_is_written_few_times() {
-        let mut growing = Growing::new(2, 5, 200, 600);
+        let mut growing = GrowthSimulation::new(2, 5, 200, 600);
         let mut most = 0;
         for (batches, times, segments) in [(4_000, 18.0, 9), (40_000, 20.0, 12), (200_000, 23.0, 16)] {
             while growing.batches() < batches {

@@ -9,7 +9,7 @@
 //! | and pages get their checksums | [`page`] | [`page::PageImage`], [`page::PageView`] |
 //! | gaps between segments are found, and runs to merge | [`spans`] | [`spans::gaps`], [`spans::runs_to_merge`] |
 //! | and those to merge while a table grows | [`growth`] | [`growth::run_to_merge`] |
-//! | which can be simulated for any size of table | [`growing`] | [`growing::Growing`] |
+//! | which can be simulated for any size of table | [`growing`] | [`growing::GrowthSimulation`] |
 //! | how many ranges inserts summarize at a time | [`pace`] | [`pace::Inserting`] |
 //! | narrow segments are put side by side | [`merge`] | [`copy_bits`] |
 //! | a lookup ANDs and ORs slices | [`lookup`] | [`and_slice`], [`or_slice`] |

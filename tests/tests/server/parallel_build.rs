@@ -407,9 +407,10 @@ fn late_ranges_wait_in_little_memory(database: &Database) {
             let [workers, theirs, all] = builds[0];
             assert!(workers > 0 && theirs > 0 && theirs < all, "{builds:?}");
             assert_eq!(
-                hearing
-                    .session
-                    .one("SELECT sum(width) FROM skip_index_segments('t_skip') WHERE kind <> 'addition'"),
+                hearing.session.one(
+                    "SELECT sum(width) FROM skip_index_segments('t_skip')
+                         WHERE kind <> 'addition' AND (key_part IS NULL OR key_part LIKE '1/%')"
+                ),
                 all.to_string()
             );
             for key in [1, 999, 1000, 200_000, 399_999, 400_000, 400_001] {

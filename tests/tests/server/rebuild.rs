@@ -146,8 +146,9 @@ fn bit_by_bit(database: &Database) {
         assert!(expected <= 2.0 * rate, "{layout}: {expected} instead of {rate} after {rounds} times");
         session.run("REINDEX INDEX t_skip");
         let fresh = info(&mut session)[2];
+        // Where a rebuild ends decides whether two neighbours are merged, which may cost a page.
         assert!(
-            bytes <= 1.3 * fresh,
+            bytes <= 1.3 * fresh + 8192.0,
             "{layout}: {bytes} bytes after {rounds} times, {fresh} when built at once"
         );
         session.run("RESET pg_skip.vacuum_rebuild_pages");
