@@ -24,7 +24,7 @@ queue=${QUEUE:-100000}
 runs=${RUNS:-5}
 variants=${VARIANTS:-none btree skip filters}
 
-settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB
+settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=4GB min_wal_size=1GB
           checkpoint_timeout=1h synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0
           max_parallel_maintenance_workers=0)
 start_server "$1" "${settings[@]}"

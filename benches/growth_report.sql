@@ -10,22 +10,24 @@ SELECT variant, title, v.place AS kind_place, min(m.place) AS place, moment, met
 FROM bench.moment AS m JOIN bench.variant AS v USING (variant)
 GROUP BY variant, title, v.place, moment, metric;
 
-CREATE FUNCTION bench.both(variant text, moment text, metric text, unit text DEFAULT '', divisor float8 DEFAULT 1)
+CREATE FUNCTION bench.beside(variant text, moment text, metric text, unit text DEFAULT '', divisor float8 DEFAULT 1)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT bench.number(grown / divisor) || unit || spread
                || coalesce('; fresh: ' || bench.number(fresh / divisor) || unit, '')
         FROM bench.growth AS g
-        WHERE (g.variant, g.moment, g.metric) = (both.variant, both.moment, both.metric));
+        WHERE (g.variant, g.moment, g.metric) = (beside.variant, beside.moment, beside.metric));
 
 \qecho '## The index while the table grows, and after updates'
 \qecho
 \qecho '| | rows | segments of a key | index pages, absent key | present key | absent key | present key | size | rate |'
 \qecho '|---|---|---|---|---|---|---|---|---|'
-SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s |', title, moment, bench.both(variant, moment, 'segments'),
-              bench.both(variant, moment, 'absent_index_pages'), bench.both(variant, moment, 'present_index_pages'),
-              bench.both(variant, moment, 'absent_ms', ' ms'), bench.both(variant, moment, 'present_ms', ' ms'),
-              bench.both(variant, moment, 'bytes', ' MB', 1048576),
+SELECT format('| %s | %s | %s | %s | %s | %s | %s | %s | %s |', title, moment,
+              bench.beside(variant, moment, 'segments'),
+              bench.beside(variant, moment, 'absent_index_pages'),
+              bench.beside(variant, moment, 'present_index_pages'),
+              bench.beside(variant, moment, 'absent_ms', ' ms'), bench.beside(variant, moment, 'present_ms', ' ms'),
+              bench.beside(variant, moment, 'bytes', ' MB', 1048576),
               (SELECT trim(to_char(grown::numeric, '9.9EEEE'))
                       || coalesce('; fresh: ' || trim(to_char(fresh::numeric, '9.9EEEE')), '')
                FROM bench.growth AS r WHERE (r.variant, r.moment, r.metric) = (g.variant, g.moment, 'rate')))

@@ -17,7 +17,7 @@ use crate::pg::error::{Read, or_raise};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::options::Options;
 use crate::pg::{Rel, at_commit};
-use skip_segment::pace::{FILTER_BATCH, Inserting, MAP_BATCH};
+use skip_segment::pace::{FILTER_BATCH, Inserting};
 use skip_segment::page::PAGE;
 
 /// What the inserts of one statement keep from row to row.
@@ -85,8 +85,7 @@ fn begin_block(
     if !Options::of(index).autosummarize {
         return Ok(());
     }
-    // Fewer are not summarized at any pace.
-    if range - progress.watermark > MAP_BATCH {
+    if range > progress.watermark {
         let inserting = Inserting {
             summarized: progress.watermark,
             ranges: statement.blocks / progress.pages_per_range,

@@ -16,9 +16,9 @@ const ROWS_OF_RANGE: u64 = 1200;
 /// Bytes of a page that hold numbers, and first numbers on a page of fences: as in `skip_map`.
 const PAGE: u64 = 8144;
 const FENCES: u64 = 1012;
-/// Default of `pg_skip.merge_pages`. A batch of two ranges takes a step, and so does each 16th of its 32 pages.
+/// Default of `pg_skip.merge_pages`. A batch of one range takes a step, and so does each 16th page of the table.
 const MERGE_PAGES: u64 = 32;
-const STEPS_OF_BATCH: u64 = 3;
+const STEPS_OF_BATCH: u64 = 2;
 /// Default of `pg_skip.key_part_pages`, and the most parts.
 const KEY_PART_PAGES: u64 = 32;
 const MOST_PARTS: u64 = 64;

@@ -4,11 +4,11 @@
 //! merged before there are more. Then the newest ones are gathered: two at least, and further ones as long as the next
 //! is less than [`RATIO`] times as large as those gathered. So small segments are merged often and large ones seldom.
 //!
-//! Why these numbers: [`crate::growing`] simulates them. Batches of two block ranges of 1,200 rows, which are merged in
-//! steps as inserts do it, are written 14 times on average until there are a million rows, 17 times until there are 10
-//! million, 20 times until 100 million, and 27 times until 10,000 million. With [`RATIO`] 3 it is 18, 22, 27 and 50
-//! times, with no fewer segments. The rule of a binary counter, which merges whenever the next segment is less than
-//! twice as large, leaves twice as many segments.
+//! Why these numbers: [`crate::growing`] simulates them. Block ranges of 1,200 rows, each a batch, which are merged in
+//! steps as inserts do it, are written 23 times on average until there are 10 million rows, 25 times until there are
+//! 100 million, and 30 times until 10,000 million. With [`RATIO`] 3 it is 36, 43 and 67 times, with no fewer segments.
+//! The rule of a binary counter, which merges whenever the next segment is less than twice as large, leaves twice as
+//! many.
 //!
 //! A merge that is too large for one insert is done in steps, while new segments come. They are merged among
 //! themselves, and have to do with less room ([`room`]). With steps of 60 times what comes meanwhile, the simulation
