@@ -57,8 +57,13 @@ pub fn catch_up(heap: Rel, index: Rel) {
         let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(()) };
         let columns = Meta::read(index)?.columns;
         let has_filters = columns.iter().any(|column| column.layout == SegmentLayout::Filters);
-        let inserting =
-            Inserting { summarized: progress.watermark, ranges: 0, has_filters, is_last_block: true };
+        let inserting = Inserting {
+            summarized: progress.watermark,
+            ranges: 0,
+            pages_per_range: progress.pages_per_range,
+            has_filters,
+            is_last_block: true,
+        };
         let newest = last_block / progress.pages_per_range;
         autosummarize(heap, index, newest, inserting.pace())
     };

@@ -17,7 +17,7 @@ use crate::pg::error::{Read, or_raise};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::options::Options;
 use crate::pg::{Rel, at_commit};
-use skip_segment::pace::{FILTER_BATCH, Inserting};
+use skip_segment::pace::Inserting;
 use skip_segment::page::PAGE;
 
 /// What the inserts of one statement keep from row to row.
@@ -89,11 +89,12 @@ fn begin_block(
         let inserting = Inserting {
             summarized: progress.watermark,
             ranges: statement.blocks / progress.pages_per_range,
+            pages_per_range: progress.pages_per_range,
             has_filters: has_filters(index, statement)?,
             is_last_block: heap.blocks() == block.saturating_add(1),
         };
         let pace = inserting.pace();
-        if pace.batch > FILTER_BATCH && !std::mem::replace(&mut statement.is_large, true) {
+        if inserting.is_large() && !std::mem::replace(&mut statement.is_large, true) {
             prepare_commit(heap, index);
         }
         if pace.end_of_batch(progress.watermark, range) > progress.watermark {

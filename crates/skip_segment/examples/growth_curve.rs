@@ -9,7 +9,6 @@
 
 use skip_segment::growing::GrowthSimulation;
 use skip_segment::growth::{bound, most_segments};
-use skip_segment::pace::MAP_BATCH;
 
 /// Rows of a block range: 16 pages with 75 rows each, as in the table of the benchmark.
 const ROWS_OF_RANGE: u64 = 1200;
@@ -50,13 +49,9 @@ fn pages(segments: &[u64]) -> u64 {
 fn main() {
     let bytes_per_row: f64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2.8);
     let of_ranges = |ranges: u64| (ranges as f64 * ROWS_OF_RANGE as f64 * bytes_per_row) as u64;
-    let batch = u64::from(MAP_BATCH);
-    let mut growing = GrowthSimulation::new(
-        MAP_BATCH,
-        of_ranges(batch),
-        MERGE_PAGES * PAGE,
-        STEPS_OF_BATCH * MERGE_PAGES * PAGE,
-    );
+    let batch = 1;
+    let mut growing =
+        GrowthSimulation::new(1, of_ranges(batch), MERGE_PAGES * PAGE, STEPS_OF_BATCH * MERGE_PAGES * PAGE);
     println!("| rows | pages, new index | segments, average | most | bound | pages, average | most |");
     println!("|---|---|---|---|---|---|---|");
     let mut ranges = 0;

@@ -4,7 +4,7 @@
 //! a segment, which is merged with others again and again. Three facts decide:
 //!
 //! - A segment of filters has a byte of each slice for 8 ranges ([`FILTER_BATCH`]), used or not. A map has no such
-//!   unit.
+//!   unit, but one of fewer than [`MAP_BLOCKS`] blocks of the table fills little of a page.
 //! - A statement that inserts many rows does so in batches that grow with what it has inserted
 //!   ([`Inserting::ranges`]), and summarizes the rest at its transaction's commit.
 //! - Rows that come into a range after it was summarized take a detour through the delta. While several processes
@@ -14,9 +14,9 @@
 
 /// Ranges of a batch if a column has filters.
 pub const FILTER_BATCH: u32 = 8;
-/// Ranges of a batch if all columns have maps.
-pub const MAP_BATCH: u32 = 1;
-/// The least number of ranges of a batch while several processes insert.
+/// Blocks of a batch if all columns have maps, at least: a range of the default size.
+pub const MAP_BLOCKS: u32 = 16;
+/// The least number of such batches at a time while several processes insert.
 const BESIDE_OTHERS: u32 = 2;
 /// The most ranges of a batch: with ranges of 16 pages 8 MB of the table, which take some ten milliseconds.
 pub const MOST_BATCH: u32 = 64;
@@ -33,6 +33,8 @@ pub struct Inserting {
     pub summarized: u32,
     /// Number of ranges for which this statement has begun blocks.
     pub ranges: u32,
+    /// Blocks of a range, at least 1.
+    pub pages_per_range: u32,
     /// Whether a column of the index has filters.
     pub has_filters: bool,
     /// Whether the new block is the table's last one.
@@ -49,20 +51,24 @@ pub struct Pace {
 }
 
 impl Inserting {
-    /// The pace now. Batches of filters are smaller in a small table, of which they would leave out much, but have two
-    /// ranges at least: a batch takes about the same number of pages for any number of ranges up to 8.
+    /// Whether the statement has inserted so many rows that its batches grow.
+    pub fn is_large(self) -> bool {
+        self.ranges / BULK_PART > FILTER_BATCH.max(self.unit())
+    }
+
+    /// The number of ranges of which batches are multiples in a table that is not small.
+    fn unit(self) -> u32 {
+        let times = if self.is_last_block { 1 } else { BESIDE_OTHERS };
+        if self.has_filters { FILTER_BATCH } else { MAP_BLOCKS.div_ceil(self.pages_per_range.max(1)) * times }
+    }
+
+    /// The pace now. Batches are smaller in a small table, of which they would leave out much; those of filters have
+    /// two ranges at least, because a batch takes about the same number of pages for any number of ranges up to 8.
     pub fn pace(self) -> Pace {
-        let (least, lag) = if self.is_last_block {
-            (MAP_BATCH, 0)
-        } else {
-            (BESIDE_OTHERS, (self.summarized / 8).clamp(1, MOST_LAG))
-        };
-        let (usual, unit) = if self.has_filters {
-            ((self.summarized / 2).clamp(2, FILTER_BATCH), FILTER_BATCH)
-        } else {
-            (least, least)
-        };
+        let unit = self.unit();
+        let usual = (self.summarized / 2).clamp(if self.has_filters { 2 } else { 1 }, unit);
         let bulk = (self.ranges / BULK_PART).min(MOST_BATCH) / unit * unit;
+        let lag = if self.is_last_block { 0 } else { (self.summarized / 8).clamp(1, MOST_LAG) };
         Pace { batch: usual.max(bulk), lag }
     }
 }
@@ -80,8 +86,13 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const MAPS: Inserting =
-        Inserting { summarized: 10_000, ranges: 1, has_filters: false, is_last_block: true };
+    const MAPS: Inserting = Inserting {
+        summarized: 10_000,
+        ranges: 1,
+        pages_per_range: 16,
+        has_filters: false,
+        is_last_block: true,
+    };
 
     #[test]
     fn small_tables_have_small_batches_of_filters() {
@@ -99,6 +110,9 @@ mod tests {
         assert_eq!(Inserting { summarized: 0, ..MAPS }.pace(), Pace { batch: 1, lag: 0 });
         assert_eq!(Inserting { has_filters: true, ..MAPS }.pace(), Pace { batch: 8, lag: 0 });
         assert_eq!(Inserting { is_last_block: false, ..MAPS }.pace(), Pace { batch: 2, lag: 4 });
+        let of_pages = |pages_per_range| Inserting { pages_per_range, ..MAPS }.pace().batch;
+        assert_eq!([0, 1, 3, 8, 15, 16, 17, u32::MAX].map(of_pages), [16, 16, 6, 2, 2, 1, 1, 1]);
+        assert_eq!(Inserting { summarized: 5, pages_per_range: 1, ..MAPS }.pace().batch, 2);
     }
 
     #[test]
