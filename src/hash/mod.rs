@@ -187,21 +187,21 @@ fn hash_canonical(canon: Canon, seed: u64, bytes: &[u8]) -> u64 {
 
 /// Whether the hash function of some column is defined by a user.
 pub fn is_of_users(index: Rel) -> bool {
-    (0..index.key_columns()).any(|column| {
-        let class = index.column_class(column);
-        let function = datum::hash_function_of(class.family, class.input);
-        function.is_some_and(|function| function.to_u32() >= pg_sys::FirstNormalObjectId)
-    })
+    any_function(index, &|function| function.to_u32() >= pg_sys::FirstNormalObjectId)
 }
 
 /// Whether the hash functions of all columns may run in parallel workers.
 pub fn is_parallel_safe(index: Rel) -> bool {
-    let is_unsafe = |function: Option<Oid>| function.is_some_and(|f| !catalog::is_parallel_safe(f));
-    !(0..index.key_columns()).any(|column| {
+    !any_function(index, &|function| !catalog::is_parallel_safe(function))
+}
+
+/// Whether a condition holds for a hash function that hashing for an index may call.
+fn any_function(index: Rel, holds: &dyn Fn(Oid) -> bool) -> bool {
+    // The hash functions of arrays, ranges and rows call those of their parts.
+    let of_part = |part| catalog::extended_hash(part).is_some_and(holds);
+    (0..index.key_columns()).any(|column| {
         let class = index.column_class(column);
-        // The hash functions of arrays, ranges and rows call those of their parts.
-        let of_part = |part| is_unsafe(catalog::extended_hash(part));
-        is_unsafe(datum::hash_function_of(class.family, class.input))
+        datum::hash_function_of(class.family, class.input).is_some_and(holds)
             || types::any_part(index.column_type(column), &of_part)
     })
 }
