@@ -257,3 +257,34 @@ fn prepared_transactions_forget_it() {
     drop(session);
     server.finish();
 }
+
+alone!(without_wal);
+/// With `wal_level = minimal`, what is done before the commit to a file of the same transaction is not in WAL, but
+/// synced or logged afterwards.
+fn without_wal() {
+    for threshold in ["wal_skip_threshold=0", "wal_skip_threshold=1GB"] {
+        let server = Server::start(&["wal_level=minimal", "max_wal_senders=0", threshold, "fsync=on"]);
+        shared::prepare(&server);
+        let mut session = server.connect("skip_template");
+        let other = TABLE.replace("TABLE t", "TABLE u").replace("t_skip ON t", "u_skip ON u");
+        session.run(&other);
+        session.run(&large(0).replace("INTO t", "INTO u"));
+        session.run("CHECKPOINT");
+        session.run(&format!("BEGIN; {TABLE}; {}; COMMIT", large(0)));
+        session.run(&format!("BEGIN; TRUNCATE u; {}; COMMIT", large(10_000).replace("INTO t", "INTO u")));
+        drop(session);
+        server.stop_immediately();
+        server.restart();
+        let mut session = server.connect("skip_template");
+        assert!(tail(&mut session) <= MOST_TAIL);
+        is_right(&mut session, &[0, 7799]);
+        sound(&mut session, "u_skip");
+        for key in [0, 10_000, 17_799] {
+            same(&mut session, "u", &Question::any(format!("k = {key}")));
+        }
+        session.run(&large(20_000));
+        is_right(&mut session, &[0, 7799, 20_000]);
+        drop(session);
+        server.finish();
+    }
+}
