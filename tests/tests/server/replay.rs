@@ -39,6 +39,14 @@ const CHOOSING: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor 
     CREATE INDEX t_skip ON t USING skip (a int4_skip_ops (pages_per_range = 1), b text_skip_ops (pages_per_range = 2))
         WITH (pages_per_range = 4, delta_limit = 8192)";
 
+/// Maps that are divided by key as finely as can be.
+const DIVIDED: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    ALTER DATABASE skip_template SET pg_skip.key_part_pages = 1;
+    ALTER DATABASE skip_template SET pg_skip.merge_pages = 1;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 9000) i;
+    CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, layout = map, delta_limit = 8192)";
+
 alone!(every_prefix_of_maintenance);
 fn every_prefix_of_maintenance() {
     every_prefix(BASE, maintain, 18);
@@ -52,6 +60,11 @@ fn every_prefix_of_growth() {
 alone!(every_prefix_with_a_choice);
 fn every_prefix_with_a_choice() {
     every_prefix(CHOOSING, grow, 8);
+}
+
+alone!(every_prefix_with_key_parts);
+fn every_prefix_with_key_parts() {
+    every_prefix(DIVIDED, divide, 8);
 }
 
 /// Promotes copies of the server at this number of records of the WAL of `change`, at equal distances.
@@ -160,6 +173,43 @@ fn grow(server: &Server) -> Maintained {
     }
     let (file, end) = (file(&mut session), session.one(at));
     // The delta may have pages already that are used again.
+    Maintained { rebuilt: start.clone(), start, end, file }
+}
+
+/// Grows the table while its maps are merged key part by key part, rebuilds them, cuts the table short and lets it grow
+/// again.
+fn divide(server: &Server) -> Maintained {
+    let mut session = server.connect("skip_template");
+    let at = "SELECT pg_current_wal_insert_lsn()";
+    let start = session.one(at);
+    let mut next = 9001;
+    let mut grow = |session: &mut Session, rounds: u32| {
+        for _ in 0..rounds {
+            let last = next + 899;
+            session
+                .run(&format!("INSERT INTO t SELECT i, i, 'b' || i FROM generate_series({next}, {last}) i"));
+            session.run(&format!("UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 41 = {next} % 41"));
+            next = last + 1;
+        }
+    };
+    grow(&mut session, 8);
+    session.run("SELECT skip_summarize('t_skip')");
+    grow(&mut session, 4);
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+    session.run("UPDATE t SET a = a + 200000, b = 'v' || right(b, -1) WHERE id % 3 > 0");
+    session.run("VACUUM t");
+    grow(&mut session, 4);
+    session.run("DELETE FROM t WHERE ctid > '(140,0)'");
+    session.run("VACUUM t");
+    grow(&mut session, 10);
+    session.run("DELETE FROM t WHERE ctid > '(60,0)'");
+    session.run("VACUUM t");
+    session.run("VACUUM t");
+    grow(&mut session, 6);
+    session.run("VACUUM t");
+    let parts = "SELECT count(DISTINCT key_part) FROM skip_index_segments('t_skip')";
+    assert!(session.number(parts) >= 8.0, "maps are not divided by key");
+    let (file, end) = (file(&mut session), session.one(at));
     Maintained { rebuilt: start.clone(), start, end, file }
 }
 
