@@ -13,7 +13,11 @@ const TABLE: &str = "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int,
 
 /// A statement that is large enough: 300 blocks.
 fn large(first: u32) -> String {
-    format!("INSERT INTO t (k, v) SELECT i, 'v' || i FROM generate_series({first}, {}) i", first + 7799)
+    insert(first, 7800)
+}
+
+fn insert(first: u32, rows: u32) -> String {
+    format!("INSERT INTO t (k, v) SELECT i, 'v' || i FROM generate_series({first}, {}) i", first + rows - 1)
 }
 
 /// Number of block ranges that are not summarized.
@@ -35,16 +39,15 @@ fn is_right(session: &mut Session, keys: &[u32]) {
 /// Begins a transaction with a statement that leaves many ranges without a summary. How many it leaves depends on where
 /// its last batch has ended.
 fn leave_a_tail(session: &mut Session) -> f64 {
-    for _ in 0..20 {
+    for more in 0..20 {
         session.run("BEGIN");
         session.run(&large(0));
-        session.run(&large(10_000));
+        session.run(&insert(10_000, 7800 + more * 9 * 26));
         let left = tail(session);
         if left > MOST_TAIL {
             return left;
         }
         session.run("ROLLBACK");
-        session.run("INSERT INTO t (k) SELECT -1 FROM generate_series(1, 7 * 26)");
     }
     panic!("no statement leaves more than {MOST_TAIL} ranges");
 }
