@@ -5,6 +5,8 @@
 --   OPERATOR 1   `=`
 --   FUNCTION 1   the type's extended hash function, (type, int8) returns int8: what is equal under `=` hashes equal.
 --                A family has one for every type that stands on either side of its operators.
+--   FUNCTION 3   only of classes with several keys for a value: names the way in which they are made. Such a class may
+--                have other operators: 2 `@>`, 3 `&&`
 --   FUNCTION 2   skip_opclass_options: the options of a column, such as uuid_skip_ops (false_positive_rate = 0.001)
 --
 -- The hash functions are those of the same type's `hash` operator class in PostgreSQL 15. Where later versions gave a
@@ -276,7 +278,7 @@ COMMENT ON OPERATOR CLASS macaddr8_skip_ops USING skip IS
     'default skip operator class of macaddr8';
 
 -- Composed types. An array or range must have elements that can be hashed; arrays, ranges and multiranges are equal
--- as a whole: an index does not find a single element of an array.
+-- as a whole by these classes. See below for classes that find parts of values.
 
 CREATE OPERATOR CLASS jsonb_skip_ops
     DEFAULT FOR TYPE jsonb USING skip AS
@@ -327,3 +329,24 @@ COMMENT ON OPERATOR FAMILY multirange_skip_ops USING skip IS
     'equality of any multirange';
 COMMENT ON OPERATOR CLASS multirange_skip_ops USING skip IS
     'default skip operator class of any multirange';
+
+-- Parts of values. Not the default of their types: they answer other questions than the classes above.
+
+CREATE FUNCTION skip_array_element_keys(internal)
+    RETURNS integer
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_array_element_keys_wrapper';
+COMMENT ON FUNCTION skip_array_element_keys(internal) IS
+    'support function 3 of skip operator classes: each element of an array is a key';
+
+CREATE OPERATOR CLASS array_element_skip_ops
+    FOR TYPE anyarray USING skip AS
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 2 pg_catalog.@>,
+    OPERATOR 3 pg_catalog.&&,
+    FUNCTION 2 skip_opclass_options(internal),
+    FUNCTION 3 skip_array_element_keys(internal);
+COMMENT ON OPERATOR FAMILY array_element_skip_ops USING skip IS
+    'elements of any array';
+COMMENT ON OPERATOR CLASS array_element_skip_ops USING skip IS
+    'skip operator class of the elements of any array: @>, &&, =, and value = ANY (column)';

@@ -116,24 +116,26 @@ fn terms<'l, 'a>(sight: &mut Sight<'_, 'a>, condition: &'l Condition<Leaf<'a>>) 
     match condition {
         Condition::And(parts) => Condition::And(parts.iter().map(|part| terms(sight, part)).collect()),
         Condition::Or(parts) => Condition::Or(parts.iter().map(|part| terms(sight, part)).collect()),
-        Condition::Leaf(leaf) => Condition::Leaf(term(sight, leaf)),
+        Condition::Leaf(leaf) => of_leaf(sight, leaf),
     }
 }
 
-fn term<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Term<&'l Leaf<'a>, Ask> {
+fn of_leaf<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Terms<'l, 'a> {
     let (place, blocks) = (sight.place(leaf), sight.blocks);
     let IndexInSight { index: Some(index), facts, clauses, .. } = &mut sight.asked[place] else {
-        return Term::Unknown(leaf);
+        return Condition::Leaf(Term::Unknown(leaf));
     };
-    let Some(key) = sight.table.known_key(leaf) else { return Term::Unknown(leaf) };
-    let Some(clause) = hashed::clause(*index, &facts.meta, &key) else {
-        return Term::Sampled(Share::ANYTHING);
+    let Some(key) = sight.table.known_key(leaf) else { return Condition::Leaf(Term::Unknown(leaf)) };
+    let Some(condition) = hashed::one(*index, &facts.meta, &key) else {
+        return Condition::Leaf(Term::Sampled(Share::ANYTHING));
     };
-    if let Some(share) = sampled(*index, facts, &clause, blocks) {
-        return Term::Sampled(share);
-    }
-    clauses.push(clause);
-    Term::Known(leaf, Ask { index: place, clause: clauses.len() - 1 })
+    condition.map(&mut |clause| {
+        if let Some(share) = sampled(*index, facts, &clause, blocks) {
+            return Term::Sampled(share);
+        }
+        clauses.push(clause);
+        Term::Known(leaf, Ask { index: place, clause: clauses.len() - 1 })
+    })
 }
 
 /// What a list of too many keys leaves and reads, extrapolated from some of the keys. None when the list is short

@@ -12,14 +12,21 @@
 //! | Extended | everything else | no bytes: the type's extended hash function is called |
 //! | Blankless | char(n) under a nondeterministic collation, and arrays and ranges of it | as Extended, on strings without trailing blanks |
 //!
+//! [`keys`] tells how a value with several keys is taken apart, and what a query asks of them.
+//!
 //! The canonical form of each column is fixed in the meta page at build. If this build would choose a different one
 //! (for example because an operator class was replaced), the column rules nothing out.
+
+mod asked;
+pub mod elements;
+pub mod keys;
 
 use crate::pages::meta::Meta;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
 use crate::pg::heap::Field;
 use crate::pg::types;
 use crate::pg::{Rel, catalog};
+use keys::ColumnKeys;
 use pgrx::pg_sys::{self, Oid};
 use skip_filter::{canonical_f64, hash_bytes};
 
@@ -206,13 +213,8 @@ fn any_function(index: Rel, holds: &dyn Fn(Oid) -> bool) -> bool {
     })
 }
 
-/// The hashers of all columns; None for a column whose values this build would hash differently than the index.
-pub fn column_hashers(index: Rel, meta: &Meta) -> Vec<Option<KeyHasher>> {
-    let columns = meta.columns.iter().enumerate();
-    columns
-        .map(|(c, column)| {
-            let hasher = KeyHasher::of_column(index, c, meta.seed);
-            (meta.hashes_match() && hasher.canon() == column.canon).then_some(hasher)
-        })
-        .collect()
+/// How the columns of an index become keys; None for a column whose keys this build would make differently than the
+/// index.
+pub fn column_keys(index: Rel, meta: &Meta) -> Vec<Option<ColumnKeys>> {
+    (0..meta.columns.len()).map(|column| ColumnKeys::of_index(index, meta, column)).collect()
 }

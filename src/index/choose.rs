@@ -93,7 +93,7 @@ pub fn choose(heap: Rel, index: Rel, meta: &mut Meta, blocks: u32, how: &RangeCo
         column.layout = if may_be_filters && rate.is_some_and(|rate| rate >= RATE_OF_FILTERS) {
             SegmentLayout::Filters
         } else {
-            let fingerprint_bits = samples.fingerprint_bits(pages, blocks, rate);
+            let fingerprint_bits = samples.fingerprint_bits(pages, blocks, rate, pairs);
             SegmentLayout::Map(MapForm { fingerprint_bits, parts: pages_per_range / pages })
         };
         column.sample = samples.of(pairs);
@@ -178,13 +178,15 @@ impl TableSample {
     /// Fingerprint bits of maps with parts of `pages` pages. A key that is nowhere matches pairs / 2^bits parts. If a
     /// rate is set, the bits are chosen so that this is the given fraction of the parts. Otherwise they are chosen so
     /// that less than one page is read in vain, even when the table has grown to ten times its size. Each row counts
-    /// as a pair: later rows may repeat less than those of the sample, and few pairs take little room anyway.
-    fn fingerprint_bits(&self, pages: u32, blocks: u32, rate: Option<f64>) -> u8 {
+    /// as a pair: later rows may repeat less than those of the sample, and few pairs take little room anyway. If rows
+    /// have several keys, the pairs with single pages count.
+    fn fingerprint_bits(&self, pages: u32, blocks: u32, rate: Option<f64>, pairs: &PairCounts) -> u8 {
         // The most parts that a table may have, so that its maps can always be merged into one.
         let most_ranges = (u32::MAX / self.pages_per_range).saturating_add(1);
         let most_parts = most_ranges.saturating_mul(self.pages_per_range / pages.max(1));
         let has_rows = self.rows > 0.0 && self.pages > 0.0;
-        let rows_per_page = if has_rows { self.rows / self.pages } else { ROWS_PER_PAGE };
+        let most_pairs = self.rows.max(pairs.of_part(1) as f64);
+        let rows_per_page = if has_rows { most_pairs / self.pages } else { ROWS_PER_PAGE };
         match rate {
             Some(rate) => fingerprint_bits_for(rows_per_page * f64::from(pages), rate, most_parts),
             None => {

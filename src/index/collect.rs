@@ -15,7 +15,8 @@
 //! another user, or the function has changed. It therefore runs such code in subtransactions, and a range in which the
 //! code fails stays open.
 
-use crate::hash::{self, KeyHasher};
+use crate::hash;
+use crate::hash::keys::ColumnKeys;
 use crate::pages::meta::Meta;
 use crate::pg::datum;
 use crate::pg::evaluate::{Evaluator, IndexRow};
@@ -39,7 +40,7 @@ pub struct ColumnContents {
     /// The parts collected before: the state of each, and where its hashes end in `part_hashes`.
     part_ends: Vec<(RangeState, usize)>,
     part_hashes: Vec<u64>,
-    hasher: Option<KeyHasher>,
+    keys: Option<ColumnKeys>,
 }
 
 /// The contents of one range in one column, for reading.
@@ -162,14 +163,14 @@ impl<'a> RangeCollector<'a> {
                 columns.into_iter().map(|c| c - 1).collect(),
             )
         });
-        let contents = |(c, hasher)| ColumnContents::new(hasher, meta, c);
+        let contents = |(c, keys)| ColumnContents::new(keys, meta, c);
         Self {
             heap,
             reader: HeapReader::new(heap, options.bulk),
             finder,
             evaluator,
             scratch: Scratch::new(),
-            columns: hash::column_hashers(index, meta).into_iter().enumerate().map(contents).collect(),
+            columns: hash::column_keys(index, meta).into_iter().enumerate().map(contents).collect(),
             most_hashes: options.most_hashes,
             overflowed: false,
             live_rows: 0.0,
@@ -288,7 +289,7 @@ impl<'a> RangeCollector<'a> {
 }
 
 impl ColumnContents {
-    fn new(hasher: Option<KeyHasher>, meta: &Meta, c: usize) -> Self {
+    fn new(keys: Option<ColumnKeys>, meta: &Meta, c: usize) -> Self {
         let pages_per_part = meta.pages_per_part(c as u16);
         Self {
             state: RangeState::default(),
@@ -297,7 +298,7 @@ impl ColumnContents {
             part_state: RangeState::default(),
             part_ends: Vec::new(),
             part_hashes: Vec::new(),
-            hasher,
+            keys,
         }
     }
 
@@ -312,7 +313,7 @@ impl ColumnContents {
     }
 
     fn begin(&mut self) {
-        self.state = RangeState { open: self.hasher.is_none(), ..RangeState::default() };
+        self.state = RangeState { open: self.keys.is_none(), ..RangeState::default() };
         self.part_state = RangeState::default();
         self.part_ends.clear();
         self.part_hashes.clear();
@@ -350,34 +351,40 @@ impl ColumnContents {
 
     fn add_field(&mut self, field: &Field<'_>, most_hashes: usize) {
         self.set_value();
-        let Some(hasher) = self.hasher.as_mut().filter(|_| self.hashes.len() <= most_hashes) else { return };
-        match hasher.hash_field(field) {
-            Some(hash) => {
-                self.hashes.insert(hash);
-            }
+        let Self { keys, hashes, state, .. } = self;
+        let Some(keys) = keys.as_mut().filter(|_| hashes.len() <= most_hashes) else { return };
+        if !keys.each_key_of_field(field, |hash| add(hashes, hash, most_hashes)) {
             // The value is not stored as its type says, so it cannot be hashed.
-            None => self.state.open = true,
+            state.open = true;
         }
     }
 
     /// Adds the hash of an equal value with different bytes, by which a query may look up the row.
     fn add_equal(&mut self, row: &IndexRow<'_>, c: usize) {
-        let Some(hasher) = &mut self.hasher else { return };
-        if let Some(hash) = row.value(c, hasher.repr()).and_then(|value| hasher.hash_of_equal(value)) {
-            self.hashes.insert(hash);
+        let Self { keys: Some(keys), hashes, .. } = self else { return };
+        if let Some(value) = row.value(c, keys.repr()) {
+            keys.each_key_of_equals(value, |hash| _ = hashes.insert(hash));
         }
     }
 
     fn add_row(&mut self, row: &IndexRow<'_>, c: usize, most_hashes: usize) {
-        let Some(hasher) = &mut self.hasher else { return };
-        match row.value(c, hasher.repr()) {
+        let Self { keys: Some(keys), hashes, .. } = self else { return };
+        match row.value(c, keys.repr()) {
             None => self.set_null(),
             Some(value) => {
-                if self.hashes.len() <= most_hashes {
-                    self.hashes.insert(hasher.hash(value));
+                if hashes.len() <= most_hashes {
+                    keys.each_key(value, |hash| add(hashes, hash, most_hashes));
                 }
                 self.set_value();
             }
         }
+    }
+}
+
+/// Adds a hash, unless there are more than `most` already: then the range will be open.
+#[inline]
+fn add(hashes: &mut DistinctHashes, hash: u64, most: usize) {
+    if hashes.len() <= most {
+        hashes.insert(hash);
     }
 }

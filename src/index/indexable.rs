@@ -1,6 +1,7 @@
 //! Whether a column can be indexed. This is checked when the index is made, not at the first row, so that no index is
 //! made that loses rows or can never be used.
 
+use crate::pg::key_kind::KeyKind;
 use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types};
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
@@ -14,10 +15,17 @@ pub fn check(index: Rel, column: usize) {
     if types::is_pseudo(class.input) {
         check_parts(values, class);
     }
+    let kind = KeyKind::of_column(index, column);
     // An operator class may lack its hash function, and a hash function for any array or range does not imply one for
     // the elements.
-    let hashable = datum::hash_function_of(class.family, class.input).is_some()
-        && (!types::is_pseudo(class.input) || catalog::extended_hash(values).is_some());
+    let hashable = match kind {
+        KeyKind::Whole => {
+            datum::hash_function_of(class.family, class.input).is_some()
+                && (!types::is_pseudo(class.input) || catalog::extended_hash(values).is_some())
+        }
+        KeyKind::Elements => types::element(values).is_some() && catalog::extended_hash(values).is_some(),
+        KeyKind::Unknown => false,
+    };
     if !hashable {
         fail(
             PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,

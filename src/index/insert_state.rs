@@ -1,7 +1,8 @@
 //! What a statement's inserts keep from row to row: hash functions, the list of segments, and filters that many rows
 //! are inserted into. A value that the filter of its range has already needs no entry in the delta.
 
-use crate::hash::{self, KeyHasher};
+use crate::hash;
+use crate::hash::keys::ColumnKeys;
 use crate::pages::delta::DeltaEntry;
 use crate::pages::directory::{self, Live};
 use crate::pages::entry::{Rescan, Segment};
@@ -26,7 +27,7 @@ const MOST_GROUP_BYTES: u64 = 8 << 20;
 /// by one that is made from the table, which does not have its bits: then the list has a rescan of its ranges.
 pub struct InsertState {
     meta: Meta,
-    hashers: Vec<Option<KeyHasher>>,
+    keys: Vec<Option<ColumnKeys>>,
     live: Live,
     /// For each column the 64 ranges that the last row was inserted into: segment, number of the group, number of rows
     /// so far, and the bits once there were enough rows.
@@ -47,9 +48,9 @@ impl InsertState {
     /// Damage to the index.
     pub fn new(index: Rel) -> Read<Self> {
         let meta = Meta::read(index)?;
-        let hashers = hash::column_hashers(index, &meta);
+        let keys = hash::column_keys(index, &meta);
         let groups = meta.columns.iter().map(|_| None).collect();
-        let mut state = Self { meta, hashers, live: Live::default(), groups };
+        let mut state = Self { meta, keys, live: Live::default(), groups };
         state.read_segments(index)?;
         Ok(state)
     }
@@ -88,8 +89,8 @@ impl InsertState {
         Ok(())
     }
 
-    /// The row's values that the filters do not have yet, as entries for the delta. The memory that hashing takes, for
-    /// example for detoasted values, is freed afterwards.
+    /// The keys of the row's values that the filters do not have yet, as entries for the delta. The memory that hashing
+    /// takes, for example for detoasted values, is freed afterwards.
     ///
     /// # Errors
     /// Damage to the index.
@@ -101,14 +102,22 @@ impl InsertState {
     /// them, so a value that a filter has stays in the index, except during a rescan.
     fn entries(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<Vec<DeltaEntry>> {
         let mut missing = Vec::new();
-        for column in 0..self.hashers.len() {
+        for column in 0..self.keys.len() {
             // A column that this build hashes differently rules nothing out, so it needs no entries either.
-            let Some(hasher) = &mut self.hashers[column] else { continue };
-            let hash = row.value(column, hasher.repr()).map(|value| hasher.hash(value));
+            let Some(keys) = &mut self.keys[column] else { continue };
+            let mut hashes = Vec::new();
+            match row.value(column, keys.repr()) {
+                Some(value) => keys.each_key(value, |hash| hashes.push(Some(hash))),
+                None => hashes.push(None),
+            }
+            hashes.sort_unstable();
+            hashes.dedup();
             let part = block / self.meta.pages_per_part(column as u16);
-            let entry = DeltaEntry { part, column: column as u16, hash };
-            if !self.is_in_filter(index, &entry, block / self.meta.pages_per_range)? {
-                missing.push(entry);
+            for hash in hashes {
+                let entry = DeltaEntry { part, column: column as u16, hash };
+                if !self.is_in_filter(index, &entry, block / self.meta.pages_per_range)? {
+                    missing.push(entry);
+                }
             }
         }
         Ok(missing)

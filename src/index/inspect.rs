@@ -18,7 +18,7 @@ use crate::pg::scankey;
 use crate::pg::sql_text::Text;
 use crate::pg::text;
 use crate::pg::{Rel, fail};
-use crate::prune::{self, Budget, Pruned, hashed};
+use crate::prune::{self, Pruned, hashed};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 use skip_filter::rate_at_fill;
@@ -340,14 +340,13 @@ fn skip_matching_ranges(
 /// The ranges of a table of `blocks` blocks in which a clause cannot be ruled out.
 pub(super) fn survivors(index: Rel, clause: &Clause<Values<'_>>, blocks: u32) -> Pruned {
     let result = Meta::read(index).and_then(|meta| {
-        let clauses = hashed::clauses(index, &meta, std::slice::from_ref(clause));
-        if clauses.is_empty() {
+        let condition = hashed::one(index, &meta, clause);
+        if condition.is_none() {
             fail_type(index, usize::from(clause.column));
         }
-        prune::prune(index, meta, clauses, blocks, Budget { pages: None })
+        prune::prune(index, meta, condition, blocks)
     });
-    // Only a budget could be too small, and there is none here.
-    or_raise(index, result).unwrap_or_else(|| Pruned::nothing(blocks, 1))
+    or_raise(index, result)
 }
 
 /// The 0-based number of the index column with this name; an error if there is none.

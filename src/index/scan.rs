@@ -7,13 +7,12 @@ use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::error::{Read, or_raise};
-use crate::prune::{self, Budget, hashed};
+use crate::prune::{self, Pruned, hashed};
 
 /// Calls `add` with the runs of blocks that may hold matching rows. Returns a guess at the number of rows.
 pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut dyn FnMut(u64, u64)) -> i64 {
     let blocks = heap.blocks();
     let pruned = or_raise(index, find(index, clauses, blocks));
-    let Some(pruned) = pruned else { return 0 };
     let mut pages = 0;
     for (from, to) in pruned.ranges.runs() {
         let per_range = u64::from(pruned.pages_per_range);
@@ -25,8 +24,8 @@ pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut d
     (pages * 10) as i64
 }
 
-fn find(index: Rel, clauses: &[Clause<Values<'_>>], blocks: u32) -> Read<Option<prune::Pruned>> {
+fn find(index: Rel, clauses: &[Clause<Values<'_>>], blocks: u32) -> Read<Pruned> {
     let meta = Meta::read(index)?;
-    let clauses = hashed::clauses(index, &meta, clauses);
-    prune::prune(index, meta, clauses, blocks, Budget { pages: None })
+    let condition = hashed::all(index, &meta, clauses);
+    prune::prune(index, meta, condition, blocks)
 }

@@ -3,19 +3,24 @@
 //! - strategy 1, a search operator `(left, right) returns boolean`, for the class's own type at least;
 //! - support 1, `(type, bigint) returns bigint`, for every type on either side of an operator: without it a key
 //!   of that type could not be hashed;
-//! - support 2, optional: `(internal) returns void`.
+//! - support 2, optional: `(internal) returns void`;
+//! - support 3, optional: `(internal) returns integer`. It names the way in which a value becomes several keys. Then
+//!   the class may have operators of other strategies, and needs no support 1.
 //!
 //! Problems are reported as INFO, as core's access methods do.
 
 use crate::pg::catalog::{self, FamilyMember, OperatorClass};
+use crate::pg::clause::Strategy;
 use crate::pg::error::report;
+use crate::pg::key_kind;
 use crate::pg::types;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 use std::collections::BTreeSet;
 
-const EQUAL: i16 = 1;
+const EQUAL: i16 = Strategy::Equal as i16;
 const HASH: i16 = 1;
 const OPTIONS: i16 = 2;
+const KEYS: i16 = key_kind::NUMBER;
 
 /// Checks an operator class and its family.
 pub fn validate(class: pg_sys::Oid) -> bool {
@@ -28,7 +33,8 @@ pub fn validate(class: pg_sys::Oid) -> bool {
         report(PgLogLevel::INFO, PgSqlErrorCode::ERRCODE_INVALID_OBJECT_DEFINITION, message, None, None);
     };
     functions.iter().for_each(|function| check_function(function, &mut complain));
-    operators.iter().for_each(|operator| check_operator(operator, &mut complain));
+    let has_keys = functions.iter().any(|function| function.number == KEYS);
+    operators.iter().for_each(|operator| check_operator(operator, has_keys, &mut complain));
     check_complete(&class, &operators, &functions, &mut complain);
     sound
 }
@@ -43,6 +49,7 @@ fn check_function(function: &FamilyMember, complain: &mut impl FnMut(String)) {
                 && arguments.first().is_some_and(takes)
                 && arguments.get(1) == Some(&pg_sys::INT8OID)
         }
+        KEYS => key_kind::has_right_signature(function.object),
         OPTIONS => result == pg_sys::VOIDOID && arguments == [pg_sys::INTERNALOID],
         _ => return complain(format!("has a support function with invalid number {}", function.number)),
     };
@@ -72,8 +79,10 @@ fn is_core_stand_in(argument: pg_sys::Oid, input: pg_sys::Oid) -> bool {
     )
 }
 
-fn check_operator(operator: &FamilyMember, complain: &mut impl FnMut(String)) {
-    if operator.number != EQUAL {
+fn check_operator(operator: &FamilyMember, has_keys: bool, complain: &mut impl FnMut(String)) {
+    let is_known =
+        operator.number == EQUAL || has_keys && (EQUAL..=Strategy::MOST).contains(&operator.number);
+    if !is_known {
         complain(format!("has an operator with invalid strategy number {}", operator.number));
     }
     if !operator.is_search {
@@ -92,6 +101,12 @@ fn check_complete(
     functions: &[FamilyMember],
     complain: &mut impl FnMut(String),
 ) {
+    if functions.iter().any(|f| f.number == KEYS && f.left == class.input && f.right == class.input) {
+        if !operators.iter().any(|o| o.left == class.input) {
+            complain(format!("lacks an operator for type {}", types::display_name(class.input)));
+        }
+        return;
+    }
     if !operators.iter().any(|o| o.left == class.input && o.right == class.input) {
         complain(format!("lacks its operator for type {}", types::display_name(class.input)));
     }

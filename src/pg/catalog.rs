@@ -228,8 +228,11 @@ pub fn is_parallel_safe(function: pg_sys::Oid) -> bool {
     unsafe { pg_sys::func_parallel(function) as u8 == pg_sys::PROPARALLEL_SAFE }
 }
 
-/// amadjustmembers: operators may leave a family without its operator class; the hash function of a class may not; the
-/// options function is optional.
+/// The number of the support function that names the way in which a value becomes several keys.
+pub const KEYS_FUNCTION: i16 = 3;
+
+/// amadjustmembers: operators may leave a family without its operator class; the functions of a class that
+/// say how its values become keys may not; the options function is optional.
 pub(super) unsafe extern "C-unwind" fn adjust_members(
     family: pg_sys::Oid,
     class: pg_sys::Oid,
@@ -241,7 +244,8 @@ pub(super) unsafe extern "C-unwind" fn adjust_members(
         unsafe {
             for member in [operators, functions].into_iter().flat_map(|members| list(members)) {
                 let member: *mut pg_sys::OpFamilyMember = member;
-                let of_class = class != pg_sys::InvalidOid && (*member).is_func && (*member).number == 1;
+                let is_needed = (*member).is_func && [1, KEYS_FUNCTION.into()].contains(&(*member).number);
+                let of_class = class != pg_sys::InvalidOid && is_needed;
                 (*member).ref_is_hard = of_class;
                 (*member).ref_is_family = !of_class;
                 (*member).refobjid = if of_class { class } else { family };

@@ -12,6 +12,32 @@
 use super::datum::{self, Repr, Value};
 use pgrx::pg_sys;
 
+/// What an operator asks of a column's value. The number of each is its strategy number in operator families; those
+/// from 101 on are in no family: only the planner's hook finds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// `column = value`.
+    Equal = 1,
+    /// `column @> value`.
+    Contains = 2,
+    /// `column && value`.
+    Overlaps = 3,
+    /// `value = ANY (column)`: one of the column's elements.
+    HasElement = 101,
+}
+
+impl Strategy {
+    const ALL: [Self; 4] = [Self::Equal, Self::Contains, Self::Overlaps, Self::HasElement];
+
+    /// The highest number that an operator family may use.
+    pub const MOST: i16 = Self::Overlaps as i16;
+
+    /// The strategy with this number.
+    pub fn of_number(number: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|&strategy| strategy as i32 == number)
+    }
+}
+
 /// How a column is compared with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
@@ -38,7 +64,7 @@ impl Match {
     }
 }
 
-/// A comparison of an index column with a key.
+/// What an operator asks of an index column, and the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clause<K> {
     /// Position of the index in a list: the table's skip indexes during planning, the plan's afterwards.
@@ -47,6 +73,8 @@ pub struct Clause<K> {
     pub column: u16,
     /// Type of the key, or of an array's elements, as the operator family declares it. InvalidOid for tests for NULL.
     pub key_type: pg_sys::Oid,
+    /// What the operator asks of the column; nothing is asked by tests for NULL.
+    pub strategy: Strategy,
     pub how: Match,
     pub key: K,
 }
@@ -58,7 +86,8 @@ pub type Values<'a> = Vec<Value<'a>>;
 impl<K> Clause<K> {
     /// The clause with another key, for position `index` of another list.
     pub fn with<L>(&self, index: usize, key: L) -> Clause<L> {
-        Clause { index, column: self.column, key_type: self.key_type, how: self.how, key }
+        let &Self { column, key_type, strategy, how, .. } = self;
+        Clause { index, column, key_type, strategy, how, key }
     }
 
     /// The clause with its key evaluated to `value`, which is None for NULL. Tests for NULL have no key to evaluate.
@@ -88,9 +117,10 @@ const NO_EXPR: i32 = -1;
 
 impl Clause<Option<u16>> {
     /// The numbers of the clause in a plan.
-    pub fn encode(&self) -> [i32; 5] {
+    pub fn encode(&self) -> [i32; 6] {
         let key = self.key.map_or(NO_EXPR, i32::from);
-        [self.index as i32, self.column.into(), self.key_type.to_u32() as i32, self.how.code(), key]
+        let (index, key_type) = (self.index as i32, self.key_type.to_u32() as i32);
+        [index, self.column.into(), key_type, self.strategy as i32, self.how.code(), key]
     }
 
     /// Reads the clause that [`Clause::encode`] wrote from a plan's numbers; None if there is no valid clause.
@@ -100,6 +130,7 @@ impl Clause<Option<u16>> {
             index: usize::try_from(next()?).ok()?,
             column: u16::try_from(next()?).ok()?,
             key_type: pg_sys::Oid::from(next()? as u32),
+            strategy: Strategy::of_number(next()?)?,
             how: Match::of_code(next()?)?,
             key: u16::try_from(next()?).ok(),
         })

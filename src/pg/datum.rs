@@ -285,6 +285,25 @@ pub(super) unsafe fn elements<'a>(array: Datum) -> Vec<Value<'a>> {
     }
 }
 
+/// Calls `each` with the elements of a value that is an array, None for NULL. Returns the type of the elements, or None
+/// if the value has another representation than an array. What this allocates is in the current memory context.
+pub fn each_element(value: Value<'_>, mut each: impl FnMut(Option<Value<'_>>)) -> Option<Oid> {
+    if value.repr != Repr::Varlena {
+        return None;
+    }
+    // SAFETY: a varlena of an array's column or argument, whose header names the type of its elements; it is detoasted
+    // first. Both vectors have `count` elements of that type, and live in the current memory context.
+    unsafe {
+        let all = ArrayElements::of(pg_sys::pg_detoast_datum(value.datum.cast_mut_ptr()));
+        // A domain over name has the representation of a name.
+        let repr = Repr::of_type(pg_sys::getBaseType(all.element));
+        for i in 0..all.count {
+            each((!*all.nulls.add(i)).then(|| Value::new(*all.values.add(i), repr)));
+        }
+        Some(all.element)
+    }
+}
+
 /// Whether strings with different bytes are different under this collation; true for types without collation.
 pub fn is_deterministic(collation: Oid) -> bool {
     // SAFETY: a catalog lookup.

@@ -1,6 +1,6 @@
 //! An index path as amcostestimate gets it, as safe functions.
 
-use super::clause::Match;
+use super::clause::{Match, Strategy};
 use super::custom::expr::{Expr, ExprKind, Leaf, Source};
 use super::custom::table::Table;
 use super::list::list;
@@ -90,13 +90,14 @@ impl<'a> IndexPathView<'a> {
     /// The clause of a condition, which the planner has turned so that the index column is on its left.
     fn leaf(&self, condition: Expr<'a>, column: u16) -> Option<Leaf<'a>> {
         let &[index] = self.table.indexes() else { return None };
-        let (how, key_type, key) = match condition.kind() {
-            ExprKind::IsNull(_) => (Match::IsNull, pg_sys::InvalidOid, None),
-            ExprKind::IsNotNull(_) => (Match::IsNotNull, pg_sys::InvalidOid, None),
-            ExprKind::Operator(c) => (Match::Value, index.key_type(column, c.operator)?, Some(c.right)),
-            ExprKind::AnyOf(c) => (Match::Array, index.key_type(column, c.operator)?, Some(c.right)),
+        let nothing = (Strategy::Equal, pg_sys::InvalidOid);
+        let (how, (strategy, key_type), key) = match condition.kind() {
+            ExprKind::IsNull(_) => (Match::IsNull, nothing, None),
+            ExprKind::IsNotNull(_) => (Match::IsNotNull, nothing, None),
+            ExprKind::Operator(c) => (Match::Value, index.comparison(column, c.operator)?, Some(c.right)),
+            ExprKind::AnyOf(c) => (Match::Array, index.comparison(column, c.operator)?, Some(c.right)),
             _ => return None,
         };
-        Some(Leaf { index: 0, column, key_type, how, key: Source { key, condition } })
+        Some(Leaf { index: 0, column, key_type, strategy, how, key: Source { key, condition } })
     }
 }

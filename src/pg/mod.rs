@@ -37,6 +37,7 @@ mod handover;
 pub mod heap;
 pub mod index_path;
 pub mod kept;
+pub mod key_kind;
 mod list;
 pub mod lock;
 pub mod memory;

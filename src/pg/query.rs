@@ -13,12 +13,10 @@ use std::ffi::CStr;
 
 /// Rows fetched at a time.
 const BATCH: std::ffi::c_long = 1000;
-/// The strategy number of equality.
-const EQUAL: i16 = 1;
 
-/// Calls `each` with the block of every visible row of `table` that is in `index` and whose column has `value`; None
-/// stands for NULL. `clause` is the value's clause. The caller has checked permissions, because index expressions are
-/// code of the table's owner.
+/// Calls `each` with the block of every visible row of `table` that is in `index` and whose column satisfies the
+/// clause's operator with `value`; None stands for NULL. `clause` is the value's clause. The caller has checked
+/// permissions, because index expressions are code of the table's owner.
 pub fn blocks_of_rows(
     table: Rel,
     index: Rel,
@@ -30,7 +28,7 @@ pub fn blocks_of_rows(
         let text = SqlBuilder::new();
         text.add(c"SELECT ctid FROM ONLY ").add_name(table).add(c" WHERE ");
         match &value {
-            Some(value) => add_equality(&text, index, clause, value.oid()),
+            Some(value) => add_comparison(&text, index, clause, value.oid()),
             // IS NULL would test the fields of a composite value.
             None => _ = text.add_column(index, clause.column).add(c" IS NOT DISTINCT FROM NULL"),
         }
@@ -156,9 +154,9 @@ impl SqlBuilder {
     }
 }
 
-/// Adds the condition that the column equals `$1`, a value of type `given`, by the family's operator and the index's
-/// collation.
-fn add_equality(text: &SqlBuilder, index: Rel, clause: &Clause<Values<'_>>, given: pg_sys::Oid) {
+/// Adds the comparison of the column with `$1`, a value of type `given`, by the family's operator for the clause and
+/// the index's collation.
+fn add_comparison(text: &SqlBuilder, index: Rel, clause: &Clause<Values<'_>>, given: pg_sys::Oid) {
     let column = usize::from(clause.column);
     let class = index.column_class(column);
     let left = SqlBuilder::new();
@@ -169,7 +167,8 @@ fn add_equality(text: &SqlBuilder, index: Rel, clause: &Clause<Values<'_>>, give
     left.add(c")");
     // SAFETY: catalog lookups; NUL-terminated strings. The clause gets the casts that the operator needs.
     unsafe {
-        let operator = pg_sys::get_opfamily_member(class.family, class.input, clause.key_type, EQUAL);
+        let strategy = clause.strategy as i16;
+        let operator = pg_sys::get_opfamily_member(class.family, class.input, clause.key_type, strategy);
         let own = index.column_type(column);
         pg_sys::generate_operator_clause(text.0, (*left.0).data, own, operator, c"$1".as_ptr(), given);
     }

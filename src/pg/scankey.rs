@@ -1,23 +1,24 @@
 //! Clauses from the executor's scan keys, and from the arguments of SQL functions.
 
-use super::clause::{Clause, Match, Values};
+use super::clause::{Clause, Match, Strategy, Values};
 use super::datum::{Repr, Value};
+use super::key_kind::KeyKind;
 use super::{Rel, catalog};
 use pgrx::pg_sys::Oid;
 use pgrx::{AnyElement, FromDatum, pg_sys};
 
-/// Decodes the executor's scan keys.
+/// Decodes the executor's scan keys. A key with an operator of an unknown strategy rules nothing out and is left out.
 ///
 /// # Safety
 /// `keys` points to `count` scan keys of the index. Their arguments, and the current memory context, live for `'a`.
 pub(super) unsafe fn decode<'a>(keys: *const pg_sys::ScanKeyData, count: usize) -> Vec<Clause<Values<'a>>> {
     // SAFETY: there are `count` keys.
-    (0..count).map(|i| unsafe { decode_one(&*keys.add(i)) }).collect()
+    (0..count).filter_map(|i| unsafe { decode_one(&*keys.add(i)) }).collect()
 }
 
 /// # Safety
 /// As [`decode`].
-unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Clause<Values<'a>> {
+unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Option<Clause<Values<'a>>> {
     let flags = key.sk_flags as u32;
     let has = |flag| flags & flag != 0;
     let how = match () {
@@ -30,8 +31,13 @@ unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Clause<Values<'a>> {
     // that do not (catalog scans) never use this access method.
     let (column, key_type) = ((key.sk_attno - 1).max(0) as u16, key.sk_subtype);
     let value = (!has(pg_sys::SK_ISNULL)).then_some(key.sk_argument);
+    let strategy = match how {
+        Match::IsNull | Match::IsNotNull => Strategy::Equal,
+        _ => Strategy::of_number(key.sk_strategy.into())?,
+    };
+    let clause = Clause { index: 0, column, key_type, strategy, how, key: () };
     // SAFETY: an argument of the operator's right-hand type, or an array of that type.
-    unsafe { Clause { index: 0, column, key_type, how, key: () }.evaluated(value) }
+    Some(unsafe { clause.evaluated(value) })
 }
 
 /// The argument of an SQL function as a value that can be compared with the column. A text is read as a literal of the
@@ -71,15 +77,18 @@ fn key_type_of(index: Rel, column: u16, given: Oid) -> Option<Oid> {
     right(&|oid| oid == given).or_else(|| right(&|oid| catalog::is_binary_coercible(given, oid)))
 }
 
-/// The clause for a value that [`argument`] returned; None stands for IS NULL.
+/// The clause for a value that [`argument`] returned; None stands for IS NULL. The value is looked up by the operator
+/// of [`KeyKind::operator`].
 pub fn clause_of_argument<'a>(index: Rel, column: u16, value: Option<&'a AnyElement>) -> Clause<Values<'a>> {
     let Some(value) = value else {
         let key_type = pg_sys::InvalidOid;
-        return Clause { index: 0, column, key_type, how: Match::IsNull, key: Vec::new() };
+        let (strategy, how) = (Strategy::Equal, Match::IsNull);
+        return Clause { index: 0, column, key_type, strategy, how, key: Vec::new() };
     };
     let given = value.oid();
     let key_type = key_type_of(index, column, given).unwrap_or(given);
     // SAFETY: pgrx made the AnyElement from a non-null argument of type `given`, and lends it for the function call.
     let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
-    Clause { index: 0, column, key_type, how: Match::Value, key: vec![value] }
+    let strategy = KeyKind::of_column(index, usize::from(column)).operator();
+    Clause { index: 0, column, key_type, strategy, how: Match::Value, key: vec![value] }
 }

@@ -135,22 +135,28 @@ pub fn sizes(meta: &Meta, columns: impl Iterator<Item = u16>) -> impl Iterator<I
 /// two restarts are rare; the number only has to be finite.
 const MOST_RESTARTS: usize = 20;
 
-/// The ranges of a table of `blocks` blocks that may hold rows satisfying all clauses. None when the budget
-/// does not suffice.
+/// The ranges of a table of `blocks` blocks that may hold rows satisfying a condition; all ranges without one.
 ///
 /// # Errors
 /// Damage to the index.
 pub fn prune(
     index: Rel,
     meta: Meta,
-    clauses: Vec<HashedClause>,
+    condition: Option<Condition<HashedClause>>,
     blocks: u32,
-    budget: Budget,
-) -> Read<Option<Pruned>> {
-    prune_with(IndexClauses { index, meta, clauses, remembered: None }, blocks, budget)
+) -> Read<Pruned> {
+    let nothing = Pruned::nothing(blocks, meta.pages_per_range);
+    let mut clauses = Vec::new();
+    let Some(condition) = condition.map(|condition| hashed::numbered(condition, 0, &mut clauses)) else {
+        return Ok(nothing);
+    };
+    let asked = IndexClauses { index, meta, clauses, remembered: None };
+    let pruned = prune_all(&mut [asked], &condition, blocks, Budget { pages: None });
+    // Only a budget could be too small, and there is none here.
+    pruned.map(|pruned| pruned.unwrap_or(nothing)).map_err(|(_, damage)| damage)
 }
 
-/// [`prune`] for one index.
+/// The ranges that may hold rows satisfying all clauses of one index. None when the budget does not suffice.
 ///
 /// # Errors
 /// Damage to the index.

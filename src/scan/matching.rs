@@ -1,11 +1,14 @@
 //! Conditions of a query become a condition that can be looked up in indexes.
 
-use crate::pg::clause::Match;
+use crate::pg::clause::{Match, Strategy};
 use crate::pg::custom::expr::{Comparison, Expr, ExprKind, Leaf, Source};
 use crate::pg::custom::index::Index;
 use crate::pg::custom::table::Table;
 use pgrx::pg_sys::Oid;
 use skip_scan::{Condition, MOST_LEVELS};
+
+/// What an expression asks of an index column, and the type of the key; None if the column cannot answer it.
+type Asks<'f> = dyn Fn(&Index<'_>, u16) -> Option<(Strategy, Oid)> + 'f;
 
 /// Whether any index can look up an expression.
 pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
@@ -27,36 +30,49 @@ fn at_level<'a>(
     level: usize,
 ) -> Option<Condition<Leaf<'a>>> {
     let inner = |part| if level < MOST_LEVELS { at_level(table, order, part, level + 1) } else { None };
-    let find = |arg: Expr<'a>, key_type: &dyn Fn(&Index<'_>, u16) -> Option<Oid>, how, key| {
+    let find = |arg: Expr<'a>, asks: &Asks<'_>, how, key| {
         let indexes = order.iter().flat_map(|&number| {
             let index = table.indexes()[number];
             (0..index.columns()).map(move |column| (number, index, column))
         });
         indexes.into_iter().find_map(|(index, info, column)| {
-            let key_type = if info.is_column(arg, column) { key_type(&info, column)? } else { return None };
+            let (strategy, key_type) =
+                if info.is_column(arg, column) { asks(&info, column)? } else { return None };
             let key = Source { key, condition: expr };
-            Some(Condition::Leaf(Leaf { index, column, key_type, how, key }))
+            Some(Condition::Leaf(Leaf { index, column, key_type, strategy, how, key }))
         })
     };
     let compare = |c: Comparison<'a>, how| {
-        let key_type = |operator| {
+        let asks = |operator| {
             move |info: &Index<'_>, column| {
-                if info.has_collation(column, c.collation) { info.key_type(column, operator) } else { None }
+                let fits = info.has_collation(column, c.collation);
+                if fits { info.comparison(column, operator) } else { None }
             }
         };
         // It costs more to find out whether the other side is a key, and most comparisons fail before that is needed.
-        let straight = find(c.left, &key_type(c.operator), how, Some(c.right));
+        let straight = find(c.left, &asks(c.operator), how, Some(c.right));
         straight.filter(|_| table.is_key(c.right)).or_else(|| {
-            // An array can only be on the right.
-            if how == Match::Array || !table.may_be_column(c.right) {
+            if !table.may_be_column(c.right) {
                 return None;
             }
-            let turned = find(c.right, &key_type(c.commutator()?), how, Some(c.left));
+            let turned = if how == Match::Array {
+                // A list of keys can only be on the right. So the column itself is the array.
+                let array = c.right.without_relabels();
+                let has_element = |info: &Index<'_>, column| {
+                    let fits = info.has_collation(column, c.collation);
+                    if fits { info.element_comparison(column, c.operator, array) } else { None }
+                };
+                find(array, &has_element, Match::Value, Some(c.left))
+            } else {
+                find(c.right, &asks(c.commutator()?), how, Some(c.left))
+            };
             turned.filter(|_| table.is_key(c.left))
         })
     };
-    let any_type = |_: &Index<'_>, _| Some(Oid::INVALID);
-    let is_bool = |info: &Index<'_>, column| info.is_boolean(column).then_some(pgrx::pg_sys::BOOLOID);
+    let any_type = |_: &Index<'_>, _| Some((Strategy::Equal, Oid::INVALID));
+    let is_bool = |info: &Index<'_>, column| {
+        info.is_boolean(column).then_some((Strategy::Equal, pgrx::pg_sys::BOOLOID))
+    };
     let has_bool = || order.iter().any(|&number| table.indexes()[number].has_boolean());
     let truth = |arg, value| {
         if has_bool() { find(arg, &is_bool, Match::Value, Some(table.constant_bool(value))) } else { None }

@@ -127,7 +127,7 @@ fn compared(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>, how: Match
     };
     let name = table.index_column_name(index, column);
     let text = c.operator_text();
-    if operator.and_then(|operator| index.key_type(column, operator)).is_none() {
+    if operator.and_then(|operator| index.comparison(column, operator)).is_none() {
         return if c.is_called_equal() {
             let hint = format!("Cast the value to the column's type, {}.", index.type_text(column));
             let why = format!("operator {text} is not in the operator family of index column \"{name}\"");

@@ -32,7 +32,7 @@ pub fn survivors<'k>(
         asked.push(IndexClauses { index, meta, clauses: Vec::new(), remembered: None });
     }
     let condition = decode(code).and_then(|condition| {
-        condition.try_map(&mut |clause| {
+        condition.try_expand(&mut |clause| {
             // An index that the plan does not have rules nothing out.
             let index = clause.index;
             let of = asked.get_mut(index)?;
@@ -40,9 +40,8 @@ pub fn survivors<'k>(
             let before = page::pages_read();
             let clause = key(clause);
             pages += page::pages_read() - before;
-            let clause = hashed::clause(of.index, &of.meta, &clause)?;
-            of.clauses.push(clause);
-            Some(Ask { index, clause: of.clauses.len() - 1 })
+            let condition = hashed::one(of.index, &of.meta, &clause)?;
+            Some(hashed::numbered(condition, index, &mut of.clauses))
         })
     });
     let pruned = match condition {

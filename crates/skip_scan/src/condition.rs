@@ -75,16 +75,30 @@ impl<L> Condition<L> {
     /// The condition over other leaves. A leaf for which `map` gives None may be anything: it is left out of an AND
     /// and takes a whole OR with it. None: the whole condition may be anything.
     pub fn try_map<M>(&self, map: &mut impl FnMut(&L) -> Option<M>) -> Option<Condition<M>> {
+        self.try_expand(&mut |leaf| map(leaf).map(Condition::Leaf))
+    }
+
+    /// As [`Condition::try_map`], with a whole condition in place of each leaf.
+    pub fn try_expand<M>(&self, expand: &mut impl FnMut(&L) -> Option<Condition<M>>) -> Option<Condition<M>> {
         match self {
             Condition::And(parts) => {
-                Condition::all(parts.iter().filter_map(|part| part.try_map(map)).collect())
+                Condition::all(parts.iter().filter_map(|part| part.try_expand(expand)).collect())
             }
             Condition::Or(parts) => {
                 // Every leaf is looked at, also when an earlier one has decided.
-                let parts: Vec<_> = parts.iter().map(|part| part.try_map(map)).collect();
+                let parts: Vec<_> = parts.iter().map(|part| part.try_expand(expand)).collect();
                 Condition::any(parts.into_iter().collect::<Option<_>>()?)
             }
-            Condition::Leaf(leaf) => map(leaf).map(Condition::Leaf),
+            Condition::Leaf(leaf) => expand(leaf),
+        }
+    }
+
+    /// The condition over other leaves.
+    pub fn map<M>(self, map: &mut impl FnMut(L) -> M) -> Condition<M> {
+        match self {
+            Condition::And(parts) => Condition::And(parts.into_iter().map(|part| part.map(map)).collect()),
+            Condition::Or(parts) => Condition::Or(parts.into_iter().map(|part| part.map(map)).collect()),
+            Condition::Leaf(leaf) => Condition::Leaf(map(leaf)),
         }
     }
 

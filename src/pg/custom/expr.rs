@@ -116,6 +116,38 @@ impl<'a> Expr<'a> {
         unsafe { self.is_constant() || is_a(self.node, pg_sys::NodeTag::T_ArrayExpr) }
     }
 
+    /// The expression without casts that change neither the values nor, where it is an array, those of its elements
+    /// (varchar[] to text[]).
+    pub fn without_relabels(self) -> Self {
+        // SAFETY: the node lives for 'a; a node's tag tells its type, and each has an argument.
+        unsafe {
+            let mut node = self.node;
+            loop {
+                if is_a(node, pg_sys::NodeTag::T_RelabelType) {
+                    node = (*node.cast::<pg_sys::RelabelType>()).arg.cast();
+                } else if is_a(node, pg_sys::NodeTag::T_ArrayCoerceExpr) {
+                    let coerced = node.cast::<pg_sys::ArrayCoerceExpr>();
+                    let mut element: *mut pg_sys::Node = (*coerced).elemexpr.cast();
+                    while is_a(element, pg_sys::NodeTag::T_RelabelType) {
+                        element = (*element.cast::<pg_sys::RelabelType>()).arg.cast();
+                    }
+                    if !is_a(element, pg_sys::NodeTag::T_CaseTestExpr) {
+                        return Self::new(node);
+                    }
+                    node = (*coerced).arg.cast();
+                } else {
+                    return Self::new(node);
+                }
+            }
+        }
+    }
+
+    /// The type of its values.
+    pub fn type_of(self) -> pg_sys::Oid {
+        // SAFETY: the node lives for 'a, and is only read.
+        unsafe { pg_sys::exprType(self.node) }
+    }
+
     /// The kind of the expression.
     pub fn kind(self) -> ExprKind<'a> {
         // SAFETY: the node's tag tells its type, and its lists hold expressions.

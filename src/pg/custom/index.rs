@@ -1,7 +1,9 @@
 //! A skip index as the planner sees it.
 
-use super::super::planner;
+use super::super::{catalog, planner, types};
 use super::expr::Expr;
+use crate::pg::clause::Strategy;
+use crate::pg::key_kind::KeyKind;
 use pgrx::pg_sys;
 use std::marker::PhantomData;
 
@@ -88,12 +90,35 @@ impl Index<'_> {
         self.input_type(column) == pg_sys::BOOLOID
     }
 
-    /// The type of an operator's right side, if the operator is in the column's operator family.
-    pub fn key_type(&self, column: u16, operator: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    /// The operator family of an index column.
+    fn family(&self, column: u16) -> pg_sys::Oid {
         // SAFETY: one entry for each column.
-        let family = unsafe { *self.info().opfamily.add(usize::from(column)) };
-        // SAFETY: a catalog lookup.
-        let is_member = unsafe { pg_sys::op_in_opfamily(operator, family) };
-        is_member.then(|| planner::right_type(operator, family))
+        unsafe { *self.info().opfamily.add(usize::from(column)) }
+    }
+
+    /// What an operator asks of the column, and the type of its right side, if the operator is in the column's
+    /// operator family.
+    pub fn comparison(&self, column: u16, operator: pg_sys::Oid) -> Option<(Strategy, pg_sys::Oid)> {
+        let family = self.family(column);
+        let is_member = catalog::is_in_family(operator, family);
+        is_member.then(|| planner::strategy_and_type(operator, family)).flatten()
+    }
+
+    /// For `value operator ANY (array)`, where `array` is a column whose elements are keys: the strategy, and the type
+    /// of the value. None if the operator is not an equality by which the elements are hashed.
+    pub fn element_comparison(
+        &self,
+        column: u16,
+        operator: pg_sys::Oid,
+        array: Expr<'_>,
+    ) -> Option<(Strategy, pg_sys::Oid)> {
+        if KeyKind::of_class(self.family(column), self.input_type(column)) != KeyKind::Elements {
+            return None;
+        }
+        let element = types::base_type(types::element(types::base_type(array.type_of()))?);
+        let (family, _) = types::hash_class(element)?;
+        let (left, ..) = catalog::operator_types(operator)?;
+        let left = if types::is_pseudo(left) { element } else { left };
+        catalog::is_in_family(operator, family).then_some((Strategy::HasElement, left))
     }
 }

@@ -25,6 +25,7 @@ mod functions;
 mod growth;
 mod history;
 mod insert;
+mod inside;
 mod key_part_races;
 mod key_parts;
 mod maps;

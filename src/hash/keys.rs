@@ -1,0 +1,139 @@
+//! The keys of a column: what a value of it becomes in the index, and what a query's operator and value ask of them.
+//!
+//! | kind | keys of a value | what a query asks |
+//! |---|---|---|
+//! | [`KeyKind::Whole`] | the value's hash | `=`: its key |
+//! | [`KeyKind::Elements`] | the hash of each element of an array ([`super::elements`]) | `@>`: all elements; `&&`: any |
+//!
+//! A query becomes a condition that every row it finds satisfies: AND and OR over sets of keys. It may let other rows
+//! through, because the server checks each row.
+//!
+//! Every value that is not NULL has a key. So an entry of the delta says that there is such a value, too.
+
+use super::KeyHasher;
+pub use super::asked::KeyTest;
+use super::elements::ElementKeys;
+use crate::pages::meta::Meta;
+use crate::pg::Rel;
+use crate::pg::clause::{Clause, Strategy};
+use crate::pg::datum::{Repr, Value};
+use crate::pg::heap::Field;
+use crate::pg::key_kind::KeyKind;
+use skip_scan::Condition;
+
+/// The most values of a list for each of which several keys are looked up. For each value of a longer list, one key is.
+const MOST_VALUES: usize = 64;
+
+/// How values of an index column become keys.
+pub enum ColumnKeys {
+    Whole(KeyHasher),
+    Elements(ElementKeys),
+}
+
+impl ColumnKeys {
+    /// The keys of an index column's own values; None if this build does not know how they are made.
+    pub fn of_column(index: Rel, column: usize, seed: u64) -> Option<Self> {
+        match KeyKind::of_column(index, column) {
+            KeyKind::Whole => Some(Self::Whole(KeyHasher::of_column(index, column, seed))),
+            KeyKind::Elements => ElementKeys::of_column(index, column, seed).map(Self::Elements),
+            KeyKind::Unknown => None,
+        }
+    }
+
+    /// The keys of a column of an index, if this build makes them as the index's build did.
+    pub fn of_index(index: Rel, meta: &Meta, column: usize) -> Option<Self> {
+        let frozen = meta.columns.get(column).filter(|_| meta.hashes_match())?;
+        Self::of_column(index, column, meta.seed).filter(|keys| keys.canon() == frozen.canon)
+    }
+
+    /// The number of the way in which keys are made, as the meta page stores it.
+    pub fn canon(&self) -> u16 {
+        match self {
+            Self::Whole(hasher) => hasher.canon(),
+            Self::Elements(keys) => keys.canon(),
+        }
+    }
+
+    /// The memory representation of the column's values.
+    pub fn repr(&self) -> Repr {
+        match self {
+            Self::Whole(hasher) => hasher.repr(),
+            Self::Elements(_) => Repr::Varlena,
+        }
+    }
+
+    /// Calls `add` with the keys of a value, at least one; the same key may come several times.
+    #[inline]
+    pub fn each_key(&mut self, value: Value<'_>, mut add: impl FnMut(u64)) {
+        match self {
+            Self::Whole(hasher) => add(hasher.hash(value)),
+            Self::Elements(keys) => keys.each_key(value, add),
+        }
+    }
+
+    /// Calls `add` with the keys of a value found in a heap tuple. False if the value is stored out of line, so that
+    /// the caller has to fetch it first, or if it is not stored as its type says.
+    #[inline]
+    pub fn each_key_of_field(&mut self, field: &Field<'_>, mut add: impl FnMut(u64)) -> bool {
+        match self {
+            Self::Whole(hasher) => hasher.hash_field(field).map(add).is_some(),
+            Self::Elements(keys) => {
+                let value = field.value(Repr::Varlena);
+                value.map(|value| keys.each_key(value, &mut add)).is_some()
+            }
+        }
+    }
+
+    /// Calls `add` with keys of equal values with different bytes, by which a query may look up the value.
+    pub fn each_key_of_equals(&mut self, value: Value<'_>, add: impl FnMut(u64)) {
+        match self {
+            Self::Whole(hasher) => hasher.hash_of_equal(value).into_iter().for_each(add),
+            Self::Elements(keys) => keys.each_key_of_equals(value, add),
+        }
+    }
+
+    /// What rows satisfy for which the clause's operator holds with one of its values; None if nothing can be looked
+    /// up. The clause is no test for NULL.
+    pub fn condition(self, index: Rel, clause: &Clause<Vec<Value<'_>>>) -> Option<Condition<KeyTest>> {
+        let values = clause.key.iter().copied();
+        match self {
+            Self::Whole(own) => {
+                if clause.strategy != Strategy::Equal {
+                    return None;
+                }
+                let mut hasher = own.for_key(index, usize::from(clause.column), clause.key_type)?;
+                Some(Condition::Leaf(KeyTest::AnyOf(values.map(|value| hasher.hash(value)).collect())))
+            }
+            Self::Elements(mut keys) => match clause.strategy {
+                Strategy::HasElement => {
+                    let mut hasher = keys.hasher_for(clause.key_type)?;
+                    Some(Condition::Leaf(KeyTest::AnyOf(values.map(|value| hasher.hash(value)).collect())))
+                }
+                strategy => {
+                    any_of(values.map(|value| keys.condition(strategy, value)).collect::<Option<_>>()?)
+                }
+            },
+        }
+    }
+}
+
+/// Any of the conditions of several values. Single keys become one set.
+fn any_of(conditions: Vec<Condition<KeyTest>>) -> Option<Condition<KeyTest>> {
+    let is_long = conditions.len() > MOST_VALUES;
+    let (mut keys, mut parts) = (Vec::new(), Vec::new());
+    for condition in conditions {
+        let condition = match condition {
+            // Who has all of the keys has the first.
+            Condition::And(all) if is_long => all.into_iter().next()?,
+            other => other,
+        };
+        match condition {
+            Condition::Leaf(KeyTest::AnyOf(more)) => keys.extend(more),
+            other => parts.push(other),
+        }
+    }
+    if parts.is_empty() || !keys.is_empty() {
+        parts.push(Condition::Leaf(KeyTest::AnyOf(keys)));
+    }
+    Condition::any(parts)
+}

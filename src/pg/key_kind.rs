@@ -1,0 +1,73 @@
+//! How an operator class makes keys of a value: support function 3.
+//!
+//! A class without the function has one key for each value, its hash. The function only names one of the other kinds.
+//! How values of a kind become keys, and a query a condition over keys, is in [`crate::hash`].
+
+use super::clause::Strategy;
+use super::{Rel, boundary, catalog};
+use pgrx::prelude::*;
+use pgrx::{Internal, pg_sys};
+
+pub use super::catalog::KEYS_FUNCTION as NUMBER;
+
+/// What the function of [`KeyKind::Elements`] returns.
+const ELEMENTS: i32 = 1;
+
+/// How values become keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// One key: the whole value.
+    Whole,
+    /// One key for each element of an array that is not NULL.
+    Elements,
+    /// A kind that this build does not know: nothing can be looked up.
+    Unknown,
+}
+
+impl KeyKind {
+    /// The kind of an operator class, by its family and input type.
+    pub fn of_class(family: pg_sys::Oid, input: pg_sys::Oid) -> Self {
+        // SAFETY: a catalog lookup.
+        let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, NUMBER) };
+        if function == pg_sys::InvalidOid {
+            return Self::Whole;
+        }
+        if !has_right_signature(function) {
+            return Self::Unknown;
+        }
+        // SAFETY: a function of one argument of type internal, which returns an integer. Only a superuser can put it
+        // into an operator class.
+        let kind = unsafe {
+            pg_sys::OidFunctionCall1Coll(function, pg_sys::InvalidOid, pg_sys::Datum::from(0usize))
+        };
+        match kind.value() as i32 {
+            ELEMENTS => Self::Elements,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The kind of an index column.
+    pub fn of_column(index: Rel, column: usize) -> Self {
+        let class = index.column_class(column);
+        Self::of_class(class.family, class.input)
+    }
+
+    /// The operator by which a value of the column's type is looked up.
+    pub fn operator(self) -> Strategy {
+        match self {
+            Self::Whole | Self::Unknown => Strategy::Equal,
+            Self::Elements => Strategy::Contains,
+        }
+    }
+}
+
+/// Whether a function may be support function 3: `(internal) returns integer`.
+pub fn has_right_signature(function: pg_sys::Oid) -> bool {
+    catalog::signature(function) == (pg_sys::INT4OID, vec![pg_sys::INTERNALOID])
+}
+
+/// Support function 3 of array_element_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_array_element_keys(_nothing: Internal) -> i32 {
+    boundary::callback(|| ELEMENTS)
+}
