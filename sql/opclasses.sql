@@ -6,7 +6,7 @@
 --   FUNCTION 1   the type's extended hash function, (type, int8) returns int8: what is equal under `=` hashes equal.
 --                A family has one for every type that stands on either side of its operators.
 --   FUNCTION 3   only of classes with several keys for a value: names the way in which they are made. Such a class may
---                have other operators: 2 `@>`, 3 `&&`
+--                have other operators: 2 `@>`, 3 `&&`, 4 `?`, 5 `?|`, 6 `?&`
 --   FUNCTION 2   skip_opclass_options: the options of a column, such as uuid_skip_ops (false_positive_rate = 0.001)
 --
 -- The hash functions are those of the same type's `hash` operator class in PostgreSQL 15. Where later versions gave a
@@ -350,3 +350,24 @@ COMMENT ON OPERATOR FAMILY array_element_skip_ops USING skip IS
     'elements of any array';
 COMMENT ON OPERATOR CLASS array_element_skip_ops USING skip IS
     'skip operator class of the elements of any array: @>, &&, =, and value = ANY (column)';
+
+CREATE FUNCTION skip_jsonb_path_keys(internal)
+    RETURNS integer
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_jsonb_path_keys_wrapper';
+COMMENT ON FUNCTION skip_jsonb_path_keys(internal) IS
+    'support function 3 of skip operator classes: each scalar of a jsonb document is a key, with its path';
+
+CREATE OPERATOR CLASS jsonb_path_skip_ops
+    FOR TYPE jsonb USING skip AS
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 2 pg_catalog.@>,
+    OPERATOR 4 pg_catalog.? (jsonb, text),
+    OPERATOR 5 pg_catalog.?| (jsonb, text[]),
+    OPERATOR 6 pg_catalog.?& (jsonb, text[]),
+    FUNCTION 2 skip_opclass_options(internal),
+    FUNCTION 3 skip_jsonb_path_keys(internal);
+COMMENT ON OPERATOR FAMILY jsonb_path_skip_ops USING skip IS
+    'insides of jsonb documents';
+COMMENT ON OPERATOR CLASS jsonb_path_skip_ops USING skip IS
+    'skip operator class of the insides of jsonb: @>, ?, ?|, ?&, =, and comparisons with ->>, #>>, -> and subscripts';

@@ -85,7 +85,7 @@ impl ElementKeys {
                 Some(Condition::Leaf(KeyTest::AnyOf(vec![asked::no_keys(self.hasher.seed)])))
             }
             Strategy::Equal => Some(asked::all_of(hashes)),
-            Strategy::HasElement => None,
+            _ => None,
         }
     }
 

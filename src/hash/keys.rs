@@ -4,15 +4,17 @@
 //! |---|---|---|
 //! | [`KeyKind::Whole`] | the value's hash | `=`: its key |
 //! | [`KeyKind::Elements`] | the hash of each element of an array ([`super::elements`]) | `@>`: all elements; `&&`: any |
+//! | [`KeyKind::Paths`] | the scalars of a document, with their paths ([`super::documents`]) | `@>`: all scalars |
 //!
 //! A query becomes a condition that every row it finds satisfies: AND and OR over sets of keys. It may let other rows
 //! through, because the server checks each row.
 //!
 //! Every value that is not NULL has a key. So an entry of the delta says that there is such a value, too.
 
-use super::KeyHasher;
 pub use super::asked::KeyTest;
+use super::documents::DocumentKeys;
 use super::elements::ElementKeys;
+use super::{KeyHasher, documents};
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Strategy};
@@ -28,6 +30,7 @@ const MOST_VALUES: usize = 64;
 pub enum ColumnKeys {
     Whole(KeyHasher),
     Elements(ElementKeys),
+    Paths(DocumentKeys),
 }
 
 impl ColumnKeys {
@@ -36,6 +39,7 @@ impl ColumnKeys {
         match KeyKind::of_column(index, column) {
             KeyKind::Whole => Some(Self::Whole(KeyHasher::of_column(index, column, seed))),
             KeyKind::Elements => ElementKeys::of_column(index, column, seed).map(Self::Elements),
+            KeyKind::Paths => Some(Self::Paths(DocumentKeys::new(seed))),
             KeyKind::Unknown => None,
         }
     }
@@ -51,6 +55,7 @@ impl ColumnKeys {
         match self {
             Self::Whole(hasher) => hasher.canon(),
             Self::Elements(keys) => keys.canon(),
+            Self::Paths(_) => documents::CANON,
         }
     }
 
@@ -58,28 +63,30 @@ impl ColumnKeys {
     pub fn repr(&self) -> Repr {
         match self {
             Self::Whole(hasher) => hasher.repr(),
-            Self::Elements(_) => Repr::Varlena,
+            Self::Elements(_) | Self::Paths(_) => Repr::Varlena,
         }
     }
 
-    /// Calls `add` with the keys of a value, at least one; the same key may come several times.
+    /// Calls `add` with the keys of a value, at least one; the same key may come several times. False if the value is
+    /// damaged, so that it has keys that are not known.
     #[inline]
-    pub fn each_key(&mut self, value: Value<'_>, mut add: impl FnMut(u64)) {
+    pub fn each_key(&mut self, value: Value<'_>, mut add: impl FnMut(u64)) -> bool {
         match self {
             Self::Whole(hasher) => add(hasher.hash(value)),
             Self::Elements(keys) => keys.each_key(value, add),
+            Self::Paths(keys) => return keys.each_key(value, add),
         }
+        true
     }
 
     /// Calls `add` with the keys of a value found in a heap tuple. False if the value is stored out of line, so that
-    /// the caller has to fetch it first, or if it is not stored as its type says.
+    /// the caller has to fetch it first, or if it is not stored as its type says, or damaged.
     #[inline]
-    pub fn each_key_of_field(&mut self, field: &Field<'_>, mut add: impl FnMut(u64)) -> bool {
+    pub fn each_key_of_field(&mut self, field: &Field<'_>, add: impl FnMut(u64)) -> bool {
         match self {
             Self::Whole(hasher) => hasher.hash_field(field).map(add).is_some(),
-            Self::Elements(keys) => {
-                let value = field.value(Repr::Varlena);
-                value.map(|value| keys.each_key(value, &mut add)).is_some()
+            Self::Elements(_) | Self::Paths(_) => {
+                field.value(Repr::Varlena).is_some_and(|value| self.each_key(value, add))
             }
         }
     }
@@ -89,6 +96,8 @@ impl ColumnKeys {
         match self {
             Self::Whole(hasher) => hasher.hash_of_equal(value).into_iter().for_each(add),
             Self::Elements(keys) => keys.each_key_of_equals(value, add),
+            // What is equal has the same keys: only numbers have several forms.
+            Self::Paths(_) => {}
         }
     }
 
@@ -113,6 +122,9 @@ impl ColumnKeys {
                     any_of(values.map(|value| keys.condition(strategy, value)).collect::<Option<_>>()?)
                 }
             },
+            Self::Paths(mut keys) => {
+                any_of(values.map(|value| keys.condition(clause, value)).collect::<Option<_>>()?)
+            }
         }
     }
 }

@@ -18,6 +18,7 @@
 //! (for example because an operator class was replaced), the column rules nothing out.
 
 mod asked;
+pub mod documents;
 pub mod elements;
 pub mod keys;
 

@@ -354,7 +354,7 @@ impl ColumnContents {
         let Self { keys, hashes, state, .. } = self;
         let Some(keys) = keys.as_mut().filter(|_| hashes.len() <= most_hashes) else { return };
         if !keys.each_key_of_field(field, |hash| add(hashes, hash, most_hashes)) {
-            // The value is not stored as its type says, so it cannot be hashed.
+            // The value is not stored as its type says, or damaged, so it cannot be hashed.
             state.open = true;
         }
     }
@@ -368,12 +368,12 @@ impl ColumnContents {
     }
 
     fn add_row(&mut self, row: &IndexRow<'_>, c: usize, most_hashes: usize) {
-        let Self { keys: Some(keys), hashes, .. } = self else { return };
+        let Self { keys: Some(keys), hashes, state, .. } = self else { return };
         match row.value(c, keys.repr()) {
             None => self.set_null(),
             Some(value) => {
                 if hashes.len() <= most_hashes {
-                    keys.each_key(value, |hash| add(hashes, hash, most_hashes));
+                    state.open |= !keys.each_key(value, |hash| add(hashes, hash, most_hashes));
                 }
                 self.set_value();
             }

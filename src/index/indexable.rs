@@ -24,6 +24,7 @@ pub fn check(index: Rel, column: usize) {
                 && (!types::is_pseudo(class.input) || catalog::extended_hash(values).is_some())
         }
         KeyKind::Elements => types::element(values).is_some() && catalog::extended_hash(values).is_some(),
+        KeyKind::Paths => values == pgrx::pg_sys::JSONBOID,
         KeyKind::Unknown => false,
     };
     if !hashable {

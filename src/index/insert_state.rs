@@ -12,7 +12,8 @@ use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment::{self, Group};
 use crate::pg::error::Read;
 use crate::pg::evaluate::IndexRow;
-use crate::pg::{Rel, memory::Scratch};
+use crate::pg::{Rel, fail, memory::Scratch};
+use pgrx::PgSqlErrorCode;
 use skip_map::key_part::KeySet;
 
 /// Consecutive rows whose values are looked up in the same 64 ranges before those ranges are read as a whole. Reading
@@ -107,7 +108,11 @@ impl InsertState {
             let Some(keys) = &mut self.keys[column] else { continue };
             let mut hashes = Vec::new();
             match row.value(column, keys.repr()) {
-                Some(value) => keys.each_key(value, |hash| hashes.push(Some(hash))),
+                Some(value) => {
+                    if !keys.each_key(value, |hash| hashes.push(Some(hash))) {
+                        fail_damaged(index, column);
+                    }
+                }
                 None => hashes.push(None),
             }
             hashes.sort_unstable();
@@ -199,4 +204,10 @@ fn or_not_found(found: Fetch<bool>) -> Read<bool> {
         Err(Miss::Recycled(_)) => Ok(false),
         Err(Miss::Damage(damage)) => Err(damage),
     }
+}
+
+fn fail_damaged(index: Rel, column: usize) -> ! {
+    let name = index.column_name(column);
+    let what = format!("the value of column \"{name}\" of index \"{}\" is damaged", index.name());
+    fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, what, None, None)
 }

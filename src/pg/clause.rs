@@ -22,15 +22,38 @@ pub enum Strategy {
     Contains = 2,
     /// `column && value`.
     Overlaps = 3,
+    /// `column ? value`.
+    HasName = 4,
+    /// `column ?| value`.
+    HasAnyName = 5,
+    /// `column ?& value`.
+    HasAllNames = 6,
     /// `value = ANY (column)`: one of the column's elements.
     HasElement = 101,
+    /// `column ->> … = value`: the text of what is at the clause's path.
+    TextAtPath = 102,
+    /// `(column ->> …)::integer = value`: what this text is as a number.
+    NumberAtPath = 103,
+    /// `column -> … = value` and `column -> … @> value`: a document is at the clause's path.
+    DocumentAtPath = 104,
 }
 
 impl Strategy {
-    const ALL: [Self; 4] = [Self::Equal, Self::Contains, Self::Overlaps, Self::HasElement];
+    const ALL: [Self; 10] = [
+        Self::Equal,
+        Self::Contains,
+        Self::Overlaps,
+        Self::HasName,
+        Self::HasAnyName,
+        Self::HasAllNames,
+        Self::HasElement,
+        Self::TextAtPath,
+        Self::NumberAtPath,
+        Self::DocumentAtPath,
+    ];
 
     /// The highest number that an operator family may use.
-    pub const MOST: i16 = Self::Overlaps as i16;
+    pub const MOST: i16 = Self::HasAllNames as i16;
 
     /// The strategy with this number.
     pub fn of_number(number: i32) -> Option<Self> {
@@ -75,6 +98,8 @@ pub struct Clause<K> {
     pub key_type: pg_sys::Oid,
     /// What the operator asks of the column; nothing is asked by tests for NULL.
     pub strategy: Strategy,
+    /// The path within a document that the strategy asks about ([`skip_jsonb::path`]); 0 for other strategies.
+    pub path: u64,
     pub how: Match,
     pub key: K,
 }
@@ -86,8 +111,8 @@ pub type Values<'a> = Vec<Value<'a>>;
 impl<K> Clause<K> {
     /// The clause with another key, for position `index` of another list.
     pub fn with<L>(&self, index: usize, key: L) -> Clause<L> {
-        let &Self { column, key_type, strategy, how, .. } = self;
-        Clause { index, column, key_type, strategy, how, key }
+        let &Self { column, key_type, strategy, path, how, .. } = self;
+        Clause { index, column, key_type, strategy, path, how, key }
     }
 
     /// The clause with its key evaluated to `value`, which is None for NULL. Tests for NULL have no key to evaluate.
@@ -117,10 +142,11 @@ const NO_EXPR: i32 = -1;
 
 impl Clause<Option<u16>> {
     /// The numbers of the clause in a plan.
-    pub fn encode(&self) -> [i32; 6] {
+    pub fn encode(&self) -> [i32; 8] {
         let key = self.key.map_or(NO_EXPR, i32::from);
         let (index, key_type) = (self.index as i32, self.key_type.to_u32() as i32);
-        [index, self.column.into(), key_type, self.strategy as i32, self.how.code(), key]
+        let (upper, lower) = ((self.path >> 32) as i32, self.path as i32);
+        [index, self.column.into(), key_type, self.strategy as i32, upper, lower, self.how.code(), key]
     }
 
     /// Reads the clause that [`Clause::encode`] wrote from a plan's numbers; None if there is no valid clause.
@@ -131,6 +157,7 @@ impl Clause<Option<u16>> {
             column: u16::try_from(next()?).ok()?,
             key_type: pg_sys::Oid::from(next()? as u32),
             strategy: Strategy::of_number(next()?)?,
+            path: u64::from(next()? as u32) << 32 | u64::from(next()? as u32),
             how: Match::of_code(next()?)?,
             key: u16::try_from(next()?).ok(),
         })

@@ -98,6 +98,6 @@ impl<'a> IndexPathView<'a> {
             ExprKind::AnyOf(c) => (Match::Array, index.comparison(column, c.operator)?, Some(c.right)),
             _ => return None,
         };
-        Some(Leaf { index: 0, column, key_type, strategy, how, key: Source { key, condition } })
+        Some(Leaf { index: 0, column, key_type, strategy, path: 0, how, key: Source { key, condition } })
     }
 }

@@ -12,6 +12,8 @@ pub use super::catalog::KEYS_FUNCTION as NUMBER;
 
 /// What the function of [`KeyKind::Elements`] returns.
 const ELEMENTS: i32 = 1;
+/// What the function of [`KeyKind::Paths`] returns.
+const PATHS: i32 = 2;
 
 /// How values become keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub enum KeyKind {
     Whole,
     /// One key for each element of an array that is not NULL.
     Elements,
+    /// A key for each scalar of a jsonb document, with the path that leads to it.
+    Paths,
     /// A kind that this build does not know: nothing can be looked up.
     Unknown,
 }
@@ -42,6 +46,7 @@ impl KeyKind {
         };
         match kind.value() as i32 {
             ELEMENTS => Self::Elements,
+            PATHS => Self::Paths,
             _ => Self::Unknown,
         }
     }
@@ -56,7 +61,7 @@ impl KeyKind {
     pub fn operator(self) -> Strategy {
         match self {
             Self::Whole | Self::Unknown => Strategy::Equal,
-            Self::Elements => Strategy::Contains,
+            Self::Elements | Self::Paths => Strategy::Contains,
         }
     }
 }
@@ -70,4 +75,10 @@ pub fn has_right_signature(function: pg_sys::Oid) -> bool {
 #[pg_extern(sql = false)]
 fn skip_array_element_keys(_nothing: Internal) -> i32 {
     boundary::callback(|| ELEMENTS)
+}
+
+/// Support function 3 of jsonb_path_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_jsonb_path_keys(_nothing: Internal) -> i32 {
+    boundary::callback(|| PATHS)
 }

@@ -35,7 +35,7 @@ unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Option<Clause<Values<'a>>
         Match::IsNull | Match::IsNotNull => Strategy::Equal,
         _ => Strategy::of_number(key.sk_strategy.into())?,
     };
-    let clause = Clause { index: 0, column, key_type, strategy, how, key: () };
+    let clause = Clause { index: 0, column, key_type, strategy, path: 0, how, key: () };
     // SAFETY: an argument of the operator's right-hand type, or an array of that type.
     Some(unsafe { clause.evaluated(value) })
 }
@@ -71,8 +71,10 @@ fn key_type_of(index: Rel, column: u16, given: Oid) -> Option<Oid> {
     }
     // The type itself, or one with the same representation, if the family compares the column with it.
     let members = catalog::operators(class.family);
+    let strategy = KeyKind::of_class(class.family, class.input).operator() as i16;
     let right = |fits: &dyn Fn(Oid) -> bool| {
-        members.iter().find(|m| m.left == class.input && fits(m.right)).map(|member| member.right)
+        let is_asked = |m: &&catalog::FamilyMember| m.left == class.input && m.number == strategy;
+        members.iter().filter(is_asked).find(|m| fits(m.right)).map(|member| member.right)
     };
     right(&|oid| oid == given).or_else(|| right(&|oid| catalog::is_binary_coercible(given, oid)))
 }
@@ -83,12 +85,12 @@ pub fn clause_of_argument<'a>(index: Rel, column: u16, value: Option<&'a AnyElem
     let Some(value) = value else {
         let key_type = pg_sys::InvalidOid;
         let (strategy, how) = (Strategy::Equal, Match::IsNull);
-        return Clause { index: 0, column, key_type, strategy, how, key: Vec::new() };
+        return Clause { index: 0, column, key_type, strategy, path: 0, how, key: Vec::new() };
     };
     let given = value.oid();
     let key_type = key_type_of(index, column, given).unwrap_or(given);
     // SAFETY: pgrx made the AnyElement from a non-null argument of type `given`, and lends it for the function call.
     let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
     let strategy = KeyKind::of_column(index, usize::from(column)).operator();
-    Clause { index: 0, column, key_type, strategy, how: Match::Value, key: vec![value] }
+    Clause { index: 0, column, key_type, strategy, path: 0, how: Match::Value, key: vec![value] }
 }

@@ -5,6 +5,7 @@ use crate::pg::custom::expr::{Comparison, Expr, ExprKind, Leaf, Source};
 use crate::pg::custom::index::Index;
 use crate::pg::custom::table::Table;
 use pgrx::pg_sys::Oid;
+use skip_jsonb::path;
 use skip_scan::{Condition, MOST_LEVELS};
 
 /// What an expression asks of an index column, and the type of the key; None if the column cannot answer it.
@@ -39,7 +40,7 @@ fn at_level<'a>(
             let (strategy, key_type) =
                 if info.is_column(arg, column) { asks(&info, column)? } else { return None };
             let key = Source { key, condition: expr };
-            Some(Condition::Leaf(Leaf { index, column, key_type, strategy, how, key }))
+            Some(Condition::Leaf(Leaf { index, column, key_type, strategy, path: 0, how, key }))
         })
     };
     let compare = |c: Comparison<'a>, how| {
@@ -78,6 +79,7 @@ fn at_level<'a>(
         if has_bool() { find(arg, &is_bool, Match::Value, Some(table.constant_bool(value))) } else { None }
     };
     let nothing = |arg, how| find(arg, &any_type, how, None);
+    let compare = |c: Comparison<'a>, how| compare(c, how).or_else(|| of_part(table, order, expr, &c, how));
     match expr.kind() {
         ExprKind::And(parts) => Condition::all(parts.into_iter().filter_map(inner).collect()),
         ExprKind::Or(parts) => {
@@ -108,4 +110,38 @@ fn at_level<'a>(
         ExprKind::Distinct(_) => None,
         ExprKind::Other => truth(expr, true),
     }
+}
+
+/// The condition for a comparison of a part of a document. Several paths may lead to the part.
+fn of_part<'a>(
+    table: &Table<'a>,
+    order: &[usize],
+    condition: Expr<'a>,
+    c: &Comparison<'a>,
+    how: Match,
+) -> Option<Condition<Leaf<'a>>> {
+    let part = match how {
+        Match::Value => c.of_part().or_else(|| c.turned()?.of_part())?,
+        Match::Array => c.of_part()?,
+        // The part may be NULL where the document is not.
+        Match::ValueOrNull | Match::IsNull | Match::IsNotNull => return None,
+    };
+    let columns = order.iter().flat_map(|&number| {
+        let index = table.indexes()[number];
+        (0..index.columns()).map(move |column| (number, index, column))
+    });
+    let (index, column, steps) = columns.into_iter().find_map(|(number, info, column)| {
+        let documents = if info.has_paths(column) { part.documents.as_slice() } else { &[] };
+        let found = documents.iter().find(|(document, _)| info.is_column(*document, column));
+        found.map(|(_, steps)| (number, column, steps))
+    })?;
+    if !table.is_key(part.key) {
+        return None;
+    }
+    let leaf = |path| {
+        let key = Source { key: Some(part.key), condition };
+        let (key_type, strategy) = (part.key_type, part.strategy);
+        Condition::Leaf(Leaf { index, column, key_type, strategy, path, how, key })
+    };
+    Condition::any(path::paths(steps)?.into_iter().map(leaf).collect())
 }

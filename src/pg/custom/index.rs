@@ -104,6 +104,11 @@ impl Index<'_> {
         is_member.then(|| planner::strategy_and_type(operator, family)).flatten()
     }
 
+    /// Whether the keys of the column are the scalars of documents.
+    pub fn has_paths(&self, column: u16) -> bool {
+        KeyKind::of_class(self.family(column), self.input_type(column)) == KeyKind::Paths
+    }
+
     /// For `value operator ANY (array)`, where `array` is a column whose elements are keys: the strategy, and the type
     /// of the value. None if the operator is not an equality by which the elements are hashed.
     pub fn element_comparison(

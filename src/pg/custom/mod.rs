@@ -14,6 +14,7 @@
 //! An [`Implementation`] decides what to plan and what to read. This folder translates between it and PostgreSQL.
 
 mod describe;
+mod document;
 mod exec;
 mod explain;
 pub mod expr;

@@ -20,6 +20,7 @@ fn texts(database: &Database) {
             value: |rng| array(rng, "text"),
             search: |rng| search(rng, "text"),
         },
+        0,
     );
 }
 
@@ -35,6 +36,7 @@ fn integers(database: &Database) {
             value: |rng| array(rng, "int4"),
             search: |rng| search(rng, "int4"),
         },
+        0,
     );
 }
 
@@ -50,6 +52,7 @@ fn numerics(database: &Database) {
             value: |rng| array(rng, "numeric"),
             search: |rng| search(rng, "numeric"),
         },
+        0,
     );
 }
 

@@ -1,6 +1,7 @@
 //! Searches inside values: operator classes that make several keys of a value, compared with a plain scan over tables
 //! with a history.
 mod arrays;
+mod documents;
 
 use crate::shared::blame;
 use fastrand::Rng;
@@ -36,10 +37,10 @@ pub struct Inside {
     pub search: fn(&mut Rng) -> Search,
 }
 
-/// Lets tables of such a column live, and searches them after each step.
-pub fn live(session: &mut Session, inside: &Inside) {
+/// Lets tables of such a column live, and searches them after each step. `first` is added to the seed.
+pub fn live(session: &mut Session, inside: &Inside, first: u64) {
     for round in 0..cases(2) as u64 {
-        let seed = seed().wrapping_add(round);
+        let seed = seed().wrapping_add(first + round);
         let mut log = Vec::new();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             live_once(session, inside, &mut Rng::with_seed(seed), &mut log);

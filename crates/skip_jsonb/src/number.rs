@@ -1,0 +1,103 @@
+//! Numbers in a form that is the same for equal ones, from the stored form of numeric and from decimal text.
+
+/// A number: the digits to base 10,000, the first of which counts 10,000 to the power of `weight`. Neither the first
+/// nor the last digit is 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Number {
+    is_negative: bool,
+    weight: i32,
+    digits: Vec<u16>,
+}
+
+const BASE_DIGITS: usize = 4;
+/// The most characters of a text that is read as a number.
+const MOST_CHARACTERS: usize = 100;
+
+impl Number {
+    fn normal(is_negative: bool, weight: i32, digits: &[u16]) -> Self {
+        let Some(first) = digits.iter().position(|&digit| digit != 0) else { return Self::default() };
+        let last = digits.iter().rposition(|&digit| digit != 0).unwrap_or(first);
+        Self { is_negative, weight: weight - first as i32, digits: digits[first..=last].to_vec() }
+    }
+
+    /// The number that PostgreSQL stores as these bytes, without the header of their length; None for infinity and NaN,
+    /// and for other bytes.
+    pub fn of_numeric(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+        let header = word(0)?;
+        let (is_negative, weight, at) = match header & 0xc000 {
+            0xc000 => return None,
+            0x8000 => {
+                let weight = i32::from(header & 0x3f) - i32::from(header & 0x40);
+                (header & 0x2000 != 0, weight, 2)
+            }
+            sign => (sign == 0x4000, i32::from(word(2)? as i16), 4),
+        };
+        let digits = bytes.get(at..)?.chunks_exact(2).map(|digit| u16::from_ne_bytes([digit[0], digit[1]]));
+        Some(Self::normal(is_negative, weight, &digits.collect::<Vec<_>>()))
+    }
+
+    /// The number that a text is: a sign, digits, and perhaps a point with digits before or behind it. None for any
+    /// other text, and for very long ones.
+    pub fn of_text(text: &[u8]) -> Option<Self> {
+        if text.len() > MOST_CHARACTERS {
+            return None;
+        }
+        let (is_negative, text) = match text {
+            [b'-', rest @ ..] => (true, rest),
+            [b'+', rest @ ..] => (false, rest),
+            _ => (false, text),
+        };
+        let point = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
+        let (whole, fraction) = (&text[..point], text.get(point + 1..).unwrap_or_default());
+        let are_digits = whole.iter().chain(fraction).all(u8::is_ascii_digit);
+        if !are_digits || whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let groups = whole.len().div_ceil(BASE_DIGITS);
+        let lead = groups * BASE_DIGITS - whole.len();
+        let mut decimal = vec![b'0'; lead];
+        decimal.extend(whole.iter().chain(fraction));
+        decimal.resize(decimal.len().next_multiple_of(BASE_DIGITS), b'0');
+        let value = |group: &[u8]| group.iter().fold(0, |sum, &digit| sum * 10 + u16::from(digit - b'0'));
+        let digits: Vec<u16> = decimal.chunks_exact(BASE_DIGITS).map(value).collect();
+        Some(Self::normal(is_negative, groups as i32 - 1, &digits))
+    }
+
+    /// Adds the number's bytes: equal numbers have equal bytes.
+    pub fn add_to(&self, bytes: &mut Vec<u8>) {
+        bytes.push(self.is_negative.into());
+        bytes.extend(self.weight.to_le_bytes());
+        bytes.extend(self.digits.iter().flat_map(|digit| digit.to_le_bytes()));
+    }
+}
+
+/// A string that casts to types of numbers may accept.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Numeral {
+    Number(Number),
+    /// It may be a number in another notation.
+    Odd,
+}
+
+/// The number that a string stands for; None if no type takes it for a finite number. The server's types allow white
+/// space around a number, and depending on its version `0x1f`, `0o17`, `0b11`, `1_000`, `1e3`.
+pub fn numeral(string: &[u8]) -> Option<Numeral> {
+    // In some locales of one-byte encodings, a byte above 127 is a space.
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r' | 0x80..);
+    let first = string.iter().position(|byte| !is_space(byte))?;
+    let last = string.iter().rposition(|byte| !is_space(byte))?;
+    let text = &string[first..=last];
+    if let Some(number) = Number::of_text(text) {
+        return Some(Numeral::Number(number));
+    }
+    let mut before = b'e';
+    let mut is_part = |&byte: &u8| {
+        let after = std::mem::replace(&mut before, byte.to_ascii_lowercase());
+        match byte {
+            b'+' | b'-' => after == b'e',
+            _ => byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X' | b'o' | b'O' | b'_' | b'.'),
+        }
+    };
+    (text.iter().all(&mut is_part) && text.iter().any(u8::is_ascii_digit)).then_some(Numeral::Odd)
+}
