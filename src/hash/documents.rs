@@ -80,7 +80,7 @@ impl DocumentKeys {
     /// For each name of an array that is not NULL its keys; the server ignores NULLs.
     fn of_names(&mut self, names: Value<'_>) -> Option<Vec<Vec<u64>>> {
         let mut keys = Vec::new();
-        datum::each_element(names, |name| {
+        datum::each_element(names, None, |name| {
             keys.extend(name.map(|name| name.with_bytes(|name| self.keys.of_name(name))));
         })?;
         Some(keys)

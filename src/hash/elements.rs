@@ -15,7 +15,7 @@
 use super::asked::{self, KeyTest};
 use super::{Canon, KeyHasher};
 use crate::pg::clause::Strategy;
-use crate::pg::datum::{self, HashFunction, Repr, Value};
+use crate::pg::datum::{self, ElementLayout, HashFunction, Repr, Value};
 use crate::pg::{Rel, catalog, types};
 use pgrx::pg_sys::{self, Oid};
 use skip_scan::Condition;
@@ -29,6 +29,7 @@ pub struct ElementKeys {
     element: Oid,
     collation: Oid,
     hasher: KeyHasher,
+    layout: ElementLayout,
 }
 
 impl ElementKeys {
@@ -37,7 +38,8 @@ impl ElementKeys {
         let element = element_of(index, column)?;
         let collation = index.column_class(column).collation;
         let hasher = KeyHasher::of_type(element, collation, catalog::extended_hash(element)?, seed);
-        Some(Self { element, collation, hasher })
+        let layout = ElementLayout::of(types::element(types::base_type(index.column_type(column)))?);
+        Some(Self { element, collation, hasher, layout })
     }
 
     pub fn canon(&self) -> u16 {
@@ -47,7 +49,7 @@ impl ElementKeys {
     /// Calls `add` with the key of each element; if there are none that are not NULL, with the key that says so.
     pub fn each_key(&mut self, array: Value<'_>, mut add: impl FnMut(u64)) {
         let mut is_empty = true;
-        datum::each_element(array, |element| {
+        datum::each_element(array, Some(&self.layout), |element| {
             if let Some(element) = element {
                 add(self.hasher.hash(element));
                 is_empty = false;
@@ -60,7 +62,7 @@ impl ElementKeys {
 
     /// As [`KeyHasher::hash_of_equal`], for each element.
     pub fn each_key_of_equals(&mut self, array: Value<'_>, mut add: impl FnMut(u64)) {
-        datum::each_element(array, |element| {
+        datum::each_element(array, Some(&self.layout), |element| {
             element.and_then(|element| self.hasher.hash_of_equal(element)).into_iter().for_each(&mut add);
         });
     }
@@ -68,7 +70,7 @@ impl ElementKeys {
     /// What arrays satisfy for which an operator holds with the array of a query.
     pub fn condition(&mut self, strategy: Strategy, array: Value<'_>) -> Option<Condition<KeyTest>> {
         let (mut hashes, mut has_null) = (Vec::new(), false);
-        let element = datum::each_element(array, |element| match element {
+        let element = datum::each_element(array, Some(&self.layout), |element| match element {
             Some(element) => hashes.push(self.hasher.hash(element)),
             None => has_null = true,
         })?;

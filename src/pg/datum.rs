@@ -257,17 +257,47 @@ impl ArrayElements {
     /// # Safety
     /// `array` is an array, neither compressed nor out of line.
     pub(super) unsafe fn of(array: *mut pg_sys::varlena) -> Self {
+        // SAFETY: the array names the type of its elements.
+        unsafe { Self::with(array, &ElementLayout::of((*array.cast::<pg_sys::ArrayType>()).elemtype)) }
+    }
+
+    /// Takes an array with elements of this type apart.
+    ///
+    /// # Safety
+    /// As [`ArrayElements::of`]; `layout` is that of the array's elements.
+    unsafe fn with(array: *mut pg_sys::varlena, layout: &ElementLayout) -> Self {
         let array = array.cast::<pg_sys::ArrayType>();
-        let (mut len, mut by_value, mut align) = (0i16, false, Default::default());
         let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0i32);
-        // SAFETY: the array names the type of its elements; deconstruct_array fills two vectors of `count` elements.
+        let &ElementLayout { element, len, by_value, align, .. } = layout;
+        // SAFETY: deconstruct_array fills two vectors of `count` elements.
         unsafe {
-            let element = (*array).elemtype;
-            pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align);
             let (to, is_null) = (&mut values, &mut nulls);
             pg_sys::deconstruct_array(array, element, len.into(), by_value, align, to, is_null, &mut count);
-            Self { element, values, nulls, count: usize::try_from(count).unwrap_or(0) }
         }
+        Self { element, values, nulls, count: usize::try_from(count).unwrap_or(0) }
+    }
+}
+
+/// How the elements of arrays lie in memory.
+pub struct ElementLayout {
+    element: Oid,
+    len: i16,
+    by_value: bool,
+    align: std::ffi::c_char,
+    repr: Repr,
+}
+
+impl ElementLayout {
+    /// The layout of elements of a type.
+    pub fn of(element: Oid) -> Self {
+        let (mut len, mut by_value, mut align) = (0i16, false, Default::default());
+        // SAFETY: catalog lookups, which raise an error for a missing type. A domain over name has the representation
+        // of a name.
+        let repr = unsafe {
+            pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align);
+            Repr::of_type(pg_sys::getBaseType(element))
+        };
+        Self { element, len, by_value, align, repr }
     }
 }
 
@@ -286,17 +316,31 @@ pub(super) unsafe fn elements<'a>(array: Datum) -> Vec<Value<'a>> {
 }
 
 /// Calls `each` with the elements of a value that is an array, None for NULL. Returns the type of the elements, or None
-/// if the value has another representation than an array. What this allocates is in the current memory context.
-pub fn each_element(value: Value<'_>, mut each: impl FnMut(Option<Value<'_>>)) -> Option<Oid> {
+/// if the value has another representation than an array. `layout` is the usual layout of the elements, which saves
+/// lookups. What this allocates is in the current memory context.
+pub fn each_element(
+    value: Value<'_>,
+    layout: Option<&ElementLayout>,
+    mut each: impl FnMut(Option<Value<'_>>),
+) -> Option<Oid> {
     if value.repr != Repr::Varlena {
         return None;
     }
     // SAFETY: a varlena of an array's column or argument, whose header names the type of its elements; it is detoasted
     // first. Both vectors have `count` elements of that type, and live in the current memory context.
     unsafe {
-        let all = ArrayElements::of(pg_sys::pg_detoast_datum(value.datum.cast_mut_ptr()));
-        // A domain over name has the representation of a name.
-        let repr = Repr::of_type(pg_sys::getBaseType(all.element));
+        let array = pg_sys::pg_detoast_datum(value.datum.cast_mut_ptr());
+        let element = (*array.cast::<pg_sys::ArrayType>()).elemtype;
+        let other;
+        let layout = match layout.filter(|layout| layout.element == element) {
+            Some(layout) => layout,
+            None => {
+                other = ElementLayout::of(element);
+                &other
+            }
+        };
+        let all = ArrayElements::with(array, layout);
+        let repr = layout.repr;
         for i in 0..all.count {
             each((!*all.nulls.add(i)).then(|| Value::new(*all.values.add(i), repr)));
         }

@@ -189,7 +189,7 @@ unsafe fn texts(node: *mut pg_sys::Node) -> Option<Vec<Step>> {
     // SAFETY: an array of texts that is not NULL, which lives as long as the expression.
     unsafe {
         let array = Value::new(constant(node, pg_sys::TEXTARRAYOID)?, Repr::Varlena);
-        datum::each_element(array, |element| {
+        datum::each_element(array, None, |element| {
             steps.push(element.map(|text| Step::Either(text.with_bytes(<[u8]>::to_vec))));
         })?;
     }
