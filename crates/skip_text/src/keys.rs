@@ -1,0 +1,287 @@
+//! One column's keys: how values are cut, and what queries demand.
+
+use crate::demand::MOST_KEYS;
+use crate::ngrams::{self, Ngrams};
+use crate::{Demand, Encoding, KeyCase, Literal, Matching, Symbol, Template};
+use crate::{folding, like, prefixes, regex, words};
+
+/// What the keys of a value are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// Its words ([`words`]).
+    Words,
+    /// Its fragments of so many characters ([`crate::ngrams`]).
+    Ngrams(usize),
+    /// Its first so many characters ([`prefixes`]).
+    Prefix(usize),
+}
+
+/// How the values of a column become keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextKeys {
+    kind: KeyKind,
+    case: KeyCase,
+    encoding: Encoding,
+}
+
+/// Why a column cannot be cut so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CutError {
+    /// The number of characters of a fragment.
+    #[error("fragments of {0} characters are not possible: 2 to 8 characters are")]
+    Fragment(usize),
+    /// The number of characters of a prefix.
+    #[error("a prefix of {0} characters is not possible: 1 to 256 characters are")]
+    Prefix(usize),
+}
+
+/// A condition on a text column. Texts are in the encoding of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextQuery<'q> {
+    /// `column = text`; with case ignored, citext's.
+    Equals(&'q [u8], Matching),
+    /// `column ^@ text`, `starts_with`.
+    StartsWith(&'q [u8], Matching),
+    /// The value has all words of the text ([`has_words`]); with case ignored, both folded by [`folding::fold`].
+    HasWords(&'q [u8], Matching),
+    /// `column LIKE pattern ESCAPE escape`, and `ILIKE`. The backslash is the escape unless the query says another.
+    Like {
+        /// The pattern.
+        pattern: &'q [u8],
+        /// The escape character; None: `ESCAPE ''`.
+        escape: Option<char>,
+        /// Exact for `LIKE`.
+        matching: Matching,
+    },
+    /// `column ~ pattern`, `~*`.
+    Regex(&'q [u8], Matching),
+}
+
+impl TextKeys {
+    /// # Errors
+    /// A number of characters out of bounds.
+    pub fn new(kind: KeyKind, case: KeyCase, encoding: Encoding) -> Result<Self, CutError> {
+        match kind {
+            KeyKind::Ngrams(n) if !ngrams::LENGTHS.contains(&n) => Err(CutError::Fragment(n)),
+            KeyKind::Prefix(length) if !prefixes::LENGTHS.contains(&length) => Err(CutError::Prefix(length)),
+            _ => Ok(Self { kind, case, encoding }),
+        }
+    }
+
+    /// The keys of a value, in order; some may come twice. The buffer is for the folded value: whoever cuts many values
+    /// gives the same buffer again.
+    pub fn keys<'v>(&self, value: &'v [u8], buffer: &'v mut Vec<u8>) -> TextKeyIter<'v> {
+        let text = folding::fold_value(value, self.case, self.encoding, buffer);
+        match self.kind {
+            KeyKind::Words => TextKeyIter::Words(text),
+            KeyKind::Ngrams(n) => TextKeyIter::Ngrams(ngrams::ngrams(text, n, self.encoding)),
+            KeyKind::Prefix(length) => {
+                TextKeyIter::Prefix(Some(prefixes::prefix(text, length, self.encoding)))
+            }
+        }
+    }
+
+    /// What the keys of every matching value meet.
+    pub fn demand(&self, query: &TextQuery) -> Demand<Vec<u8>> {
+        if let TextQuery::HasWords(text, matching) = query {
+            return self.demand_of_words(text, *matching);
+        }
+        self.literals(query).flat_map(&mut |literal| self.demand_of_literal(literal)).bounded()
+    }
+
+    /// What stands in every matching value, after its case is folded as the index has it.
+    fn literals(&self, query: &TextQuery) -> Demand<Literal> {
+        let template = match *query {
+            TextQuery::Equals(text, matching) => self.text_template(text, matching, Symbol::End),
+            TextQuery::StartsWith(text, matching) => self.text_template(text, matching, Symbol::Gap),
+            TextQuery::Like { pattern, escape, matching } => {
+                like::template(pattern, escape, self.case, matching, self.encoding)
+            }
+            TextQuery::Regex(pattern, matching) => {
+                return regex::demand(pattern, self.case, matching, self.encoding);
+            }
+            TextQuery::HasWords(..) => None,
+        };
+        template.map_or(Demand::Anything, |template| template.demand(self.encoding))
+    }
+
+    /// The text at the start of the value, and then `last`.
+    fn text_template(&self, text: &[u8], matching: Matching, last: Symbol) -> Option<Template> {
+        let mut template = Template(vec![Symbol::Start]);
+        for c in self.encoding.chars(text)? {
+            let symbol = folding::symbol(c, self.case, matching, self.encoding);
+            symbol.into_iter().for_each(|symbol| template.push(symbol));
+        }
+        template.push(last);
+        Some(template)
+    }
+
+    fn demand_of_literal(&self, literal: &Literal) -> Demand<Vec<u8>> {
+        match self.kind {
+            KeyKind::Words => words::demanded(literal),
+            KeyKind::Ngrams(n) => ngrams::demanded(literal, n, self.encoding),
+            KeyKind::Prefix(length) => prefixes::demanded(literal, length, self.encoding),
+        }
+    }
+
+    /// Words stand in the value, with ends on both sides, wherever that is: so only keys that are words can be
+    /// demanded, and fragments of the words.
+    fn demand_of_words(&self, text: &[u8], matching: Matching) -> Demand<Vec<u8>> {
+        if matching == Matching::IgnoreCase && self.case == KeyCase::AsIs {
+            return Demand::Anything;
+        }
+        let mut buffer = Vec::new();
+        let folded = folding::fold_value(text, self.case, self.encoding, &mut buffer);
+        let each = words::words(folded).take(MOST_KEYS).map(|word| match self.kind {
+            KeyKind::Words => Demand::Key(word.to_vec()),
+            KeyKind::Ngrams(n) => {
+                let literal = Literal { text: word.to_vec(), at_start: false, at_end: false };
+                ngrams::demanded(&literal, n, self.encoding)
+            }
+            KeyKind::Prefix(_) => Demand::Anything,
+        });
+        Demand::all(each).bounded()
+    }
+}
+
+/// The keys of a value: the iterator of [`TextKeys::keys`].
+#[derive(Clone, Debug)]
+pub enum TextKeyIter<'v> {
+    /// Words, of what is left of the value.
+    Words(&'v [u8]),
+    /// Fragments.
+    Ngrams(Ngrams<'v>),
+    /// The one prefix, until it is taken.
+    Prefix(Option<&'v [u8]>),
+}
+
+impl<'v> Iterator for TextKeyIter<'v> {
+    type Item = &'v [u8];
+
+    fn next(&mut self) -> Option<&'v [u8]> {
+        match self {
+            TextKeyIter::Words(rest) => {
+                let begin = rest.iter().position(|&byte| words::is_word_byte(byte))?;
+                let (_, word_on) = rest.split_at(begin);
+                let length = word_on.iter().position(|&byte| !words::is_word_byte(byte));
+                let (word, after) = word_on.split_at(length.unwrap_or(word_on.len()));
+                *rest = after;
+                Some(word)
+            }
+            TextKeyIter::Ngrams(fragments) => fragments.next(),
+            TextKeyIter::Prefix(prefix) => prefix.take(),
+        }
+    }
+}
+
+/// Has the value all words of the text? The meaning of [`TextQuery::HasWords`], for the operator that checks rows. A
+/// text without words is had by every value.
+pub fn has_words(value: &[u8], text: &[u8], matching: Matching, encoding: Encoding) -> bool {
+    let case = if matching == Matching::Exact { KeyCase::AsIs } else { KeyCase::Folded };
+    let (mut of_value, mut of_text) = (Vec::new(), Vec::new());
+    let value = folding::fold_value(value, case, encoding, &mut of_value);
+    words::words(folding::fold_value(text, case, encoding, &mut of_text))
+        .all(|wanted| words::words(value).any(|word| word == wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Matching::{Exact, IgnoreCase};
+
+    fn cut(kind: KeyKind, case: KeyCase) -> TextKeys {
+        TextKeys::new(kind, case, Encoding::Utf8).unwrap()
+    }
+
+    fn all(keys: &[&str]) -> Demand<Vec<u8>> {
+        Demand::all(keys.iter().map(|key| Demand::Key(key.as_bytes().to_vec())))
+    }
+
+    fn like(pattern: &str, matching: Matching) -> TextQuery<'_> {
+        TextQuery::Like { pattern: pattern.as_bytes(), escape: Some('\\'), matching }
+    }
+
+    #[test]
+    fn bounds() {
+        for (kind, wanted) in [
+            (KeyKind::Ngrams(1), "fragments of 1 characters are not possible: 2 to 8 characters are"),
+            (KeyKind::Ngrams(9), "fragments of 9 characters are not possible: 2 to 8 characters are"),
+            (KeyKind::Prefix(0), "a prefix of 0 characters is not possible: 1 to 256 characters are"),
+            (KeyKind::Prefix(257), "a prefix of 257 characters is not possible: 1 to 256 characters are"),
+        ] {
+            assert_eq!(TextKeys::new(kind, KeyCase::AsIs, Encoding::Utf8).unwrap_err().to_string(), wanted);
+        }
+        for kind in [KeyKind::Ngrams(2), KeyKind::Ngrams(8), KeyKind::Prefix(1), KeyKind::Prefix(256)] {
+            assert!(TextKeys::new(kind, KeyCase::AsIs, Encoding::Utf8).is_ok());
+        }
+    }
+
+    #[test]
+    fn words_of_queries() {
+        let as_is = cut(KeyKind::Words, KeyCase::AsIs);
+        let folded = cut(KeyKind::Words, KeyCase::Folded);
+        assert_eq!(as_is.demand(&like("%error: disk full%", Exact)), all(&["disk"]));
+        assert_eq!(as_is.demand(&like("error: disk full", Exact)), all(&["error", "disk", "full"]));
+        assert_eq!(as_is.demand(&like("% Disk %", IgnoreCase)), Demand::Anything);
+        assert_eq!(as_is.demand(&like("% 404 %", IgnoreCase)), all(&["404"]));
+        assert_eq!(folded.demand(&like("% DISK Straße İx %", IgnoreCase)), all(&["disk", "ix"]));
+        assert_eq!(folded.demand(&like("% DISK Straße %", Exact)), all(&["disk", "straße"]));
+        assert_eq!(as_is.demand(&TextQuery::Equals(b"a b-c", Exact)), all(&["a", "b", "c"]));
+        assert_eq!(as_is.demand(&TextQuery::StartsWith(b"a b-c", Exact)), all(&["a", "b"]));
+        assert_eq!(as_is.demand(&TextQuery::Regex(b"[ ,]disk(s|)[ ]", Exact)).key_count(), 2);
+        assert_eq!(as_is.demand(&TextQuery::HasWords(b"Disk full!", Exact)), all(&["Disk", "full"]));
+        assert_eq!(as_is.demand(&TextQuery::HasWords(b"Disk", IgnoreCase)), Demand::Anything);
+        assert_eq!(folded.demand(&TextQuery::HasWords(b"Disk", IgnoreCase)), all(&["disk"]));
+        assert_eq!(as_is.demand(&TextQuery::HasWords(b"--", Exact)), Demand::Anything);
+        let fragments = cut(KeyKind::Ngrams(3), KeyCase::Folded);
+        assert_eq!(fragments.demand(&TextQuery::HasWords(b"Disk at", Exact)), all(&["dis", "isk"]));
+        let prefix = cut(KeyKind::Prefix(3), KeyCase::Folded);
+        assert_eq!(prefix.demand(&TextQuery::HasWords(b"Disk", Exact)), Demand::Anything);
+    }
+
+    #[test]
+    fn fragments_and_prefixes_of_queries() {
+        let fragments = cut(KeyKind::Ngrams(3), KeyCase::AsIs);
+        assert_eq!(fragments.demand(&like("%disk_full%", Exact)), all(&["dis", "isk", "ful", "ull"]));
+        assert_eq!(fragments.demand(&like("%ab%cd%", Exact)), Demand::Anything);
+        assert_eq!(fragments.demand(&like("ab", Exact)), all(&["ab"]));
+        assert_eq!(fragments.demand(&TextQuery::Equals(b"", Exact)), all(&[""]));
+        assert_eq!(fragments.demand(&TextQuery::StartsWith(b"", Exact)), Demand::Anything);
+        assert_eq!(fragments.demand(&TextQuery::Equals(b"\xFF", Exact)), Demand::Anything);
+        let prefix = cut(KeyKind::Prefix(3), KeyCase::AsIs);
+        assert_eq!(prefix.demand(&like("abcd%", Exact)), all(&["abc"]));
+        assert_eq!(prefix.demand(&like("ab%", Exact)), Demand::Anything);
+        assert_eq!(prefix.demand(&like("ab_d%", Exact)), Demand::Anything);
+        assert_eq!(prefix.demand(&TextQuery::Equals(b"ab", Exact)), all(&["ab"]));
+        assert_eq!(prefix.demand(&TextQuery::StartsWith(b"abcd", Exact)), all(&["abc"]));
+        assert_eq!(prefix.demand(&TextQuery::Regex(b"^abc[de]", Exact)), all(&["abc"]));
+        assert_eq!(prefix.demand(&TextQuery::Regex(b"(?n)^abcd", Exact)), Demand::Anything);
+        let in_case = prefix.demand(&TextQuery::Regex(b"^(abc|xyz)", Exact));
+        assert_eq!(in_case, Demand::any([all(&["abc"]), all(&["xyz"])]));
+    }
+
+    #[test]
+    fn whole_words_are_found() {
+        let has = |value: &str, text: &str, matching| {
+            has_words(value.as_bytes(), text.as_bytes(), matching, Encoding::Utf8)
+        };
+        assert!(has("disk is full", "full disk", Exact) && !has("disks are full", "disk", Exact));
+        assert!(!has("Disk", "disk", Exact) && has("Dısk", "DISK", IgnoreCase));
+        assert!(has("", "", Exact) && !has("", "a", Exact));
+    }
+
+    #[test]
+    fn a_huge_query_demands_a_bounded_number_of_keys() {
+        let fragments = cut(KeyKind::Ngrams(3), KeyCase::AsIs);
+        let pieces = (0..100_000).map(|i| format!("{i:06}%")).collect::<String>();
+        assert!(
+            (100..=crate::demand::MOST_KEYS).contains(&fragments.demand(&like(&pieces, Exact)).key_count())
+        );
+        let words = cut(KeyKind::Words, KeyCase::AsIs);
+        let text = (0..100_000).map(|i| format!("{i} ")).collect::<String>();
+        let asked = [TextQuery::Equals(text.as_bytes(), Exact), TextQuery::HasWords(text.as_bytes(), Exact)];
+        for query in asked {
+            assert_eq!(words.demand(&query).key_count(), crate::demand::MOST_KEYS);
+        }
+    }
+}
