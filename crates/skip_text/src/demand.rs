@@ -6,6 +6,9 @@
 /// The most keys that [`Demand::bounded`] leaves in a demand.
 pub const MOST_KEYS: usize = 1024;
 
+/// The most levels of AND and OR that [`Demand::bounded`] leaves.
+pub const MOST_LEVELS: usize = 16;
+
 /// What the keys of every matching value meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand<K> {
@@ -118,19 +121,25 @@ impl<K: Clone + PartialEq> Demand<K> {
         }
     }
 
-    /// The demand, weakened where it names more than [`MOST_KEYS`] keys: the last parts of an AND go, an OR that is too
-    /// long becomes anything.
+    /// The demand, weakened where it names more than [`MOST_KEYS`] keys or has more than [`MOST_LEVELS`] levels: the last
+    /// parts of an AND go, an OR that is too long becomes anything, and so does what lies too deep.
     pub fn bounded(self) -> Self {
-        self.within(&mut { MOST_KEYS })
+        self.shallow(MOST_LEVELS).within(&mut { MOST_KEYS })
+    }
+
+    fn shallow(self, levels: usize) -> Self {
+        match self {
+            Demand::All(_) | Demand::Any(_) if levels == 0 => Demand::Anything,
+            Demand::All(parts) => Demand::all(parts.into_iter().map(|part| part.shallow(levels - 1))),
+            Demand::Any(parts) => Demand::any(parts.into_iter().map(|part| part.shallow(levels - 1))),
+            part => part,
+        }
     }
 
     fn within(self, left: &mut usize) -> Self {
         match self {
-            Demand::All(parts) => {
-                // One after the other, so that each part takes from what the former left.
-                let kept: Vec<Self> = parts.into_iter().map(|part| part.within(left)).collect();
-                Demand::all(kept)
-            }
+            // One part after the other: each takes from what the former left.
+            Demand::All(parts) => Demand::all(parts.into_iter().map(|part| part.within(left))),
             part if part.key_count() <= *left => {
                 *left -= part.key_count();
                 part
@@ -185,6 +194,19 @@ mod tests {
         assert_eq!(Demand::any(many(0, 3000)).bounded(), Anything);
         let mixed = Demand::all([Demand::any(many(0, 1020)), Demand::any(many(5000, 10)), Key(7000)]);
         assert_eq!(mixed.bounded(), Demand::all([Demand::any(many(0, 1020)), Key(7000)]));
+    }
+
+    #[test]
+    fn a_deep_demand_is_weakened() {
+        let levels = |count: i32| {
+            (1..=count).fold(Key(0), |inner, level| {
+                let parts = vec![Key(level), inner];
+                if level % 2 == 0 { All(parts) } else { Any(parts) }
+            })
+        };
+        let most = super::MOST_LEVELS as i32;
+        assert_eq!(levels(most).bounded(), levels(most));
+        assert!(levels(most + 1).bounded().key_count() < levels(most).key_count());
     }
 
     #[test]

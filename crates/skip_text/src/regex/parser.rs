@@ -151,11 +151,6 @@ impl RegexParser<'_> {
     }
 
     fn symbol(&self, c: char) -> Option<Symbol> {
-        // A byte that may be one of several of a character is read as a gap, also in plain text.
-        if self.encoding == Encoding::Bytes && !c.is_ascii() && self.options.matching == Matching::IgnoreCase
-        {
-            return Some(Symbol::Gap);
-        }
         folding::symbol(c, self.keys, self.options.matching, self.encoding)
     }
 
