@@ -121,8 +121,8 @@ impl<K: Clone + PartialEq> Demand<K> {
         }
     }
 
-    /// The demand, weakened where it names more than [`MOST_KEYS`] keys or has more than [`MOST_LEVELS`] levels: the last
-    /// parts of an AND go, an OR that is too long becomes anything, and so does what lies too deep.
+    /// The demand, weakened where it names more than [`MOST_KEYS`] keys or has more than [`MOST_LEVELS`] levels: the
+    /// last parts of an AND go, an OR that is too long becomes anything, and so does what lies too deep.
     pub fn bounded(self) -> Self {
         self.shallow(MOST_LEVELS).within(&mut { MOST_KEYS })
     }

@@ -186,35 +186,40 @@ pub(crate) fn symbol(c: char, keys: KeyCase, matching: Matching, encoding: Encod
     if certain { folded.map(Symbol::Char) } else { Some(Symbol::Gap) }
 }
 
-/// The value as the keys of the index have it. The buffer is overwritten if it is needed. The result has at most as
-/// many bytes as the value.
-pub fn fold_value<'v>(
-    value: &'v [u8],
-    keys: KeyCase,
-    encoding: Encoding,
-    buffer: &'v mut Vec<u8>,
-) -> &'v [u8] {
-    if keys == KeyCase::AsIs {
-        return value;
-    }
-    buffer.clear();
-    if encoding == Encoding::Bytes || value.is_ascii() {
-        buffer.extend_from_slice(value);
-        buffer.make_ascii_lowercase();
-        return buffer;
-    }
-    buffer.reserve(value.len());
-    for chunk in value.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c.is_ascii() {
-                buffer.push((c as u8).to_ascii_lowercase());
-            } else if let Some(folded) = fold(c) {
-                encoding.push(buffer, folded);
-            }
+/// Adds the text as an index of folded keys has it: with every character folded. At most as many bytes as the text has.
+/// Bytes that are not valid UTF-8 stay.
+pub fn fold_text(text: &[u8], encoding: Encoding, out: &mut Vec<u8>) {
+    if encoding == Encoding::Bytes || text.is_ascii() {
+        push_ascii_lower(out, text);
+    } else if let Ok(valid) = std::str::from_utf8(text) {
+        fold_valid(valid, out);
+    } else {
+        for chunk in text.utf8_chunks() {
+            fold_valid(chunk.valid(), out);
+            out.extend_from_slice(chunk.invalid());
         }
-        buffer.extend_from_slice(chunk.invalid());
     }
-    buffer
+}
+
+fn fold_valid(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let ascii = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
+        push_ascii_lower(out, &rest.as_bytes()[..ascii]);
+        let mut others = rest[ascii..].chars();
+        if let Some(folded) = others.next().and_then(fold) {
+            Encoding::Utf8.push(out, folded);
+        }
+        rest = others.as_str();
+    }
+}
+
+/// Adds the bytes, with the ASCII letters among them lowered.
+fn push_ascii_lower(out: &mut Vec<u8>, bytes: &[u8]) {
+    let begin = out.len();
+    out.extend_from_slice(bytes);
+    out[begin..].make_ascii_lowercase();
 }
 
 #[cfg(test)]
@@ -224,8 +229,14 @@ mod tests {
     use KeyCase::{AsIs, Folded};
     use Matching::{Exact, IgnoreCase};
 
+    fn folded_bytes(text: &[u8], encoding: Encoding) -> Vec<u8> {
+        let mut out = Vec::new();
+        fold_text(text, encoding, &mut out);
+        out
+    }
+
     fn folded(text: &str) -> String {
-        String::from_utf8(fold_value(text.as_bytes(), Folded, Utf8, &mut Vec::new()).to_vec()).unwrap()
+        String::from_utf8(folded_bytes(text.as_bytes(), Utf8)).unwrap()
     }
 
     #[test]
@@ -236,9 +247,9 @@ mod tests {
         assert_eq!(folded("ПРИВЕТ Ёжик Ўў Ґ"), "привет ёжик ўў ґ");
         assert_eq!(folded("ÀÉÎÖØÞ×ÿŸ ŁĹŽŻŐ ΆΈΉΊΌΎΏ"), "àéîöøþ×ÿÿ łĺžżő άέήίόύώ");
         assert_eq!(folded("ß ẞ ŉ 日本 😀 ﬁ Ⅷ"), "ß ẞ ŉ 日本 😀 ﬁ Ⅷ");
-        assert_eq!(fold_value(b"A\xC4I\x80", Folded, Bytes, &mut Vec::new()), b"a\xC4i\x80");
-        assert_eq!(fold_value(b"aB\xFFC\xC3", Folded, Utf8, &mut Vec::new()), b"ab\xFFc\xC3");
-        assert_eq!(fold_value("Ä".as_bytes(), AsIs, Utf8, &mut Vec::new()), "Ä".as_bytes());
+        assert_eq!(folded_bytes(b"A\xC4I\x80", Bytes), b"a\xC4i\x80");
+        assert_eq!(folded_bytes("aB\u{130}".as_bytes(), Utf8), b"abi");
+        assert_eq!(folded_bytes(b"aB\xFFC\xC3", Utf8), b"ab\xFFc\xC3");
     }
 
     #[test]

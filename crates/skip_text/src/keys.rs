@@ -71,7 +71,13 @@ impl TextKeys {
     /// The keys of a value, in order; some may come twice. The buffer is for the folded value: whoever cuts many values
     /// gives the same buffer again.
     pub fn keys<'v>(&self, value: &'v [u8], buffer: &'v mut Vec<u8>) -> TextKeyIter<'v> {
-        let text = folding::fold_value(value, self.case, self.encoding, buffer);
+        let text: &'v [u8] = match self.case {
+            KeyCase::AsIs => value,
+            KeyCase::Folded => {
+                self.fold(value, buffer);
+                buffer
+            }
+        };
         match self.kind {
             KeyKind::Words => TextKeyIter::Words(text),
             KeyKind::Ngrams(n) => TextKeyIter::Ngrams(ngrams::ngrams(text, n, self.encoding)),
@@ -79,6 +85,21 @@ impl TextKeys {
                 TextKeyIter::Prefix(Some(prefixes::prefix(text, length, self.encoding)))
             }
         }
+    }
+
+    /// The folded value, or as much of it as its key needs.
+    fn fold(&self, value: &[u8], buffer: &mut Vec<u8>) {
+        buffer.clear();
+        if let KeyKind::Prefix(length) = self.kind {
+            // Twice as many characters, because folding drops some.
+            let first = self.encoding.end_of_first(value, 2 * length).map_or(value, |end| &value[..end]);
+            folding::fold_text(first, self.encoding, buffer);
+            if self.encoding.end_of_first(buffer, length).is_some() {
+                return;
+            }
+            buffer.clear();
+        }
+        folding::fold_text(value, self.encoding, buffer);
     }
 
     /// What the keys of every matching value meet.
@@ -130,9 +151,12 @@ impl TextKeys {
         if matching == Matching::IgnoreCase && self.case == KeyCase::AsIs {
             return Demand::Anything;
         }
-        let mut buffer = Vec::new();
-        let folded = folding::fold_value(text, self.case, self.encoding, &mut buffer);
-        let each = words::words(folded).take(MOST_KEYS).map(|word| match self.kind {
+        let mut folded = Vec::new();
+        match self.case {
+            KeyCase::AsIs => folded.extend_from_slice(text),
+            KeyCase::Folded => folding::fold_text(text, self.encoding, &mut folded),
+        }
+        let each = words::words(&folded).take(MOST_KEYS).map(|word| match self.kind {
             KeyKind::Words => Demand::Key(word.to_vec()),
             KeyKind::Ngrams(n) => {
                 let literal = Literal { text: word.to_vec(), at_start: false, at_end: false };
@@ -177,11 +201,18 @@ impl<'v> Iterator for TextKeyIter<'v> {
 /// Has the value all words of the text? The meaning of [`TextQuery::HasWords`], for the operator that checks rows. A
 /// text without words is had by every value.
 pub fn has_words(value: &[u8], text: &[u8], matching: Matching, encoding: Encoding) -> bool {
-    let case = if matching == Matching::Exact { KeyCase::AsIs } else { KeyCase::Folded };
-    let (mut of_value, mut of_text) = (Vec::new(), Vec::new());
-    let value = folding::fold_value(value, case, encoding, &mut of_value);
-    words::words(folding::fold_value(text, case, encoding, &mut of_text))
-        .all(|wanted| words::words(value).any(|word| word == wanted))
+    let has = |value: &[u8], text: &[u8]| {
+        words::words(text).all(|wanted| words::words(value).any(|word| word == wanted))
+    };
+    match matching {
+        Matching::Exact => has(value, text),
+        Matching::IgnoreCase => {
+            let (mut folded_value, mut folded_text) = (Vec::new(), Vec::new());
+            folding::fold_text(value, encoding, &mut folded_value);
+            folding::fold_text(text, encoding, &mut folded_text);
+            has(&folded_value, &folded_text)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -237,6 +268,22 @@ mod tests {
         assert_eq!(fragments.demand(&TextQuery::HasWords(b"Disk at", Exact)), all(&["dis", "isk"]));
         let prefix = cut(KeyKind::Prefix(3), KeyCase::Folded);
         assert_eq!(prefix.demand(&TextQuery::HasWords(b"Disk", Exact)), Demand::Anything);
+    }
+
+    #[test]
+    fn folded_prefixes() {
+        let prefix = cut(KeyKind::Prefix(3), KeyCase::Folded);
+        let dots = "\u{307}".repeat(100);
+        for (value, wanted) in [
+            ("ÀBCDE", "àbc".to_owned()),
+            ("ÀB", "àb".into()),
+            (&format!("À{dots}BCDE"), "àbc".into()),
+            (&format!("À{dots}B"), "àb".into()),
+            (&dots, String::new()),
+        ] {
+            let mut buffer = Vec::new();
+            assert_eq!(prefix.keys(value.as_bytes(), &mut buffer).collect::<Vec<_>>(), [wanted.as_bytes()]);
+        }
     }
 
     #[test]

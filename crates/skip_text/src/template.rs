@@ -2,7 +2,7 @@
 //!
 //! A query that needs several things one after the other is a [`Template`]: `LIKE 'ab%c'` is start, `a`, `b`, gap, `c`,
 //! end. Its certain runs of characters are [`Literal`]s, of which keys are cut. The characters are those of the value
-//! after its case is folded as the index has it ([`crate::folding::fold_value`]).
+//! after its case is folded as the index has it ([`crate::folding::fold_text`]).
 
 use crate::demand::MOST_KEYS;
 use crate::{Demand, Encoding};

@@ -12,25 +12,26 @@ use skip_text::{Encoding, Matching, TextQuery};
 const ROUNDS: usize = 60_000;
 
 const CHARS: &[&str] = &[
-    "a", "b", "ab", "c", "A", "B", " ", "-", "1", "é", "É", "k", "K", "s", "ж", "Ж", "語", "foo", "\u{307}",
+    "a", "b", "ab", "c", "A", "B", " ", "-", "1", "é", "É", "k", "K", "s", "ж", "Ж", "語", "\n", "foo",
+    "\u{307}",
 ];
 
 /// An expression, and a text that it is meant to match.
-fn expression(dice: &mut Dice, level: usize, lines: bool) -> (String, String) {
+fn expression(dice: &mut Dice, level: usize) -> (String, String) {
     let (mut pattern, mut sample) = (String::new(), String::new());
     for _ in 0..=dice.below(4) {
         let (atom, text) = match dice.below(16) {
             0 => (dice.one(&[".", r"\w", "[^b]"]).to_owned(), "a".to_owned()),
             1 => (dice.one(&["[ab]", "[b-c]", r"[\x62-d]", "[-b]", "[1b]"]).to_owned(), "b".to_owned()),
             2 => {
-                pattern.push_str(dice.one(if lines { &[r"\A"] } else { &["^", "$", r"\A"] }));
+                pattern.push_str(dice.one(&["^", "$", r"\A"]));
                 continue;
             }
             3 => (r"\u0061".to_owned(), "a".to_owned()),
             4 | 5 if level > 0 => {
-                let (first, sample) = expression(dice, level - 1, lines);
+                let (first, sample) = expression(dice, level - 1);
                 let second = if dice.in_hundred(50) {
-                    format!("|{}", expression(dice, level - 1, lines).0)
+                    format!("|{}", expression(dice, level - 1).0)
                 } else {
                     String::new()
                 };
@@ -69,6 +70,7 @@ fn expression(dice: &mut Dice, level: usize, lines: bool) -> (String, String) {
             ("{2}", 2),
             ("{1,3}", 2),
             ("{0,2}", 1),
+            ("{0,3}", 2),
             ("{2,}", 3),
             ("+?", 2),
             ("*?", 1),
@@ -95,16 +97,20 @@ fn whatever_matches_is_found() {
     let mut asked = [Asked::default(); 2];
     while matched < ROUNDS {
         let lines = dice.in_hundred(20);
-        let (pattern, sample) = expression(&mut dice, 2, lines);
+        let (pattern, sample) = expression(&mut dice, 2);
         let ignore_case = dice.in_hundred(40);
-        // `.` matches a newline, `^` only the start: PostgreSQL's defaults.
-        let options = if ignore_case { "(?si)" } else { "(?s)" };
+        // `.` matches a newline, as is PostgreSQL's default; `^` and `$` are for lines or not.
+        let options = format!("(?s{}{})", if lines { "m" } else { "" }, if ignore_case { "i" } else { "" });
         let Ok(independent) = regex::Regex::new(&format!("{options}{pattern}")) else { continue };
         let (matching, own) = match (ignore_case, dice.in_hundred(30)) {
-            (true, true) => (Matching::Exact, format!("(?i){pattern}")),
-            (true, false) => (Matching::IgnoreCase, pattern.clone()),
-            (false, true) => (Matching::IgnoreCase, format!("(?c){pattern}")),
-            (false, false) => (Matching::Exact, pattern.clone()),
+            (true, true) => (Matching::Exact, "i"),
+            (true, false) => (Matching::IgnoreCase, ""),
+            (false, true) => (Matching::IgnoreCase, "c"),
+            (false, false) => (Matching::Exact, ""),
+        };
+        let own = match (lines, own) {
+            (false, "") => pattern.clone(),
+            (lines, own) => format!("(?{}{own}){pattern}", if lines { "w" } else { "" }),
         };
         let mut values = vec![sample.clone(), sample.to_uppercase(), sample.to_lowercase()];
         for _ in 0..3 {

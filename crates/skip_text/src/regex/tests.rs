@@ -70,6 +70,7 @@ fn quantifiers() {
         ("a{2,3}b", "aa & b"),
         ("a{0}b", "b"),
         ("a{0,}b", "b"),
+        ("a{0,2}b", "b"),
         ("a{0,1}b", "ab | b"),
         ("a{1}b", "ab"),
         ("(ab){20}c", "abababababababab & c"),

@@ -29,7 +29,7 @@ end $$;
 
 create function pg_temp.quantifier() returns text language sql volatile as $$
   select case when random() < 0.75 then '' else
-    pg_temp.pick(array['*','+','?','{2}','{0}','{1}','{0,1}','{1,2}','{2,}','{0,}','{1,}','*?','+?','??',
+    pg_temp.pick(array['*','+','?','{2}','{0}','{1}','{0,1}','{0,2}','{1,2}','{2,}','{0,}','{1,}','*?','+?','??',
       '{1,2}?','{','{,','(?#c)*','(?#+)',' *','{ 2 }','{2 , 3}']) end
 $$;
 
@@ -48,7 +48,7 @@ begin
     result := result || case
       when kind < 0.5 then pg_temp.plain() || case when random() < 0.6 then pg_temp.plain() else '' end
       when kind < 0.58 then pg_temp.pick(array['.','\d','\w','\s','\S','\D','\W'])
-      when kind < 0.66 then pg_temp.pick(array['^','$','\A','\Z','\m','\M','\y','\Y','[[:<:]]','[[:>:]]'])
+      when kind < 0.66 then pg_temp.pick(array['^','$','\A','\Z','\m','\M','\y','\Y','^','$','[[:<:]]','[[:>:]]'])
       when kind < 0.75 then pg_temp.pick(array['[ab]','[a-c]','[^a]','[]a]','[^]]','[a-]','[-a]','[[.hyphen.]a]',
         '[[=a=]]','[[:alpha:]]','[[:alpha:]_]','[\d]','[\]a]','[a\x42]','[[]','[é]','[Kk]','[Aé]','[a-é]','[ıi]',
         '[[.].]a]','[a-ab]'])
@@ -64,7 +64,7 @@ end $$;
 
 create function pg_temp.regex() returns text language sql volatile as $$
   select case when random() < 0.8 then '' else
-    pg_temp.pick(array['***:','***=','(?i)','(?c)','(?x)','(?n)','(?w)','(?p)','(?q)','(?iq)','(?ix)','(?ic)',
+    pg_temp.pick(array['***:','***=','(?i)','(?c)','(?x)','(?n)','(?n)','(?w)','(?p)','(?q)','(?iq)','(?ix)','(?ic)',
       '***:(?i)','(?b)','(?e)','(?xn)','(?m)','(?qx)','(?s)']) end || pg_temp.expression(2)
 $$;
 
@@ -124,7 +124,8 @@ create temp table patterns as
 create temp table candidates as
   select distinct value from (
     select pg_temp.value() as value from generate_series(1, 300)
-    union all select '' union all select 'abc foo bar' union all select 'ABC FOO BAR') as chosen;
+    union all select '' union all select 'abc foo bar' union all select 'ABC FOO BAR' union all select E'a\nfoo\nabc'
+    union all select E'b\nab\nA') as chosen;
 create temp table pairs as
   select p.operator, p.pattern, c.value
   from patterns as p cross join lateral (
