@@ -35,7 +35,8 @@ fn what_the_server_finds_is_found() {
         };
         cuts.iter().for_each(|cut| assert_found(cut, &query, &value, asked.entry(kind).or_default()));
     }
-    // That something is asked for at all.
+    // That every kind is there, and that something is asked for at all.
+    assert_eq!(asked.keys().copied().collect::<Vec<_>>(), ["ILIKE", "LIKE", "~", "~*"]);
     for (kind, asked) in asked {
         println!("{kind}: {} of {} demand keys", asked.some, asked.all);
         assert!(asked.share() > 0.02, "{kind} hardly ever demands a key: {asked:?}");
