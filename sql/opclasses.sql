@@ -6,7 +6,8 @@
 --   FUNCTION 1   the type's extended hash function, (type, int8) returns int8: what is equal under `=` hashes equal.
 --                A family has one for every type that stands on either side of its operators.
 --   FUNCTION 3   only of classes with several keys for a value: names the way in which they are made. Such a class may
---                have other operators: 2 `@>`, 3 `&&`, 4 `?`, 5 `?|`, 6 `?&`
+--                have other operators: 2 `@>`, 3 `&&`, 4 `?`, 5 `?|`, 6 `?&`, 21 `~~`, 22 `~~*`, 23 `~`, 24 `~*`,
+--                25 `^@`
 --   FUNCTION 2   skip_opclass_options: the options of a column, such as uuid_skip_ops (false_positive_rate = 0.001)
 --
 -- The hash functions are those of the same type's `hash` operator class in PostgreSQL 15. Where later versions gave a
@@ -371,3 +372,32 @@ COMMENT ON OPERATOR FAMILY jsonb_path_skip_ops USING skip IS
     'insides of jsonb documents';
 COMMENT ON OPERATOR CLASS jsonb_path_skip_ops USING skip IS
     'skip operator class of the insides of jsonb: @>, ?, ?|, ?&, =, and comparisons with ->>, #>>, -> and subscripts';
+
+CREATE FUNCTION skip_text_ngram_keys(internal)
+    RETURNS integer
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_text_ngram_keys_wrapper';
+COMMENT ON FUNCTION skip_text_ngram_keys(internal) IS
+    'support function 3 of skip operator classes: each run of n characters of a text is a key';
+
+CREATE FUNCTION skip_text_ngram_options(internal)
+    RETURNS void
+    LANGUAGE c IMMUTABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_text_ngram_options_wrapper';
+COMMENT ON FUNCTION skip_text_ngram_options(internal) IS
+    'support function 2 of text_ngram_skip_ops: options of a column';
+
+CREATE OPERATOR CLASS text_ngram_skip_ops
+    FOR TYPE text USING skip AS
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 21 pg_catalog.~~,
+    OPERATOR 22 pg_catalog.~~*,
+    OPERATOR 23 pg_catalog.~,
+    OPERATOR 24 pg_catalog.~*,
+    OPERATOR 25 pg_catalog.^@,
+    FUNCTION 2 skip_text_ngram_options(internal),
+    FUNCTION 3 skip_text_ngram_keys(internal);
+COMMENT ON OPERATOR FAMILY text_ngram_skip_ops USING skip IS
+    'fragments of text';
+COMMENT ON OPERATOR CLASS text_ngram_skip_ops USING skip IS
+    'skip operator class of the fragments of text: LIKE, ILIKE, ~, ~*, ^@, =; options n and fold_case';

@@ -69,7 +69,7 @@ impl DocumentKeys {
                 let number = value.with_bytes(|bytes| number(clause.key_type, bytes))?;
                 Some(of_keys(self.keys.of_number(clause.path, &number)))
             }
-            Strategy::Overlaps | Strategy::HasElement => None,
+            _ => None,
         }
     }
 

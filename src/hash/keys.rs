@@ -5,6 +5,7 @@
 //! | [`KeyKind::Whole`] | the value's hash | `=`: its key |
 //! | [`KeyKind::Elements`] | the hash of each element of an array ([`super::elements`]) | `@>`: all elements; `&&`: any |
 //! | [`KeyKind::Paths`] | the scalars of a document, with their paths ([`super::documents`]) | `@>`: all scalars |
+//! | [`KeyKind::Fragments`] | the hash of each run of n characters of a text ([`super::texts`]) | those of what must stand in the text |
 //!
 //! A query becomes a condition that every row it finds satisfies: AND and OR over sets of keys. It may let other rows
 //! through, because the server checks each row.
@@ -14,6 +15,7 @@
 pub use super::asked::KeyTest;
 use super::documents::DocumentKeys;
 use super::elements::ElementKeys;
+use super::texts::TextColumnKeys;
 use super::{KeyHasher, documents};
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
@@ -31,15 +33,18 @@ pub enum ColumnKeys {
     Whole(KeyHasher),
     Elements(ElementKeys),
     Paths(DocumentKeys),
+    Text(TextColumnKeys),
 }
 
 impl ColumnKeys {
     /// The keys of an index column's own values; None if this build does not know how they are made.
     pub fn of_column(index: Rel, column: usize, seed: u64) -> Option<Self> {
-        match KeyKind::of_column(index, column) {
+        let kind = KeyKind::of_column(index, column);
+        match kind {
             KeyKind::Whole => Some(Self::Whole(KeyHasher::of_column(index, column, seed))),
             KeyKind::Elements => ElementKeys::of_column(index, column, seed).map(Self::Elements),
             KeyKind::Paths => Some(Self::Paths(DocumentKeys::new(seed))),
+            KeyKind::Fragments => TextColumnKeys::of_column(index, column, kind, seed).map(Self::Text),
             KeyKind::Unknown => None,
         }
     }
@@ -56,6 +61,7 @@ impl ColumnKeys {
             Self::Whole(hasher) => hasher.canon(),
             Self::Elements(keys) => keys.canon(),
             Self::Paths(_) => documents::CANON,
+            Self::Text(keys) => keys.canon(),
         }
     }
 
@@ -63,7 +69,7 @@ impl ColumnKeys {
     pub fn repr(&self) -> Repr {
         match self {
             Self::Whole(hasher) => hasher.repr(),
-            Self::Elements(_) | Self::Paths(_) => Repr::Varlena,
+            Self::Elements(_) | Self::Paths(_) | Self::Text(_) => Repr::Varlena,
         }
     }
 
@@ -75,6 +81,7 @@ impl ColumnKeys {
             Self::Whole(hasher) => add(hasher.hash(value)),
             Self::Elements(keys) => keys.each_key(value, add),
             Self::Paths(keys) => return keys.each_key(value, add),
+            Self::Text(keys) => keys.each_key(value, add),
         }
         true
     }
@@ -85,7 +92,7 @@ impl ColumnKeys {
     pub fn each_key_of_field(&mut self, field: &Field<'_>, add: impl FnMut(u64)) -> bool {
         match self {
             Self::Whole(hasher) => hasher.hash_field(field).map(add).is_some(),
-            Self::Elements(_) | Self::Paths(_) => {
+            Self::Elements(_) | Self::Paths(_) | Self::Text(_) => {
                 field.value(Repr::Varlena).is_some_and(|value| self.each_key(value, add))
             }
         }
@@ -98,6 +105,7 @@ impl ColumnKeys {
             Self::Elements(keys) => keys.each_key_of_equals(value, add),
             // What is equal has the same keys: only numbers have several forms.
             Self::Paths(_) => {}
+            Self::Text(_) => {}
         }
     }
 
@@ -125,6 +133,10 @@ impl ColumnKeys {
             Self::Paths(mut keys) => {
                 any_of(values.map(|value| keys.condition(clause, value)).collect::<Option<_>>()?)
             }
+            Self::Text(keys) if clause.key_type == keys.input() => {
+                any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)
+            }
+            Self::Text(_) => None,
         }
     }
 }

@@ -21,6 +21,7 @@ mod asked;
 pub mod documents;
 pub mod elements;
 pub mod keys;
+mod texts;
 
 use crate::pages::meta::Meta;
 use crate::pg::datum::{self, HashFunction, Repr, Value};

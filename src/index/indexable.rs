@@ -2,9 +2,10 @@
 //! made that loses rows or can never be used.
 
 use crate::pg::key_kind::KeyKind;
+use crate::pg::text_options::TextOptions;
 use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types};
 use pgrx::PgSqlErrorCode;
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::{self, Oid};
 
 /// Raises an error for a column that cannot be indexed.
 pub fn check(index: Rel, column: usize) {
@@ -16,6 +17,9 @@ pub fn check(index: Rel, column: usize) {
         check_parts(values, class);
     }
     let kind = KeyKind::of_column(index, column);
+    if kind.cuts_text() {
+        check_text(index, column, values, class);
+    }
     // An operator class may lack its hash function, and a hash function for any array or range does not imply one for
     // the elements.
     let hashable = match kind {
@@ -25,6 +29,7 @@ pub fn check(index: Rel, column: usize) {
         }
         KeyKind::Elements => types::element(values).is_some() && catalog::extended_hash(values).is_some(),
         KeyKind::Paths => values == pgrx::pg_sys::JSONBOID,
+        KeyKind::Fragments => true,
         KeyKind::Unknown => false,
     };
     if !hashable {
@@ -86,6 +91,38 @@ fn check_collation(values: Oid, class: ColumnClass) {
             under_nondeterministic(values),
             Some("The type's hash function ignores the collation, so equal values would have different hashes.".into()),
             Some("Index the column cast to text.".into()),
+        );
+    }
+}
+
+/// Checks that an operator class that cuts text is one of a type of text, and that its pieces say something under the
+/// collation.
+fn check_text(index: Rel, column: usize, values: Oid, class: ColumnClass) {
+    if class.input != pg_sys::TEXTOID {
+        fail(
+            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+            format!("values of type {} cannot be cut into parts", types::display_name(class.input)),
+            Some("Support function 3 of the operator class is for text.".into()),
+            None,
+        );
+    }
+    if TextOptions::of_column(index, column).is_none() {
+        fail(
+            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+            format!(
+                "the operator class of column \"{}\" does not say how text is cut",
+                index.column_name(column)
+            ),
+            Some("Its support function 3 needs options that its support function 2 does not define.".into()),
+            Some("Use the support functions 2 and 3 of the same operator class of this extension.".into()),
+        );
+    }
+    if !datum::is_deterministic(class.collation) {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            under_nondeterministic(values),
+            Some("Under such a collation, equal texts may have no part in common: no query could use the index.".into()),
+            Some("Index the column under a deterministic collation, and search under the same one.".into()),
         );
     }
 }

@@ -28,6 +28,16 @@ pub enum Strategy {
     HasAnyName = 5,
     /// `column ?& value`.
     HasAllNames = 6,
+    /// `column LIKE value`, as an operator `~~`.
+    Like = 21,
+    /// `column ILIKE value`, as an operator `~~*`.
+    LikeIgnoreCase = 22,
+    /// `column ~ value`.
+    Regex = 23,
+    /// `column ~* value`.
+    RegexIgnoreCase = 24,
+    /// `column ^@ value`.
+    StartsWith = 25,
     /// `value = ANY (column)`: one of the column's elements.
     HasElement = 101,
     /// `column ->> … = value`: the text of what is at the clause's path.
@@ -39,13 +49,18 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 15] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
         Self::HasName,
         Self::HasAnyName,
         Self::HasAllNames,
+        Self::Like,
+        Self::LikeIgnoreCase,
+        Self::Regex,
+        Self::RegexIgnoreCase,
+        Self::StartsWith,
         Self::HasElement,
         Self::TextAtPath,
         Self::NumberAtPath,
@@ -53,7 +68,7 @@ impl Strategy {
     ];
 
     /// The highest number that an operator family may use.
-    pub const MOST: i16 = Self::HasAllNames as i16;
+    pub const MOST: i16 = Self::StartsWith as i16;
 
     /// The strategy with this number.
     pub fn of_number(number: i32) -> Option<Self> {

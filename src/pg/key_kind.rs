@@ -14,6 +14,8 @@ pub use super::catalog::KEYS_FUNCTION as NUMBER;
 const ELEMENTS: i32 = 1;
 /// What the function of [`KeyKind::Paths`] returns.
 const PATHS: i32 = 2;
+/// What the function of [`KeyKind::Fragments`] returns.
+const FRAGMENTS: i32 = 11;
 
 /// How values become keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub enum KeyKind {
     Elements,
     /// A key for each scalar of a jsonb document, with the path that leads to it.
     Paths,
+    /// One key for each run of n characters of a text.
+    Fragments,
     /// A kind that this build does not know: nothing can be looked up.
     Unknown,
 }
@@ -47,6 +51,7 @@ impl KeyKind {
         match kind.value() as i32 {
             ELEMENTS => Self::Elements,
             PATHS => Self::Paths,
+            FRAGMENTS => Self::Fragments,
             _ => Self::Unknown,
         }
     }
@@ -57,11 +62,17 @@ impl KeyKind {
         Self::of_class(class.family, class.input)
     }
 
+    /// Whether keys are parts of a text.
+    pub fn cuts_text(self) -> bool {
+        matches!(self, Self::Fragments)
+    }
+
     /// The operator by which a value of the column's type is looked up.
     pub fn operator(self) -> Strategy {
         match self {
             Self::Whole | Self::Unknown => Strategy::Equal,
             Self::Elements | Self::Paths => Strategy::Contains,
+            Self::Fragments => Strategy::Like,
         }
     }
 }
@@ -81,4 +92,10 @@ fn skip_array_element_keys(_nothing: Internal) -> i32 {
 #[pg_extern(sql = false)]
 fn skip_jsonb_path_keys(_nothing: Internal) -> i32 {
     boundary::callback(|| PATHS)
+}
+
+/// Support function 3 of text_ngram_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_text_ngram_keys(_nothing: Internal) -> i32 {
+    boundary::callback(|| FRAGMENTS)
 }

@@ -60,6 +60,7 @@ pub mod table_columns;
 mod tagged;
 pub mod temp_file;
 pub mod text;
+pub mod text_options;
 pub mod types;
 pub mod varlena;
 pub mod wal;

@@ -32,7 +32,7 @@ struct RawOptions {
 
 /// The struct that local_reloptions fills in for a column.
 #[repr(C)]
-struct RawClassOptions {
+pub(super) struct RawClassOptions {
     vl_len: i32,
     layout: i32,
     pages_per_range: i32,
@@ -190,7 +190,7 @@ fn lcm(a: u64, b: u64) -> u64 {
 }
 
 /// The options of a column's operator class, if there are any.
-fn class_options(index: Rel<'_>, column: usize) -> Option<&RawClassOptions> {
+pub(super) fn class_options(index: Rel<'_>, column: usize) -> Option<&RawClassOptions> {
     // SAFETY: the relcache holds an array with an entry, NULL or not, for each key column; it lives as long as the
     // index is open. skip_opclass_options defines the entries.
     unsafe {
@@ -334,43 +334,51 @@ unsafe extern "C-unwind" fn check_class_options(
     })
 }
 
-/// Support function 2 of every operator class: its options.
+/// Support function 2 of operator classes: the options of every column.
 #[pg_extern(sql = false)]
 fn skip_opclass_options(options: pgrx::Internal) {
     boundary::callback(|| {
         let Some(datum) = options.into_datum() else { return };
         // SAFETY: PostgreSQL calls this function with a local_relopts, and nothing else can: the argument is internal.
-        unsafe {
-            let options = datum.cast_mut_ptr::<pg_sys::local_relopts>();
-            pg_sys::init_local_reloptions(options, size_of::<RawClassOptions>());
-            pg_sys::add_local_real_reloption(
-                options,
-                c"false_positive_rate".as_ptr(),
-                c"Target false-positive rate".as_ptr(),
-                -1.0, // not set: the index's rate
-                -f64::MAX,
-                f64::MAX,
-                offset_of!(RawClassOptions, false_positive_rate) as i32,
-            );
-            pg_sys::add_local_enum_reloption(
-                options,
-                c"layout".as_ptr(),
-                LAYOUT_TEXT.as_ptr(),
-                LAYOUTS.list(),
-                LAYOUT_UNSET,
-                LAYOUT_VALUES.as_ptr(),
-                offset_of!(RawClassOptions, layout) as i32,
-            );
-            pg_sys::add_local_int_reloption(
-                options,
-                c"pages_per_range".as_ptr(),
-                PAGES_TEXT.as_ptr(),
-                PAGES_UNSET,
-                PAGES_PER_RANGE.0,
-                PAGES_PER_RANGE.1,
-                offset_of!(RawClassOptions, pages_per_range) as i32,
-            );
-            pg_sys::register_reloptions_validator(options, Some(check_class_options));
-        }
+        unsafe { define(datum.cast_mut_ptr(), size_of::<RawClassOptions>()) };
     })
+}
+
+/// Defines the options of every column, in a struct of `size` bytes that begins with [`RawClassOptions`].
+///
+/// # Safety
+/// `options` is what PostgreSQL passed to support function 2 of an operator class.
+pub(super) unsafe fn define(options: *mut pg_sys::local_relopts, size: usize) {
+    // SAFETY: the server fills the list in; the strings are static, and the offsets are those of RawClassOptions.
+    unsafe {
+        pg_sys::init_local_reloptions(options, size);
+        pg_sys::add_local_real_reloption(
+            options,
+            c"false_positive_rate".as_ptr(),
+            c"Target false-positive rate".as_ptr(),
+            -1.0, // not set: the index's rate
+            -f64::MAX,
+            f64::MAX,
+            offset_of!(RawClassOptions, false_positive_rate) as i32,
+        );
+        pg_sys::add_local_enum_reloption(
+            options,
+            c"layout".as_ptr(),
+            LAYOUT_TEXT.as_ptr(),
+            LAYOUTS.list(),
+            LAYOUT_UNSET,
+            LAYOUT_VALUES.as_ptr(),
+            offset_of!(RawClassOptions, layout) as i32,
+        );
+        pg_sys::add_local_int_reloption(
+            options,
+            c"pages_per_range".as_ptr(),
+            PAGES_TEXT.as_ptr(),
+            PAGES_UNSET,
+            PAGES_PER_RANGE.0,
+            PAGES_PER_RANGE.1,
+            offset_of!(RawClassOptions, pages_per_range) as i32,
+        );
+        pg_sys::register_reloptions_validator(options, Some(check_class_options));
+    }
 }

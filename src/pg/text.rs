@@ -19,6 +19,11 @@ fn encoding() -> pg_sys::pg_enc::Type {
     unsafe { pg_sys::GetDatabaseEncoding() as pg_sys::pg_enc::Type }
 }
 
+/// Whether the database's texts are UTF-8.
+pub fn is_utf8() -> bool {
+    encoding() == pg_sys::pg_enc::PG_UTF8
+}
+
 /// Converts a string of the server; NULL is empty.
 ///
 /// # Safety

@@ -7,7 +7,7 @@ use crate::{folding, like, prefixes, regex, words};
 
 /// What the keys of a value are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyKind {
+pub enum TextKeyKind {
     /// Its words ([`words`]).
     Words,
     /// Its fragments of so many characters ([`crate::ngrams`]).
@@ -19,7 +19,7 @@ pub enum KeyKind {
 /// How the values of a column become keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextKeys {
-    kind: KeyKind,
+    kind: TextKeyKind,
     case: KeyCase,
     encoding: Encoding,
 }
@@ -60,10 +60,12 @@ pub enum TextQuery<'q> {
 impl TextKeys {
     /// # Errors
     /// A number of characters out of bounds.
-    pub fn new(kind: KeyKind, case: KeyCase, encoding: Encoding) -> Result<Self, CutError> {
+    pub fn new(kind: TextKeyKind, case: KeyCase, encoding: Encoding) -> Result<Self, CutError> {
         match kind {
-            KeyKind::Ngrams(n) if !ngrams::LENGTHS.contains(&n) => Err(CutError::Fragment(n)),
-            KeyKind::Prefix(length) if !prefixes::LENGTHS.contains(&length) => Err(CutError::Prefix(length)),
+            TextKeyKind::Ngrams(n) if !ngrams::LENGTHS.contains(&n) => Err(CutError::Fragment(n)),
+            TextKeyKind::Prefix(length) if !prefixes::LENGTHS.contains(&length) => {
+                Err(CutError::Prefix(length))
+            }
             _ => Ok(Self { kind, case, encoding }),
         }
     }
@@ -79,9 +81,9 @@ impl TextKeys {
             }
         };
         match self.kind {
-            KeyKind::Words => TextKeyIter::Words(text),
-            KeyKind::Ngrams(n) => TextKeyIter::Ngrams(ngrams::ngrams(text, n, self.encoding)),
-            KeyKind::Prefix(length) => {
+            TextKeyKind::Words => TextKeyIter::Words(text),
+            TextKeyKind::Ngrams(n) => TextKeyIter::Ngrams(ngrams::ngrams(text, n, self.encoding)),
+            TextKeyKind::Prefix(length) => {
                 TextKeyIter::Prefix(Some(prefixes::prefix(text, length, self.encoding)))
             }
         }
@@ -90,7 +92,7 @@ impl TextKeys {
     /// The folded value, or as much of it as its key needs.
     fn fold(&self, value: &[u8], buffer: &mut Vec<u8>) {
         buffer.clear();
-        if let KeyKind::Prefix(length) = self.kind {
+        if let TextKeyKind::Prefix(length) = self.kind {
             // Twice as many characters, because folding drops some.
             let first = self.encoding.end_of_first(value, 2 * length).map_or(value, |end| &value[..end]);
             folding::fold_text(first, self.encoding, buffer);
@@ -139,9 +141,9 @@ impl TextKeys {
 
     fn demand_of_literal(&self, literal: &Literal) -> Demand<Vec<u8>> {
         match self.kind {
-            KeyKind::Words => words::demanded(literal),
-            KeyKind::Ngrams(n) => ngrams::demanded(literal, n, self.encoding),
-            KeyKind::Prefix(length) => prefixes::demanded(literal, length, self.encoding),
+            TextKeyKind::Words => words::demanded(literal),
+            TextKeyKind::Ngrams(n) => ngrams::demanded(literal, n, self.encoding),
+            TextKeyKind::Prefix(length) => prefixes::demanded(literal, length, self.encoding),
         }
     }
 
@@ -157,12 +159,12 @@ impl TextKeys {
             KeyCase::Folded => folding::fold_text(text, self.encoding, &mut folded),
         }
         let each = words::words(&folded).take(MOST_KEYS).map(|word| match self.kind {
-            KeyKind::Words => Demand::Key(word.to_vec()),
-            KeyKind::Ngrams(n) => {
+            TextKeyKind::Words => Demand::Key(word.to_vec()),
+            TextKeyKind::Ngrams(n) => {
                 let literal = Literal { text: word.to_vec(), at_start: false, at_end: false };
                 ngrams::demanded(&literal, n, self.encoding)
             }
-            KeyKind::Prefix(_) => Demand::Anything,
+            TextKeyKind::Prefix(_) => Demand::Anything,
         });
         Demand::all(each).bounded()
     }
@@ -220,7 +222,7 @@ mod tests {
     use super::*;
     use Matching::{Exact, IgnoreCase};
 
-    fn cut(kind: KeyKind, case: KeyCase) -> TextKeys {
+    fn cut(kind: TextKeyKind, case: KeyCase) -> TextKeys {
         TextKeys::new(kind, case, Encoding::Utf8).unwrap()
     }
 
@@ -235,22 +237,24 @@ mod tests {
     #[test]
     fn bounds() {
         for (kind, wanted) in [
-            (KeyKind::Ngrams(1), "fragments of 1 characters are not possible: 2 to 8 characters are"),
-            (KeyKind::Ngrams(9), "fragments of 9 characters are not possible: 2 to 8 characters are"),
-            (KeyKind::Prefix(0), "a prefix of 0 characters is not possible: 1 to 256 characters are"),
-            (KeyKind::Prefix(257), "a prefix of 257 characters is not possible: 1 to 256 characters are"),
+            (TextKeyKind::Ngrams(1), "fragments of 1 characters are not possible: 2 to 8 characters are"),
+            (TextKeyKind::Ngrams(9), "fragments of 9 characters are not possible: 2 to 8 characters are"),
+            (TextKeyKind::Prefix(0), "a prefix of 0 characters is not possible: 1 to 256 characters are"),
+            (TextKeyKind::Prefix(257), "a prefix of 257 characters is not possible: 1 to 256 characters are"),
         ] {
             assert_eq!(TextKeys::new(kind, KeyCase::AsIs, Encoding::Utf8).unwrap_err().to_string(), wanted);
         }
-        for kind in [KeyKind::Ngrams(2), KeyKind::Ngrams(8), KeyKind::Prefix(1), KeyKind::Prefix(256)] {
+        for kind in
+            [TextKeyKind::Ngrams(2), TextKeyKind::Ngrams(8), TextKeyKind::Prefix(1), TextKeyKind::Prefix(256)]
+        {
             assert!(TextKeys::new(kind, KeyCase::AsIs, Encoding::Utf8).is_ok());
         }
     }
 
     #[test]
     fn words_of_queries() {
-        let as_is = cut(KeyKind::Words, KeyCase::AsIs);
-        let folded = cut(KeyKind::Words, KeyCase::Folded);
+        let as_is = cut(TextKeyKind::Words, KeyCase::AsIs);
+        let folded = cut(TextKeyKind::Words, KeyCase::Folded);
         assert_eq!(as_is.demand(&like("%error: disk full%", Exact)), all(&["disk"]));
         assert_eq!(as_is.demand(&like("error: disk full", Exact)), all(&["error", "disk", "full"]));
         assert_eq!(as_is.demand(&like("% Disk %", IgnoreCase)), Demand::Anything);
@@ -264,15 +268,15 @@ mod tests {
         assert_eq!(as_is.demand(&TextQuery::HasWords(b"Disk", IgnoreCase)), Demand::Anything);
         assert_eq!(folded.demand(&TextQuery::HasWords(b"Disk", IgnoreCase)), all(&["disk"]));
         assert_eq!(as_is.demand(&TextQuery::HasWords(b"--", Exact)), Demand::Anything);
-        let fragments = cut(KeyKind::Ngrams(3), KeyCase::Folded);
+        let fragments = cut(TextKeyKind::Ngrams(3), KeyCase::Folded);
         assert_eq!(fragments.demand(&TextQuery::HasWords(b"Disk at", Exact)), all(&["dis", "isk"]));
-        let prefix = cut(KeyKind::Prefix(3), KeyCase::Folded);
+        let prefix = cut(TextKeyKind::Prefix(3), KeyCase::Folded);
         assert_eq!(prefix.demand(&TextQuery::HasWords(b"Disk", Exact)), Demand::Anything);
     }
 
     #[test]
     fn folded_prefixes() {
-        let prefix = cut(KeyKind::Prefix(3), KeyCase::Folded);
+        let prefix = cut(TextKeyKind::Prefix(3), KeyCase::Folded);
         let dots = "\u{307}".repeat(100);
         for (value, wanted) in [
             ("ÀBCDE", "àbc".to_owned()),
@@ -288,14 +292,14 @@ mod tests {
 
     #[test]
     fn fragments_and_prefixes_of_queries() {
-        let fragments = cut(KeyKind::Ngrams(3), KeyCase::AsIs);
+        let fragments = cut(TextKeyKind::Ngrams(3), KeyCase::AsIs);
         assert_eq!(fragments.demand(&like("%disk_full%", Exact)), all(&["dis", "isk", "ful", "ull"]));
         assert_eq!(fragments.demand(&like("%ab%cd%", Exact)), Demand::Anything);
         assert_eq!(fragments.demand(&like("ab", Exact)), all(&["ab"]));
         assert_eq!(fragments.demand(&TextQuery::Equals(b"", Exact)), all(&[""]));
         assert_eq!(fragments.demand(&TextQuery::StartsWith(b"", Exact)), Demand::Anything);
         assert_eq!(fragments.demand(&TextQuery::Equals(b"\xFF", Exact)), Demand::Anything);
-        let prefix = cut(KeyKind::Prefix(3), KeyCase::AsIs);
+        let prefix = cut(TextKeyKind::Prefix(3), KeyCase::AsIs);
         assert_eq!(prefix.demand(&like("abcd%", Exact)), all(&["abc"]));
         assert_eq!(prefix.demand(&like("ab%", Exact)), Demand::Anything);
         assert_eq!(prefix.demand(&like("ab_d%", Exact)), Demand::Anything);
@@ -319,12 +323,12 @@ mod tests {
 
     #[test]
     fn a_huge_query_demands_a_bounded_number_of_keys() {
-        let fragments = cut(KeyKind::Ngrams(3), KeyCase::AsIs);
+        let fragments = cut(TextKeyKind::Ngrams(3), KeyCase::AsIs);
         let pieces = (0..100_000).map(|i| format!("{i:06}%")).collect::<String>();
         assert!(
             (100..=crate::demand::MOST_KEYS).contains(&fragments.demand(&like(&pieces, Exact)).key_count())
         );
-        let words = cut(KeyKind::Words, KeyCase::AsIs);
+        let words = cut(TextKeyKind::Words, KeyCase::AsIs);
         let text = (0..100_000).map(|i| format!("{i} ")).collect::<String>();
         let asked = [TextQuery::Equals(text.as_bytes(), Exact), TextQuery::HasWords(text.as_bytes(), Exact)];
         for query in asked {

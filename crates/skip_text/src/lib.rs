@@ -44,5 +44,5 @@ pub mod words;
 pub use demand::Demand;
 pub use encoding::Encoding;
 pub use folding::{KeyCase, Matching};
-pub use keys::{CutError, KeyKind, TextKeyIter, TextKeys, TextQuery};
+pub use keys::{CutError, TextKeyIter, TextKeyKind, TextKeys, TextQuery};
 pub use template::{Literal, Symbol, Template};

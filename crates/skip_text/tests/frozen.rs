@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use skip_text::folding::{fold, is_caseless, is_certain};
-use skip_text::{Encoding, KeyCase, KeyKind, TextKeys};
+use skip_text::{Encoding, KeyCase, TextKeyKind, TextKeys};
 
-fn keys(kind: KeyKind, case: KeyCase, value: &str) -> Vec<String> {
+fn keys(kind: TextKeyKind, case: KeyCase, value: &str) -> Vec<String> {
     let cut = TextKeys::new(kind, case, Encoding::Utf8).unwrap();
     let mut buffer = Vec::new();
     cut.keys(value.as_bytes(), &mut buffer).map(|key| String::from_utf8(key.to_vec()).unwrap()).collect()
@@ -38,22 +38,22 @@ fn keys_of_values() {
     use KeyCase::{AsIs, Folded};
     let value = "Error 0x1F at İzmir–Köln: naïve\tcafé's ßtraße_2";
     assert_eq!(
-        keys(KeyKind::Words, AsIs, value),
+        keys(TextKeyKind::Words, AsIs, value),
         ["Error", "0x1F", "at", "İzmir–Köln", "naïve", "café", "s", "ßtraße", "2"]
     );
     assert_eq!(
-        keys(KeyKind::Words, Folded, value),
+        keys(TextKeyKind::Words, Folded, value),
         ["error", "0x1f", "at", "izmir–köln", "naïve", "café", "s", "ßtraße", "2"]
     );
-    assert_eq!(keys(KeyKind::Ngrams(4), Folded, "ÀB\u{307}CDe"), ["àbcd", "bcde"]);
-    assert_eq!(keys(KeyKind::Ngrams(4), AsIs, "ÀB\u{307}C"), ["ÀB\u{307}C"]);
-    assert_eq!(keys(KeyKind::Ngrams(4), Folded, "ÀB\u{307}C"), ["àbc"]);
-    assert_eq!(keys(KeyKind::Ngrams(4), AsIs, ""), [""]);
-    assert_eq!(keys(KeyKind::Prefix(3), Folded, "ÀBCD"), ["àbc"]);
-    assert_eq!(keys(KeyKind::Prefix(3), AsIs, "ÀB"), ["ÀB"]);
-    assert_eq!(keys(KeyKind::Prefix(3), AsIs, ""), [""]);
-    assert!(keys(KeyKind::Words, AsIs, "").is_empty());
-    let bytes = TextKeys::new(KeyKind::Ngrams(2), Folded, Encoding::Bytes).unwrap();
+    assert_eq!(keys(TextKeyKind::Ngrams(4), Folded, "ÀB\u{307}CDe"), ["àbcd", "bcde"]);
+    assert_eq!(keys(TextKeyKind::Ngrams(4), AsIs, "ÀB\u{307}C"), ["ÀB\u{307}C"]);
+    assert_eq!(keys(TextKeyKind::Ngrams(4), Folded, "ÀB\u{307}C"), ["àbc"]);
+    assert_eq!(keys(TextKeyKind::Ngrams(4), AsIs, ""), [""]);
+    assert_eq!(keys(TextKeyKind::Prefix(3), Folded, "ÀBCD"), ["àbc"]);
+    assert_eq!(keys(TextKeyKind::Prefix(3), AsIs, "ÀB"), ["ÀB"]);
+    assert_eq!(keys(TextKeyKind::Prefix(3), AsIs, ""), [""]);
+    assert!(keys(TextKeyKind::Words, AsIs, "").is_empty());
+    let bytes = TextKeys::new(TextKeyKind::Ngrams(2), Folded, Encoding::Bytes).unwrap();
     assert_eq!(
         bytes.keys(b"AI\xC0\xE0", &mut Vec::new()).collect::<Vec<_>>(),
         [b"ai", b"i\xC0", b"\xC0\xE0"]

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Asked, Dice, all_cuts, assert_found};
-use skip_text::{Demand, Encoding, KeyCase, KeyKind, Matching, TextKeys, TextQuery};
+use skip_text::{Demand, Encoding, KeyCase, Matching, TextKeyKind, TextKeys, TextQuery};
 
 /// How many pairs that match are tried, in each test.
 const ROUNDS: usize = 60_000;
@@ -197,11 +197,11 @@ fn rare_words_and_fragments_rule_out_other_values() {
         .map(|i| format!("Request {} from host-{} took {} ms", i * 7919 % 10_007, i % 50, i * 31 % 997))
         .collect();
     let cases = [
-        (KeyKind::Words, KeyCase::AsIs, "%Request 7919 from%", Matching::Exact, 1),
-        (KeyKind::Words, KeyCase::Folded, "%REQUEST 7919 FROM%", Matching::IgnoreCase, 1),
-        (KeyKind::Ngrams(4), KeyCase::Folded, "%HOST-17 t%", Matching::IgnoreCase, 60),
-        (KeyKind::Ngrams(3), KeyCase::AsIs, "%st-17 took%", Matching::Exact, 60),
-        (KeyKind::Prefix(12), KeyCase::AsIs, "Request 7919%", Matching::Exact, 1),
+        (TextKeyKind::Words, KeyCase::AsIs, "%Request 7919 from%", Matching::Exact, 1),
+        (TextKeyKind::Words, KeyCase::Folded, "%REQUEST 7919 FROM%", Matching::IgnoreCase, 1),
+        (TextKeyKind::Ngrams(4), KeyCase::Folded, "%HOST-17 t%", Matching::IgnoreCase, 60),
+        (TextKeyKind::Ngrams(3), KeyCase::AsIs, "%st-17 took%", Matching::Exact, 60),
+        (TextKeyKind::Prefix(12), KeyCase::AsIs, "Request 7919%", Matching::Exact, 1),
     ];
     for (kind, case, pattern, matching, most) in cases {
         let cut = TextKeys::new(kind, case, Encoding::Utf8).unwrap();

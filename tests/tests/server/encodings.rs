@@ -5,7 +5,7 @@ use pg_skip_tests::both_ways::Way;
 use pg_skip_tests::session::Session;
 
 /// A database of another encoding beside a test's own.
-fn other(database: &Database, encoding: &str) -> Session {
+pub fn other(database: &Database, encoding: &str) -> Session {
     let name = format!("{}_other", database.name);
     let mut session = database.session();
     session.run(&format!("CREATE DATABASE {name} ENCODING {encoding} LOCALE 'C' TEMPLATE template0"));

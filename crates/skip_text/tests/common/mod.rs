@@ -2,7 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)] // each file uses a part
 
-use skip_text::{Demand, Encoding, KeyCase, KeyKind, TextKeys, TextQuery};
+use skip_text::{Demand, Encoding, KeyCase, TextKeyKind, TextKeys, TextQuery};
 use std::collections::HashSet;
 
 /// How often a demand was more than anything, of how many.
@@ -21,12 +21,12 @@ impl Asked {
 /// Every way to cut, small lengths first.
 pub fn all_cuts(encoding: Encoding) -> Vec<TextKeys> {
     let kinds = [
-        KeyKind::Words,
-        KeyKind::Ngrams(2),
-        KeyKind::Ngrams(3),
-        KeyKind::Ngrams(5),
-        KeyKind::Prefix(1),
-        KeyKind::Prefix(3),
+        TextKeyKind::Words,
+        TextKeyKind::Ngrams(2),
+        TextKeyKind::Ngrams(3),
+        TextKeyKind::Ngrams(5),
+        TextKeyKind::Prefix(1),
+        TextKeyKind::Prefix(3),
     ];
     let both =
         |kind| [KeyCase::AsIs, KeyCase::Folded].map(|case| TextKeys::new(kind, case, encoding).unwrap());

@@ -2,6 +2,8 @@
 //! with a history.
 mod arrays;
 mod documents;
+mod fragments;
+mod text_cases;
 
 use crate::shared::blame;
 use fastrand::Rng;

@@ -1,0 +1,139 @@
+//! The parts of texts as keys: `LIKE`, `ILIKE`, `~`, `~*`, `^@` and `=`.
+//!
+//! The crate `skip_text` cuts values, and says what a query demands of the keys of every value that it finds. Here the
+//! keys become hashes, and a demand becomes a condition. Operators that search in text find no NULL, so a query that
+//! demands no key demands a value at least.
+//!
+//! Under a nondeterministic collation strings with different bytes are equal, so nothing is demanded there.
+//!
+//! The number of the canonical form, which is frozen in the index, has all that the keys depend on:
+//!
+//! | bits | what |
+//! |---|---|
+//! | 12 to 15 | the kind of keys |
+//! | 11 | case is folded |
+//! | 10 | characters are bytes, not UTF-8 |
+//! | 0 to 8 | characters of a fragment |
+
+use super::asked::KeyTest;
+use crate::pg::clause::Strategy;
+use crate::pg::datum::{self, Value};
+use crate::pg::key_kind::KeyKind;
+use crate::pg::text_options::TextOptions;
+use crate::pg::{Rel, text};
+use pgrx::pg_sys::{self, Oid};
+use skip_filter::hash_bytes;
+use skip_scan::Condition;
+use skip_text::{Demand, Encoding, KeyCase, Matching, TextKeyKind, TextKeys, TextQuery};
+
+/// The kind of keys in the number of the canonical form.
+const FRAGMENTS: u16 = 5 << 12;
+const FOLDED: u16 = 1 << 11;
+const BYTES: u16 = 1 << 10;
+
+/// The most keys of one AND that are looked up, evenly spread. Further ones would hardly rule out more.
+const MOST_OF_ALL: usize = 16;
+/// The buffer for folded values is not kept if it is larger than this, in bytes.
+const MOST_KEPT: usize = 1 << 20;
+
+/// How texts of one column become keys.
+pub struct TextColumnKeys {
+    keys: TextKeys,
+    canon: u16,
+    /// The type of the values, and of the texts of queries.
+    input: Oid,
+    /// Whether strings with different bytes are different.
+    is_deterministic: bool,
+    seed: u64,
+    /// The value with its case folded.
+    folded: Vec<u8>,
+}
+
+impl TextColumnKeys {
+    /// The keys of an index column of this kind; None if they cannot be made.
+    pub fn of_column(index: Rel, column: usize, kind: KeyKind, seed: u64) -> Option<Self> {
+        let class = index.column_class(column);
+        let TextOptions { length, fold_case } = TextOptions::of_column(index, column)?;
+        let (kind, number) = match kind {
+            KeyKind::Fragments => (TextKeyKind::Ngrams(length), FRAGMENTS + u16::try_from(length).ok()?),
+            _ => return None,
+        };
+        if class.input != pg_sys::TEXTOID {
+            return None;
+        }
+        let (case, folded) = if fold_case { (KeyCase::Folded, FOLDED) } else { (KeyCase::AsIs, 0) };
+        let (encoding, bytes) = if text::is_utf8() { (Encoding::Utf8, 0) } else { (Encoding::Bytes, BYTES) };
+        Some(Self {
+            keys: TextKeys::new(kind, case, encoding).ok()?,
+            canon: number + folded + bytes,
+            input: class.input,
+            is_deterministic: datum::is_deterministic(class.collation),
+            seed,
+            folded: Vec::new(),
+        })
+    }
+
+    pub fn canon(&self) -> u16 {
+        self.canon
+    }
+
+    pub fn input(&self) -> Oid {
+        self.input
+    }
+
+    /// Calls `add` with the keys of a value.
+    pub fn each_key(&mut self, value: Value<'_>, mut add: impl FnMut(u64)) {
+        let Self { keys, seed, folded, .. } = self;
+        value.with_bytes(|bytes| keys.keys(bytes, folded).for_each(|key| add(hash_bytes(*seed, key))));
+        if folded.capacity() > MOST_KEPT {
+            *folded = Vec::new();
+        }
+    }
+
+    /// What texts satisfy for which an operator holds with the text of a query.
+    pub fn condition(&self, strategy: Strategy, text: Value<'_>) -> Option<Condition<KeyTest>> {
+        let of = |text: &[u8]| {
+            let like = |matching| TextQuery::Like { pattern: text, escape: Some('\\'), matching };
+            let query = match strategy {
+                Strategy::Equal => TextQuery::Equals(text, Matching::Exact),
+                Strategy::Like => like(Matching::Exact),
+                Strategy::LikeIgnoreCase => like(Matching::IgnoreCase),
+                Strategy::Regex => TextQuery::Regex(text, Matching::Exact),
+                Strategy::RegexIgnoreCase => TextQuery::Regex(text, Matching::IgnoreCase),
+                Strategy::StartsWith => TextQuery::StartsWith(text, Matching::Exact),
+                _ => return None,
+            };
+            Some(if self.is_deterministic { self.keys.demand(&query) } else { Demand::Anything })
+        };
+        let demand = text.with_bytes(of)?;
+        Some(self.demanded(&demand).unwrap_or(Condition::Leaf(KeyTest::NotNull)))
+    }
+
+    /// The demand as a condition over the keys' hashes; None if anything meets it.
+    fn demanded(&self, demand: &Demand<Vec<u8>>) -> Option<Condition<KeyTest>> {
+        match demand {
+            Demand::Anything => None,
+            Demand::Never => Some(Condition::Leaf(KeyTest::AnyOf(Vec::new()))),
+            Demand::Key(key) => Some(Condition::Leaf(KeyTest::AnyOf(vec![hash_bytes(self.seed, key)]))),
+            Demand::All(parts) => {
+                let taken = parts.len().min(MOST_OF_ALL);
+                let spread = (0..taken).map(|number| number * (parts.len() - 1) / (taken - 1).max(1));
+                let chosen = spread.filter_map(|place| parts.get(place));
+                Condition::all(chosen.filter_map(|part| self.demanded(part)).collect())
+            }
+            Demand::Any(parts) => {
+                let (mut keys, mut others) = (Vec::new(), Vec::new());
+                for part in parts {
+                    match part {
+                        Demand::Key(key) => keys.push(hash_bytes(self.seed, key)),
+                        other => others.push(self.demanded(other)?),
+                    }
+                }
+                if !keys.is_empty() {
+                    others.push(Condition::Leaf(KeyTest::AnyOf(keys)));
+                }
+                Condition::any(others)
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Random texts, and searches in them, for the operator classes that cut text.
+use super::Search;
+use fastrand::Rng;
+
+/// What texts are made of, beside numbers: words, characters that have odd cases or a meaning in patterns, and blanks.
+const PIECES: [&str; 26] = [
+    "error",
+    "Error",
+    "disk",
+    "full",
+    "timeout",
+    "GET",
+    "a",
+    "ab",
+    "abc",
+    "abcd",
+    "Straße",
+    "ſtreet",
+    "İstanbul",
+    "ılık",
+    "Kelvin",
+    "cafe\u{301}",
+    "café",
+    "Ελλάς",
+    "日本語",
+    "😀",
+    "100%",
+    "a_b",
+    "c:\\dir",
+    "'",
+    "(x)",
+    "",
+];
+
+/// A piece of text.
+fn piece(rng: &mut Rng) -> String {
+    match rng.u32(..4) {
+        0 => format!("w{}", rng.u32(..400)),
+        _ => PIECES[rng.usize(..PIECES.len())].to_owned(),
+    }
+}
+
+/// A text.
+fn text(rng: &mut Rng) -> String {
+    let mut text = String::new();
+    for _ in 0..rng.usize(..7) {
+        text.push_str(&piece(rng));
+        text.push_str(["", " ", " ", ", ", "-", "\n"][rng.usize(..6)]);
+    }
+    text
+}
+
+/// A value, as a constant; a few are so long that they are stored out of line.
+pub fn value(rng: &mut Rng) -> String {
+    let mut text = text(rng);
+    if rng.u32(..40) == 0 {
+        text.extend((0..3000).map(|_| char::from(rng.alphanumeric() as u8)));
+    }
+    quoted(&text)
+}
+
+/// The text as a constant.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The text with another case.
+fn in_case(text: &str, rng: &mut Rng) -> String {
+    match rng.u32(..3) {
+        0 => text.to_uppercase(),
+        1 => text.to_lowercase(),
+        _ => text.to_owned(),
+    }
+}
+
+/// What a search looks for: some pieces.
+fn wanted(rng: &mut Rng) -> String {
+    let mut text = piece(rng);
+    for _ in 0..rng.usize(..3) {
+        text.push_str(["", " ", ", "][rng.usize(..3)]);
+        text.push_str(&piece(rng));
+    }
+    text
+}
+
+/// A pattern of LIKE.
+fn like(rng: &mut Rng) -> String {
+    let mut pattern = ["", "%", "%", "%", "_", "_%"][rng.usize(..6)].to_owned();
+    for _ in 0..rng.usize(1..3) {
+        for c in wanted(rng).chars() {
+            match c {
+                '%' | '_' | '\\' => pattern.extend(['\\', c]),
+                _ if rng.u32(..20) == 0 => pattern.push('_'),
+                _ if rng.u32(..30) == 0 => pattern.extend(['\\', c]),
+                _ => pattern.push(c),
+            }
+        }
+        pattern.push_str(["", "%", "%", "%", "%_", " "][rng.usize(..6)]);
+    }
+    pattern
+}
+
+/// A regular expression.
+fn regex(rng: &mut Rng) -> String {
+    let literal = |rng: &mut Rng| {
+        let escape = |c: char| if c.is_ascii_punctuation() { vec!['\\', c] } else { vec![c] };
+        wanted(rng).chars().flat_map(escape).collect::<String>()
+    };
+    let (one, two) = (literal(rng), literal(rng));
+    match rng.u32(..9) {
+        0 => one,
+        1 => format!("^{one}"),
+        2 => format!("{one}$"),
+        3 => format!("({one}|{two})"),
+        4 => format!("{one}.*{two}"),
+        5 => format!("{one}[a-z ]{two}"),
+        6 => format!("(?:{one})+"),
+        7 => format!("({one})?{two}"),
+        _ => format!("\\m{one}"),
+    }
+}
+
+/// A search with an operator between the column and a text, or any of several.
+fn operator(operator: &str, rng: &mut Rng, text: fn(&mut Rng) -> String) -> Search {
+    if rng.u32(..5) == 0 {
+        let texts: Vec<_> = (0..rng.usize(1..4)).map(|_| quoted(&text(rng))).collect();
+        let null = if rng.bool() { ", NULL" } else { "" };
+        let value = format!("ARRAY[{}{null}]", texts.join(", "));
+        return Search {
+            predicate: format!("v {operator} ANY ($1)"),
+            kind: "text[]".into(),
+            value,
+            is_served: true,
+        };
+    }
+    let value = quoted(&text(rng));
+    Search { predicate: format!("v {operator} $1"), kind: "text".into(), value, is_served: true }
+}
+
+/// A search by one of the operators that every class has, in a value or part of one.
+pub fn search(rng: &mut Rng) -> Search {
+    match rng.u32(..12) {
+        0..=2 => operator("LIKE", rng, like),
+        3..=4 => operator("ILIKE", rng, |rng| {
+            let pattern = like(rng);
+            in_case(&pattern, rng)
+        }),
+        5 => operator("=", rng, text),
+        6 => operator("=", rng, piece),
+        other => {
+            let (one, two) = (quoted(&like(rng)), quoted(&like(rng)));
+            let of = |predicate: String, is_served| Search {
+                predicate,
+                kind: "text".into(),
+                value: two.clone(),
+                is_served,
+            };
+            match other {
+                7 => of("v IS NOT DISTINCT FROM $1".into(), true),
+                8 => of(format!("(v LIKE {one} OR v ILIKE $1)"), true),
+                9 => of(format!("v LIKE {one} AND v NOT LIKE $1"), true),
+                10 => of(format!("$1 LIKE v OR v LIKE {one}"), false),
+                _ => of(format!("v NOT LIKE $1 OR NOT v = {one}"), false),
+            }
+        }
+    }
+}
+
+/// A search by one of the operators for fragments and prefixes.
+pub fn search_parts(rng: &mut Rng) -> Search {
+    match rng.u32(..6) {
+        0 => operator("~", rng, regex),
+        1 => operator("~*", rng, |rng| {
+            // Escapes have a case of their own.
+            let pattern = regex(rng);
+            if pattern.contains("\\m") { pattern } else { in_case(&pattern, rng) }
+        }),
+        2 => operator("^@", rng, wanted),
+        _ => search(rng),
+    }
+}
