@@ -7,7 +7,7 @@
 --                A family has one for every type that stands on either side of its operators.
 --   FUNCTION 3   only of classes with several keys for a value: names the way in which they are made. Such a class may
 --                have other operators: 2 `@>`, 3 `&&`, 4 `?`, 5 `?|`, 6 `?&`, 21 `~~`, 22 `~~*`, 23 `~`, 24 `~*`,
---                25 `^@`
+--                25 `^@`, 26 `@@@`, 27 `@@@*`
 --   FUNCTION 2   skip_opclass_options: the options of a column, such as uuid_skip_ops (false_positive_rate = 0.001)
 --
 -- The hash functions are those of the same type's `hash` operator class in PostgreSQL 15. Where later versions gave a
@@ -373,6 +373,39 @@ COMMENT ON OPERATOR FAMILY jsonb_path_skip_ops USING skip IS
 COMMENT ON OPERATOR CLASS jsonb_path_skip_ops USING skip IS
     'skip operator class of the insides of jsonb: @>, ?, ?|, ?&, =, and comparisons with ->>, #>>, -> and subscripts';
 
+CREATE FUNCTION skip_has_words(value text, words text)
+    RETURNS boolean
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_has_words_wrapper';
+COMMENT ON FUNCTION skip_has_words(text, text) IS
+    'whether a text has all words of another; a word is a longest run of ASCII letters, digits and characters that are '
+    'not ASCII';
+
+CREATE FUNCTION skip_has_words_in_any_case(value text, words text)
+    RETURNS boolean
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_has_words_in_any_case_wrapper';
+COMMENT ON FUNCTION skip_has_words_in_any_case(text, text) IS
+    'as skip_has_words(text, text), whatever the case of letters';
+
+CREATE OPERATOR @@@ (
+    LEFTARG = text,
+    RIGHTARG = text,
+    FUNCTION = skip_has_words,
+    RESTRICT = matchingsel,
+    JOIN = matchingjoinsel);
+COMMENT ON OPERATOR @@@ (text, text) IS
+    'has all words';
+
+CREATE OPERATOR @@@* (
+    LEFTARG = text,
+    RIGHTARG = text,
+    FUNCTION = skip_has_words_in_any_case,
+    RESTRICT = matchingsel,
+    JOIN = matchingjoinsel);
+COMMENT ON OPERATOR @@@* (text, text) IS
+    'has all words, whatever their case';
+
 CREATE FUNCTION skip_text_ngram_keys(internal)
     RETURNS integer
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
@@ -395,9 +428,44 @@ CREATE OPERATOR CLASS text_ngram_skip_ops
     OPERATOR 23 pg_catalog.~,
     OPERATOR 24 pg_catalog.~*,
     OPERATOR 25 pg_catalog.^@,
+    OPERATOR 26 @@@,
+    OPERATOR 27 @@@*,
     FUNCTION 2 skip_text_ngram_options(internal),
     FUNCTION 3 skip_text_ngram_keys(internal);
 COMMENT ON OPERATOR FAMILY text_ngram_skip_ops USING skip IS
     'fragments of text';
 COMMENT ON OPERATOR CLASS text_ngram_skip_ops USING skip IS
-    'skip operator class of the fragments of text: LIKE, ILIKE, ~, ~*, ^@, =; options n and fold_case';
+    'skip operator class of the fragments of text: LIKE, ILIKE, ~, ~*, ^@, @@@, @@@*, =; options n '
+    'and fold_case';
+
+CREATE FUNCTION skip_text_token_keys(internal)
+    RETURNS integer
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_text_token_keys_wrapper';
+COMMENT ON FUNCTION skip_text_token_keys(internal) IS
+    'support function 3 of skip operator classes: each word of a text is a key';
+
+CREATE FUNCTION skip_text_token_options(internal)
+    RETURNS void
+    LANGUAGE c IMMUTABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_text_token_options_wrapper';
+COMMENT ON FUNCTION skip_text_token_options(internal) IS
+    'support function 2 of text_token_skip_ops: options of a column';
+
+CREATE OPERATOR CLASS text_token_skip_ops
+    FOR TYPE text USING skip AS
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 21 pg_catalog.~~,
+    OPERATOR 22 pg_catalog.~~*,
+    OPERATOR 23 pg_catalog.~,
+    OPERATOR 24 pg_catalog.~*,
+    OPERATOR 25 pg_catalog.^@,
+    OPERATOR 26 @@@,
+    OPERATOR 27 @@@*,
+    FUNCTION 2 skip_text_token_options(internal),
+    FUNCTION 3 skip_text_token_keys(internal);
+COMMENT ON OPERATOR FAMILY text_token_skip_ops USING skip IS
+    'words of text';
+COMMENT ON OPERATOR CLASS text_token_skip_ops USING skip IS
+    'skip operator class of the words of text: @@@, @@@*, =, and LIKE, ILIKE, ~, ~*, ^@ as far as they have whole '
+    'words; option fold_case';

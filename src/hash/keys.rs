@@ -6,6 +6,7 @@
 //! | [`KeyKind::Elements`] | the hash of each element of an array ([`super::elements`]) | `@>`: all elements; `&&`: any |
 //! | [`KeyKind::Paths`] | the scalars of a document, with their paths ([`super::documents`]) | `@>`: all scalars |
 //! | [`KeyKind::Fragments`] | the hash of each run of n characters of a text ([`super::texts`]) | those of what must stand in the text |
+//! | [`KeyKind::Words`] | the hash of each word of a text ([`super::texts`]) | those of words that must stand in the text |
 //!
 //! A query becomes a condition that every row it finds satisfies: AND and OR over sets of keys. It may let other rows
 //! through, because the server checks each row.
@@ -44,7 +45,9 @@ impl ColumnKeys {
             KeyKind::Whole => Some(Self::Whole(KeyHasher::of_column(index, column, seed))),
             KeyKind::Elements => ElementKeys::of_column(index, column, seed).map(Self::Elements),
             KeyKind::Paths => Some(Self::Paths(DocumentKeys::new(seed))),
-            KeyKind::Fragments => TextColumnKeys::of_column(index, column, kind, seed).map(Self::Text),
+            KeyKind::Fragments | KeyKind::Words => {
+                TextColumnKeys::of_column(index, column, kind, seed).map(Self::Text)
+            }
             KeyKind::Unknown => None,
         }
     }

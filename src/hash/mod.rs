@@ -22,6 +22,7 @@ pub mod documents;
 pub mod elements;
 pub mod keys;
 mod texts;
+mod word_search;
 
 use crate::pages::meta::Meta;
 use crate::pg::datum::{self, HashFunction, Repr, Value};

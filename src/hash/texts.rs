@@ -1,8 +1,8 @@
-//! The parts of texts as keys: `LIKE`, `ILIKE`, `~`, `~*`, `^@` and `=`.
+//! The parts of texts as keys: `LIKE`, `ILIKE`, `~`, `~*`, `^@`, `@@@` and `=`.
 //!
 //! The crate `skip_text` cuts values, and says what a query demands of the keys of every value that it finds. Here the
 //! keys become hashes, and a demand becomes a condition. Operators that search in text find no NULL, so a query that
-//! demands no key demands a value at least.
+//! demands no key demands a value at least. A text without words has a key that says so.
 //!
 //! Under a nondeterministic collation strings with different bytes are equal, so nothing is demanded there.
 //!
@@ -15,7 +15,7 @@
 //! | 10 | characters are bytes, not UTF-8 |
 //! | 0 to 8 | characters of a fragment |
 
-use super::asked::KeyTest;
+use super::asked::{self, KeyTest};
 use crate::pg::clause::Strategy;
 use crate::pg::datum::{self, Value};
 use crate::pg::key_kind::KeyKind;
@@ -26,7 +26,8 @@ use skip_filter::hash_bytes;
 use skip_scan::Condition;
 use skip_text::{Demand, Encoding, KeyCase, Matching, TextKeyKind, TextKeys, TextQuery};
 
-/// The kind of keys in the number of the canonical form.
+// The kind of keys in the number of the canonical form.
+const WORDS: u16 = 4 << 12;
 const FRAGMENTS: u16 = 5 << 12;
 const FOLDED: u16 = 1 << 11;
 const BYTES: u16 = 1 << 10;
@@ -56,6 +57,7 @@ impl TextColumnKeys {
         let TextOptions { length, fold_case } = TextOptions::of_column(index, column)?;
         let (kind, number) = match kind {
             KeyKind::Fragments => (TextKeyKind::Ngrams(length), FRAGMENTS + u16::try_from(length).ok()?),
+            KeyKind::Words => (TextKeyKind::Words, WORDS),
             _ => return None,
         };
         if class.input != pg_sys::TEXTOID {
@@ -84,7 +86,16 @@ impl TextColumnKeys {
     /// Calls `add` with the keys of a value.
     pub fn each_key(&mut self, value: Value<'_>, mut add: impl FnMut(u64)) {
         let Self { keys, seed, folded, .. } = self;
-        value.with_bytes(|bytes| keys.keys(bytes, folded).for_each(|key| add(hash_bytes(*seed, key))));
+        value.with_bytes(|bytes| {
+            let mut is_empty = true;
+            for key in keys.keys(bytes, folded) {
+                add(hash_bytes(*seed, key));
+                is_empty = false;
+            }
+            if is_empty {
+                add(asked::no_keys(*seed));
+            }
+        });
         if folded.capacity() > MOST_KEPT {
             *folded = Vec::new();
         }
@@ -101,6 +112,8 @@ impl TextColumnKeys {
                 Strategy::Regex => TextQuery::Regex(text, Matching::Exact),
                 Strategy::RegexIgnoreCase => TextQuery::Regex(text, Matching::IgnoreCase),
                 Strategy::StartsWith => TextQuery::StartsWith(text, Matching::Exact),
+                Strategy::HasWords => TextQuery::HasWords(text, Matching::Exact),
+                Strategy::HasWordsIgnoreCase => TextQuery::HasWords(text, Matching::IgnoreCase),
                 _ => return None,
             };
             Some(if self.is_deterministic { self.keys.demand(&query) } else { Demand::Anything })

@@ -29,7 +29,7 @@ pub fn check(index: Rel, column: usize) {
         }
         KeyKind::Elements => types::element(values).is_some() && catalog::extended_hash(values).is_some(),
         KeyKind::Paths => values == pgrx::pg_sys::JSONBOID,
-        KeyKind::Fragments => true,
+        KeyKind::Fragments | KeyKind::Words => true,
         KeyKind::Unknown => false,
     };
     if !hashable {

@@ -38,6 +38,10 @@ pub enum Strategy {
     RegexIgnoreCase = 24,
     /// `column ^@ value`.
     StartsWith = 25,
+    /// `column @@@ value`: the column has all words of the value.
+    HasWords = 26,
+    /// `column @@@* value`: as `@@@`, whatever the case.
+    HasWordsIgnoreCase = 27,
     /// `value = ANY (column)`: one of the column's elements.
     HasElement = 101,
     /// `column ->> … = value`: the text of what is at the clause's path.
@@ -49,7 +53,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
@@ -61,6 +65,8 @@ impl Strategy {
         Self::Regex,
         Self::RegexIgnoreCase,
         Self::StartsWith,
+        Self::HasWords,
+        Self::HasWordsIgnoreCase,
         Self::HasElement,
         Self::TextAtPath,
         Self::NumberAtPath,
@@ -68,7 +74,7 @@ impl Strategy {
     ];
 
     /// The highest number that an operator family may use.
-    pub const MOST: i16 = Self::StartsWith as i16;
+    pub const MOST: i16 = Self::HasWordsIgnoreCase as i16;
 
     /// The strategy with this number.
     pub fn of_number(number: i32) -> Option<Self> {

@@ -16,6 +16,8 @@ const ELEMENTS: i32 = 1;
 const PATHS: i32 = 2;
 /// What the function of [`KeyKind::Fragments`] returns.
 const FRAGMENTS: i32 = 11;
+/// What the function of [`KeyKind::Words`] returns.
+const WORDS: i32 = 12;
 
 /// How values become keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub enum KeyKind {
     Paths,
     /// One key for each run of n characters of a text.
     Fragments,
+    /// One key for each word of a text.
+    Words,
     /// A kind that this build does not know: nothing can be looked up.
     Unknown,
 }
@@ -52,6 +56,7 @@ impl KeyKind {
             ELEMENTS => Self::Elements,
             PATHS => Self::Paths,
             FRAGMENTS => Self::Fragments,
+            WORDS => Self::Words,
             _ => Self::Unknown,
         }
     }
@@ -64,7 +69,7 @@ impl KeyKind {
 
     /// Whether keys are parts of a text.
     pub fn cuts_text(self) -> bool {
-        matches!(self, Self::Fragments)
+        matches!(self, Self::Fragments | Self::Words)
     }
 
     /// The operator by which a value of the column's type is looked up.
@@ -73,6 +78,7 @@ impl KeyKind {
             Self::Whole | Self::Unknown => Strategy::Equal,
             Self::Elements | Self::Paths => Strategy::Contains,
             Self::Fragments => Strategy::Like,
+            Self::Words => Strategy::HasWords,
         }
     }
 }
@@ -98,4 +104,10 @@ fn skip_jsonb_path_keys(_nothing: Internal) -> i32 {
 #[pg_extern(sql = false)]
 fn skip_text_ngram_keys(_nothing: Internal) -> i32 {
     boundary::callback(|| FRAGMENTS)
+}
+
+/// Support function 3 of text_token_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_text_token_keys(_nothing: Internal) -> i32 {
+    boundary::callback(|| WORDS)
 }

@@ -88,3 +88,13 @@ fn skip_text_ngram_options(options: pgrx::Internal) {
         unsafe { define_text(datum.cast_mut_ptr(), Some(length)) };
     })
 }
+
+/// Support function 2 of text_token_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_text_token_options(options: pgrx::Internal) {
+    boundary::callback(|| {
+        let Some(datum) = options.into_datum() else { return };
+        // SAFETY: PostgreSQL calls this function with a local_relopts, and nothing else can: the argument is internal.
+        unsafe { define_text(datum.cast_mut_ptr(), None) };
+    })
+}

@@ -4,6 +4,7 @@ mod arrays;
 mod documents;
 mod fragments;
 mod text_cases;
+mod words;
 
 use crate::shared::blame;
 use fastrand::Rng;

@@ -74,7 +74,7 @@ fn in_case(text: &str, rng: &mut Rng) -> String {
 }
 
 /// What a search looks for: some pieces.
-fn wanted(rng: &mut Rng) -> String {
+pub fn wanted(rng: &mut Rng) -> String {
     let mut text = piece(rng);
     for _ in 0..rng.usize(..3) {
         text.push_str(["", " ", ", "][rng.usize(..3)]);
@@ -163,6 +163,20 @@ pub fn search(rng: &mut Rng) -> Search {
                 _ => of(format!("v NOT LIKE $1 OR NOT v = {one}"), false),
             }
         }
+    }
+}
+
+/// A search by words, mostly.
+pub fn search_words(rng: &mut Rng) -> Search {
+    match rng.u32(..8) {
+        0..=1 => operator("@@@", rng, wanted),
+        2 => operator("@@@", rng, piece),
+        3 => operator("@@@*", rng, |rng| {
+            let text = wanted(rng);
+            in_case(&text, rng)
+        }),
+        4 => search_parts(rng),
+        _ => search(rng),
     }
 }
 
