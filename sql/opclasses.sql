@@ -469,3 +469,51 @@ COMMENT ON OPERATOR FAMILY text_token_skip_ops USING skip IS
 COMMENT ON OPERATOR CLASS text_token_skip_ops USING skip IS
     'skip operator class of the words of text: @@@, @@@*, =, and LIKE, ILIKE, ~, ~*, ^@ as far as they have whole '
     'words; option fold_case';
+
+CREATE FUNCTION skip_prefix_keys(internal)
+    RETURNS integer
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_prefix_keys_wrapper';
+COMMENT ON FUNCTION skip_prefix_keys(internal) IS
+    'support function 3 of skip operator classes: the first characters of a text, or bytes, are its key';
+
+CREATE FUNCTION skip_text_prefix_options(internal)
+    RETURNS void
+    LANGUAGE c IMMUTABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_text_prefix_options_wrapper';
+COMMENT ON FUNCTION skip_text_prefix_options(internal) IS
+    'support function 2 of text_prefix_skip_ops: options of a column';
+
+CREATE FUNCTION skip_bytea_prefix_options(internal)
+    RETURNS void
+    LANGUAGE c IMMUTABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_bytea_prefix_options_wrapper';
+COMMENT ON FUNCTION skip_bytea_prefix_options(internal) IS
+    'support function 2 of bytea_prefix_skip_ops: options of a column';
+
+CREATE OPERATOR CLASS text_prefix_skip_ops
+    FOR TYPE text USING skip AS
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 21 pg_catalog.~~,
+    OPERATOR 22 pg_catalog.~~*,
+    OPERATOR 23 pg_catalog.~,
+    OPERATOR 24 pg_catalog.~*,
+    OPERATOR 25 pg_catalog.^@,
+    FUNCTION 2 skip_text_prefix_options(internal),
+    FUNCTION 3 skip_prefix_keys(internal);
+COMMENT ON OPERATOR FAMILY text_prefix_skip_ops USING skip IS
+    'prefixes of text';
+COMMENT ON OPERATOR CLASS text_prefix_skip_ops USING skip IS
+    'skip operator class of the first characters of text: ^@, starts_with(), =, and LIKE, ILIKE, ~, ~* with a known '
+    'start; options length and fold_case';
+
+CREATE OPERATOR CLASS bytea_prefix_skip_ops
+    FOR TYPE bytea USING skip AS
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 21 pg_catalog.~~,
+    FUNCTION 2 skip_bytea_prefix_options(internal),
+    FUNCTION 3 skip_prefix_keys(internal);
+COMMENT ON OPERATOR FAMILY bytea_prefix_skip_ops USING skip IS
+    'prefixes of bytea';
+COMMENT ON OPERATOR CLASS bytea_prefix_skip_ops USING skip IS
+    'skip operator class of the first bytes of bytea: =, and LIKE with a known start; option length';

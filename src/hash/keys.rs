@@ -7,6 +7,7 @@
 //! | [`KeyKind::Paths`] | the scalars of a document, with their paths ([`super::documents`]) | `@>`: all scalars |
 //! | [`KeyKind::Fragments`] | the hash of each run of n characters of a text ([`super::texts`]) | those of what must stand in the text |
 //! | [`KeyKind::Words`] | the hash of each word of a text ([`super::texts`]) | those of words that must stand in the text |
+//! | [`KeyKind::Prefix`] | the hash of the first characters of a text ([`super::texts`]) | that of how the text must begin |
 //!
 //! A query becomes a condition that every row it finds satisfies: AND and OR over sets of keys. It may let other rows
 //! through, because the server checks each row.
@@ -45,7 +46,7 @@ impl ColumnKeys {
             KeyKind::Whole => Some(Self::Whole(KeyHasher::of_column(index, column, seed))),
             KeyKind::Elements => ElementKeys::of_column(index, column, seed).map(Self::Elements),
             KeyKind::Paths => Some(Self::Paths(DocumentKeys::new(seed))),
-            KeyKind::Fragments | KeyKind::Words => {
+            KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => {
                 TextColumnKeys::of_column(index, column, kind, seed).map(Self::Text)
             }
             KeyKind::Unknown => None,

@@ -13,7 +13,7 @@
 //! | 12 to 15 | the kind of keys |
 //! | 11 | case is folded |
 //! | 10 | characters are bytes, not UTF-8 |
-//! | 0 to 8 | characters of a fragment |
+//! | 0 to 8 | characters of a fragment or prefix |
 
 use super::asked::{self, KeyTest};
 use crate::pg::clause::Strategy;
@@ -29,6 +29,7 @@ use skip_text::{Demand, Encoding, KeyCase, Matching, TextKeyKind, TextKeys, Text
 // The kind of keys in the number of the canonical form.
 const WORDS: u16 = 4 << 12;
 const FRAGMENTS: u16 = 5 << 12;
+const PREFIX: u16 = 6 << 12;
 const FOLDED: u16 = 1 << 11;
 const BYTES: u16 = 1 << 10;
 
@@ -55,16 +56,21 @@ impl TextColumnKeys {
     pub fn of_column(index: Rel, column: usize, kind: KeyKind, seed: u64) -> Option<Self> {
         let class = index.column_class(column);
         let TextOptions { length, fold_case } = TextOptions::of_column(index, column)?;
+        if !kind.can_cut(class.input) {
+            return None;
+        }
         let (kind, number) = match kind {
             KeyKind::Fragments => (TextKeyKind::Ngrams(length), FRAGMENTS + u16::try_from(length).ok()?),
             KeyKind::Words => (TextKeyKind::Words, WORDS),
+            KeyKind::Prefix => (TextKeyKind::Prefix(length), PREFIX + u16::try_from(length).ok()?),
             _ => return None,
         };
-        if class.input != pg_sys::TEXTOID {
-            return None;
-        }
         let (case, folded) = if fold_case { (KeyCase::Folded, FOLDED) } else { (KeyCase::AsIs, 0) };
-        let (encoding, bytes) = if text::is_utf8() { (Encoding::Utf8, 0) } else { (Encoding::Bytes, BYTES) };
+        let (encoding, bytes) = if class.input == pg_sys::TEXTOID && text::is_utf8() {
+            (Encoding::Utf8, 0)
+        } else {
+            (Encoding::Bytes, BYTES)
+        };
         Some(Self {
             keys: TextKeys::new(kind, case, encoding).ok()?,
             canon: number + folded + bytes,

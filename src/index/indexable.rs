@@ -5,7 +5,7 @@ use crate::pg::key_kind::KeyKind;
 use crate::pg::text_options::TextOptions;
 use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types};
 use pgrx::PgSqlErrorCode;
-use pgrx::pg_sys::{self, Oid};
+use pgrx::pg_sys::Oid;
 
 /// Raises an error for a column that cannot be indexed.
 pub fn check(index: Rel, column: usize) {
@@ -18,7 +18,7 @@ pub fn check(index: Rel, column: usize) {
     }
     let kind = KeyKind::of_column(index, column);
     if kind.cuts_text() {
-        check_text(index, column, values, class);
+        check_text(index, column, kind, class);
     }
     // An operator class may lack its hash function, and a hash function for any array or range does not imply one for
     // the elements.
@@ -29,7 +29,7 @@ pub fn check(index: Rel, column: usize) {
         }
         KeyKind::Elements => types::element(values).is_some() && catalog::extended_hash(values).is_some(),
         KeyKind::Paths => values == pgrx::pg_sys::JSONBOID,
-        KeyKind::Fragments | KeyKind::Words => true,
+        KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => true,
         KeyKind::Unknown => false,
     };
     if !hashable {
@@ -97,12 +97,12 @@ fn check_collation(values: Oid, class: ColumnClass) {
 
 /// Checks that an operator class that cuts text is one of a type of text, and that its pieces say something under the
 /// collation.
-fn check_text(index: Rel, column: usize, values: Oid, class: ColumnClass) {
-    if class.input != pg_sys::TEXTOID {
+fn check_text(index: Rel, column: usize, kind: KeyKind, class: ColumnClass) {
+    if !kind.can_cut(class.input) {
         fail(
             PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
             format!("values of type {} cannot be cut into parts", types::display_name(class.input)),
-            Some("Support function 3 of the operator class is for text.".into()),
+            Some("Support function 3 of the operator class is for another type.".into()),
             None,
         );
     }
@@ -120,7 +120,7 @@ fn check_text(index: Rel, column: usize, values: Oid, class: ColumnClass) {
     if !datum::is_deterministic(class.collation) {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            under_nondeterministic(values),
+            under_nondeterministic(class.input),
             Some("Under such a collation, equal texts may have no part in common: no query could use the index.".into()),
             Some("Index the column under a deterministic collation, and search under the same one.".into()),
         );

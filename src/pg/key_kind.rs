@@ -18,6 +18,8 @@ const PATHS: i32 = 2;
 const FRAGMENTS: i32 = 11;
 /// What the function of [`KeyKind::Words`] returns.
 const WORDS: i32 = 12;
+/// What the function of [`KeyKind::Prefix`] returns.
+const PREFIX: i32 = 13;
 
 /// How values become keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum KeyKind {
     Fragments,
     /// One key for each word of a text.
     Words,
+    /// One key: the first characters of a text.
+    Prefix,
     /// A kind that this build does not know: nothing can be looked up.
     Unknown,
 }
@@ -57,6 +61,7 @@ impl KeyKind {
             PATHS => Self::Paths,
             FRAGMENTS => Self::Fragments,
             WORDS => Self::Words,
+            PREFIX => Self::Prefix,
             _ => Self::Unknown,
         }
     }
@@ -69,7 +74,16 @@ impl KeyKind {
 
     /// Whether keys are parts of a text.
     pub fn cuts_text(self) -> bool {
-        matches!(self, Self::Fragments | Self::Words)
+        matches!(self, Self::Fragments | Self::Words | Self::Prefix)
+    }
+
+    /// Whether values of a type can be cut into such parts.
+    pub fn can_cut(self, input: pg_sys::Oid) -> bool {
+        match self {
+            Self::Fragments | Self::Words => input == pg_sys::TEXTOID,
+            Self::Prefix => input == pg_sys::TEXTOID || input == pg_sys::BYTEAOID,
+            Self::Whole | Self::Elements | Self::Paths | Self::Unknown => false,
+        }
     }
 
     /// The operator by which a value of the column's type is looked up.
@@ -79,6 +93,7 @@ impl KeyKind {
             Self::Elements | Self::Paths => Strategy::Contains,
             Self::Fragments => Strategy::Like,
             Self::Words => Strategy::HasWords,
+            Self::Prefix => Strategy::StartsWith,
         }
     }
 }
@@ -110,4 +125,10 @@ fn skip_text_ngram_keys(_nothing: Internal) -> i32 {
 #[pg_extern(sql = false)]
 fn skip_text_token_keys(_nothing: Internal) -> i32 {
     boundary::callback(|| WORDS)
+}
+
+/// Support function 3 of text_prefix_skip_ops and bytea_prefix_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_prefix_keys(_nothing: Internal) -> i32 {
+    boundary::callback(|| PREFIX)
 }

@@ -6,12 +6,14 @@ use super::options::{self, RawClassOptions};
 use super::{Rel, boundary};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use skip_text::ngrams;
+use skip_text::{ngrams, prefixes};
 use std::ffi::CStr;
 use std::mem::offset_of;
 
 /// Characters of a fragment if the option `n` is not set.
 const FRAGMENT: i32 = 4;
+/// Characters of a prefix if the option `length` is not set.
+const PREFIX: i32 = 8;
 
 /// The struct that local_reloptions fills in for a column of text. It begins as that of every column.
 #[repr(C)]
@@ -24,7 +26,7 @@ struct RawTextOptions {
 /// The options of a column whose text is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextOptions {
-    /// Characters of a fragment.
+    /// Characters of a fragment or prefix.
     pub length: usize,
     /// Whether keys are made of the value with its case folded.
     pub fold_case: bool,
@@ -53,17 +55,19 @@ type Length = (&'static CStr, &'static CStr, std::ops::RangeInclusive<usize>, i3
 ///
 /// # Safety
 /// As [`options::define`].
-unsafe fn define_text(options: *mut pg_sys::local_relopts, length: Option<Length>) {
+unsafe fn define_text(options: *mut pg_sys::local_relopts, has_case: bool, length: Option<Length>) {
     // SAFETY: as the caller says; the strings are static, and the offsets are those of RawTextOptions.
     unsafe {
         options::define(options, size_of::<RawTextOptions>());
-        pg_sys::add_local_bool_reloption(
-            options,
-            c"fold_case".as_ptr(),
-            c"Keys of the value with its case folded, for searches that ignore case".as_ptr(),
-            false,
-            offset_of!(RawTextOptions, fold_case) as i32,
-        );
+        if has_case {
+            pg_sys::add_local_bool_reloption(
+                options,
+                c"fold_case".as_ptr(),
+                c"Keys of the value with its case folded, for searches that ignore case".as_ptr(),
+                false,
+                offset_of!(RawTextOptions, fold_case) as i32,
+            );
+        }
         if let Some((name, text, bounds, default)) = length {
             pg_sys::add_local_int_reloption(
                 options,
@@ -85,7 +89,7 @@ fn skip_text_ngram_options(options: pgrx::Internal) {
         let Some(datum) = options.into_datum() else { return };
         let length = (c"n", c"Number of characters of a fragment", ngrams::LENGTHS, FRAGMENT);
         // SAFETY: PostgreSQL calls this function with a local_relopts, and nothing else can: the argument is internal.
-        unsafe { define_text(datum.cast_mut_ptr(), Some(length)) };
+        unsafe { define_text(datum.cast_mut_ptr(), true, Some(length)) };
     })
 }
 
@@ -95,6 +99,30 @@ fn skip_text_token_options(options: pgrx::Internal) {
     boundary::callback(|| {
         let Some(datum) = options.into_datum() else { return };
         // SAFETY: PostgreSQL calls this function with a local_relopts, and nothing else can: the argument is internal.
-        unsafe { define_text(datum.cast_mut_ptr(), None) };
+        unsafe { define_text(datum.cast_mut_ptr(), true, None) };
+    })
+}
+
+fn prefix() -> Length {
+    (c"length", c"Number of characters of the prefix", prefixes::LENGTHS, PREFIX)
+}
+
+/// Support function 2 of text_prefix_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_text_prefix_options(options: pgrx::Internal) {
+    boundary::callback(|| {
+        let Some(datum) = options.into_datum() else { return };
+        // SAFETY: PostgreSQL calls this function with a local_relopts, and nothing else can: the argument is internal.
+        unsafe { define_text(datum.cast_mut_ptr(), true, Some(prefix())) };
+    })
+}
+
+/// Support function 2 of bytea_prefix_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_bytea_prefix_options(options: pgrx::Internal) {
+    boundary::callback(|| {
+        let Some(datum) = options.into_datum() else { return };
+        // SAFETY: PostgreSQL calls this function with a local_relopts, and nothing else can: the argument is internal.
+        unsafe { define_text(datum.cast_mut_ptr(), false, Some(prefix())) };
     })
 }

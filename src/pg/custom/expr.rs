@@ -29,7 +29,7 @@ pub enum ExprKind<'a> {
     And(Vec<Expr<'a>>),
     Or(Vec<Expr<'a>>),
     Not(Expr<'a>),
-    /// An operator between two arguments.
+    /// An operator between two arguments. `starts_with()` is the operator `^@`.
     Operator(Comparison<'a>),
     /// `left operator ANY (right)`, the right side an array.
     AnyOf(Comparison<'a>),
@@ -78,7 +78,7 @@ impl<'a> Expr<'a> {
     /// # Safety
     /// Both are valid expressions that live as long as `'a`.
     pub(super) unsafe fn with_argument(self, argument: Self, by: Self) -> Self {
-        // SAFETY: these three node types have a list of arguments; a shallow copy gets a new one.
+        // SAFETY: these four node types have a list of arguments; a shallow copy gets a new one.
         unsafe {
             let replaced = |args| {
                 let replace = |arg: *mut pg_sys::Node| if arg == argument.node { by.node } else { arg };
@@ -90,6 +90,12 @@ impl<'a> Expr<'a> {
                 pg_sys::NodeTag::T_OpExpr | pg_sys::NodeTag::T_DistinctExpr => {
                     let args = replaced((*self.node.cast::<pg_sys::OpExpr>()).args);
                     let copy = copy().cast::<pg_sys::OpExpr>();
+                    (*copy).args = args;
+                    Self::new(copy.cast())
+                }
+                pg_sys::NodeTag::T_FuncExpr => {
+                    let args = replaced((*self.node.cast::<pg_sys::FuncExpr>()).args);
+                    let copy = copy().cast::<pg_sys::FuncExpr>();
                     (*copy).args = args;
                     Self::new(copy.cast())
                 }
@@ -165,6 +171,15 @@ impl<'a> Expr<'a> {
             if is_a(self.node, pg_sys::NodeTag::T_OpExpr) {
                 let node = self.node.cast::<pg_sys::OpExpr>();
                 return comparison((*node).opno, (*node).inputcollid, (*node).args)
+                    .map_or(ExprKind::Other, ExprKind::Operator);
+            }
+            if is_a(self.node, pg_sys::NodeTag::T_FuncExpr) {
+                let node = self.node.cast::<pg_sys::FuncExpr>();
+                if (*node).funcid.to_u32() != pg_sys::F_STARTS_WITH {
+                    return ExprKind::Other;
+                }
+                let operator = pg_sys::Oid::from(pg_sys::TextPrefixOperator);
+                return comparison(operator, (*node).inputcollid, (*node).args)
                     .map_or(ExprKind::Other, ExprKind::Operator);
             }
             if is_a(self.node, pg_sys::NodeTag::T_DistinctExpr) {

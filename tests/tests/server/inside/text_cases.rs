@@ -100,13 +100,15 @@ fn like(rng: &mut Rng) -> String {
     pattern
 }
 
+/// A regular expression that matches a text and no other.
+fn regex_literal(rng: &mut Rng) -> String {
+    let escape = |c: char| if c.is_ascii_punctuation() { vec!['\\', c] } else { vec![c] };
+    wanted(rng).chars().flat_map(escape).collect()
+}
+
 /// A regular expression.
 fn regex(rng: &mut Rng) -> String {
-    let literal = |rng: &mut Rng| {
-        let escape = |c: char| if c.is_ascii_punctuation() { vec!['\\', c] } else { vec![c] };
-        wanted(rng).chars().flat_map(escape).collect::<String>()
-    };
-    let (one, two) = (literal(rng), literal(rng));
+    let (one, two) = (regex_literal(rng), regex_literal(rng));
     match rng.u32(..9) {
         0 => one,
         1 => format!("^{one}"),
@@ -178,6 +180,56 @@ pub fn search_words(rng: &mut Rng) -> Search {
         4 => search_parts(rng),
         _ => search(rng),
     }
+}
+
+/// The text as a pattern of LIKE.
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_")
+}
+
+/// A pattern of LIKE for how a text begins.
+fn start(rng: &mut Rng) -> String {
+    format!("{}%", escaped(&wanted(rng)))
+}
+
+/// A search for how a text begins, mostly.
+pub fn search_start(rng: &mut Rng) -> Search {
+    match rng.u32(..8) {
+        0 => operator("LIKE", rng, start),
+        1 => operator("ILIKE", rng, |rng| {
+            let pattern = start(rng);
+            in_case(&pattern, rng)
+        }),
+        2 => operator("^@", rng, wanted),
+        3 => {
+            let value = quoted(&wanted(rng));
+            Search { predicate: "starts_with(v, $1)".into(), kind: "text".into(), value, is_served: true }
+        }
+        4 => operator("~", rng, |rng| format!("^({}|{})", regex_literal(rng), regex_literal(rng))),
+        5 => search_parts(rng),
+        _ => search(rng),
+    }
+}
+
+/// The constant of a text as one of bytea.
+fn bytes_of(text: &str) -> String {
+    format!("convert_to({}, 'UTF8')", quoted(text))
+}
+
+/// A value of bytea.
+pub fn bytes(rng: &mut Rng) -> String {
+    bytes_of(&text(rng))
+}
+
+/// A search in bytes.
+pub fn search_bytes(rng: &mut Rng) -> Search {
+    let (predicate, value) = match rng.u32(..5) {
+        0..=1 => ("v LIKE $1", bytes_of(&start(rng))),
+        2 => ("v LIKE $1", bytes_of(&like(rng))),
+        3 => ("v = $1", bytes_of(&piece(rng))),
+        _ => ("v = ANY (ARRAY[NULL, $1])", bytes_of(&text(rng))),
+    };
+    Search { predicate: predicate.into(), kind: "bytea".into(), value, is_served: true }
 }
 
 /// A search by one of the operators for fragments and prefixes.
