@@ -8,12 +8,30 @@ use pgrx::pg_sys::Oid;
 use skip_jsonb::path;
 use skip_scan::{Condition, MOST_LEVELS};
 
+/// The most columns of text that one expression is looked up in.
+const MOST_COLUMNS: usize = 4;
+
 /// What an expression asks of an index column, and the type of the key; None if the column cannot answer it.
 type Asks<'f> = dyn Fn(&Index<'_>, u16) -> Option<(Strategy, Oid)> + 'f;
 
 /// Whether any index can look up an expression.
 pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
     one(table, order, expr).is_some()
+}
+
+/// The condition by one of the columns that can look an expression up, preferred ones first. Columns of text that is
+/// cut differ in what they make of a pattern, which may be known only when the query runs: so all of them are asked,
+/// unless another column looks up whole values.
+fn chosen<'a>(columns: impl Iterator<Item = (Index<'a>, Leaf<'a>)>) -> Option<Condition<Leaf<'a>>> {
+    let mut cut = Vec::new();
+    for (index, leaf) in columns {
+        if leaf.key.key.is_none() || !index.cuts_text(leaf.column) {
+            return Some(Condition::Leaf(leaf));
+        }
+        cut.push(Condition::Leaf(leaf));
+    }
+    cut.truncate(MOST_COLUMNS);
+    Condition::all(cut)
 }
 
 /// The condition that indexes can look up for an expression; None if there is none. `order` has the numbers of the
@@ -36,12 +54,13 @@ fn at_level<'a>(
             let index = table.indexes()[number];
             (0..index.columns()).map(move |column| (number, index, column))
         });
-        indexes.into_iter().find_map(|(index, info, column)| {
+        let columns = indexes.into_iter().filter_map(|(index, info, column)| {
             let (strategy, key_type) =
                 if info.is_column(arg, column) { asks(&info, column)? } else { return None };
             let key = Source { key, condition: expr };
-            Some(Condition::Leaf(Leaf { index, column, key_type, strategy, path: 0, how, key }))
-        })
+            Some((info, Leaf { index, column, key_type, strategy, path: 0, how, key }))
+        });
+        chosen(columns)
     };
     let compare = |c: Comparison<'a>, how| {
         let asks = |operator| {

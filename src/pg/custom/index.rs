@@ -109,6 +109,11 @@ impl Index<'_> {
         KeyKind::of_class(self.family(column), self.input_type(column)) == KeyKind::Paths
     }
 
+    /// Whether the keys of the column are parts of a text.
+    pub fn cuts_text(&self, column: u16) -> bool {
+        KeyKind::of_class(self.family(column), self.input_type(column)).cuts_text()
+    }
+
     /// For `value operator ANY (array)`, where `array` is a column whose elements are keys: the strategy, and the type
     /// of the value. None if the operator is not an equality by which the elements are hashed.
     pub fn element_comparison(

@@ -94,6 +94,27 @@ fn operators(database: &Database) {
     }
 }
 
+on_shared!(together);
+/// Indexes that make different things of the same pattern: the one that can look it up is asked, whichever comes first.
+fn together(database: &Database) {
+    let mut session = database.session();
+    lines(&mut session);
+    session.run(
+        "CREATE INDEX a ON t USING skip (v text_prefix_skip_ops, id);
+         CREATE INDEX b ON t USING skip (v text_token_skip_ops, id);
+         DROP INDEX as_is; CREATE INDEX as_is ON t USING skip (v text_ngram_skip_ops)",
+    );
+    Way::skip_scan().set(&mut session);
+    for predicate in ["v LIKE '%q701z%'", "v ILIKE '%Q701Z%'", "v @@@ 'q701z'", "v ~ 'q701z of'", "v = 'zz'"]
+    {
+        let statement = format!("SELECT id FROM t WHERE {predicate}");
+        skips_most(&mut session, &statement);
+    }
+    session.run("CREATE INDEX whole ON t USING skip (v)");
+    let plan = session.plan("SELECT id FROM t WHERE v = 'zz'");
+    assert!(plan.contains("Skip Indexes: whole"), "whole values are looked up first: {plan}");
+}
+
 on_shared!(bitmaps);
 /// PostgreSQL itself offers the operators of the class to a bitmap scan, which reads few ranges.
 fn bitmaps(database: &Database) {
