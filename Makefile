@@ -8,8 +8,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-all bench bench-bloom bench-growth bench-against sweep install lint unit server-tests \
-	test-assert test-16-17 fuzz
+.PHONY: help demo test check check-all bench bench-bloom bench-growth bench-against sweep install lint unit \
+	server-tests test-assert test-16-17 fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh

@@ -60,7 +60,8 @@ turn() {
 }
 # keep LIBRARY NAME VALUE
 keep() { PGDATABASE=postgres sql -c "INSERT INTO result VALUES ('$2', '$1', $3)"; }
-index="CREATE INDEX bench_index ON events USING skip (trace_id) WITH (pages_per_range = 16, false_positive_rate = 0.0001)"
+index="CREATE INDEX bench_index ON events USING skip (trace_id)
+       WITH (pages_per_range = 16, false_positive_rate = 0.0001)"
 build() { PGOPTIONS="-c pg_skip.default_layout=$layout" sql -c 'DROP INDEX IF EXISTS bench_index' -c "$1" 2>/dev/null; }
 timed() { echo "CALL bench.timed(\$\$$1\$\$)"; }
 query_ms() { sql -c 'SET enable_seqscan = off' -c "SELECT bench.query_ms(bench.queries('events.trace_id', $1), 3)"; }

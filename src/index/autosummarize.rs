@@ -10,8 +10,8 @@ use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::options::Options;
 use crate::pg::sandbox::{Sandbox, in_recovery};
-use crate::pg::{Rel, memory::Scratch};
-use skip_segment::pace::{Inserting, Pace};
+use crate::pg::{Rel, heap, memory::Scratch};
+use skip_segment::pace::{Inserting, MOST_EMPTY, Pace, may_get_rows};
 
 /// New blocks of the table from one step of merges to the next: so few that the steps can be small, and so many that it
 /// costs nothing to find out that there is no merge to go on with.
@@ -22,21 +22,27 @@ pub fn is_step(block: u32) -> bool {
     block.is_multiple_of(BLOCKS_A_STEP)
 }
 
-/// Summarizes ranges behind the one that a row was just inserted into, at this pace, and merges segments. Does nothing
-/// if another process holds the maintenance lock. The numbers of ranges and of blocks written are bounded.
+/// Summarizes ranges behind the block that a row was just inserted into, at this pace, and merges segments. Returns
+/// false if there are too few ranges for a batch. Does nothing if another process holds the maintenance lock. The
+/// numbers of ranges and of blocks written are bounded.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn autosummarize(heap: Rel, index: Rel, range: u32, pace: Pace) -> Read<()> {
+pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<bool> {
     if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {
-        return Ok(());
+        return Ok(true);
     }
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
+    let progress = Progress::read(index)?;
+    let complete = complete_ranges(heap, &progress, block);
+    if pace.end_of_batch(progress.watermark, complete) == progress.watermark {
+        return Ok(false);
+    }
+    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(true) };
     let sandbox = Sandbox::enter(heap);
     let scratch = Scratch::new();
     let failure = scratch.run(|| -> Read<_> {
         let (meta, mut directory) = upkeep::load(index)?;
-        let end = pace.end_of_batch(meta.watermark, range);
+        let end = pace.end_of_batch(meta.watermark, complete);
         if end == meta.watermark {
             return Ok(None);
         }
@@ -46,7 +52,15 @@ pub fn autosummarize(heap: Rel, index: Rel, range: u32, pace: Pace) -> Read<()> 
     })?;
     drop(sandbox);
     summarize::warn_of_failure(heap, index, failure);
-    Ok(())
+    Ok(true)
+}
+
+/// The ranges below this one will hardly get more rows, while `newest` is the newest block of the table.
+fn complete_ranges(heap: Rel, progress: &Progress, newest: u32) -> u32 {
+    let unsummarized = progress.watermark.saturating_mul(progress.pages_per_range);
+    let from = unsummarized.max(newest.saturating_sub(MOST_EMPTY));
+    let end = (from..newest).find(|&block| may_get_rows(heap::fill(heap, block), newest - block));
+    end.unwrap_or(newest) / progress.pages_per_range
 }
 
 /// Summarizes what a statement that inserted many rows has left at the end of the table: as many ranges as if it had
@@ -62,10 +76,8 @@ pub fn catch_up(heap: Rel, index: Rel) {
             ranges: 0,
             pages_per_range: progress.pages_per_range,
             has_filters,
-            is_last_block: true,
         };
-        let newest = last_block / progress.pages_per_range;
-        autosummarize(heap, index, newest, inserting.pace())
+        autosummarize(heap, index, last_block, inserting.pace()).map(|_| ())
     };
     or_raise(index, work());
 }

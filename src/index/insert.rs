@@ -91,14 +91,15 @@ fn begin_block(
             ranges: statement.blocks / progress.pages_per_range,
             pages_per_range: progress.pages_per_range,
             has_filters: has_filters(index, statement)?,
-            is_last_block: heap.blocks() == block.saturating_add(1),
         };
         let pace = inserting.pace();
         if inserting.is_large() && !std::mem::replace(&mut statement.is_large, true) {
             prepare_commit(heap, index);
         }
-        if pace.end_of_batch(progress.watermark, range) > progress.watermark {
-            return autosummarize::autosummarize(heap, index, range, pace);
+        if pace.end_of_batch(progress.watermark, range) > progress.watermark
+            && autosummarize::autosummarize(heap, index, block, pace)?
+        {
+            return Ok(());
         }
     }
     if autosummarize::is_step(block) {

@@ -11,6 +11,7 @@ use super::{
     server,
 };
 use pgrx::pg_sys::{self, Datum};
+use skip_segment::pace::BlockFill;
 use skip_segment::page::{PAGE, get_u16, get_u32};
 
 const _: () = assert!(cfg!(target_endian = "little"), "tuple headers are read as on little-endian machines");
@@ -18,6 +19,8 @@ const _: () = assert!(cfg!(target_endian = "little"), "tuple headers are read as
 /// Offset of the first line pointer: the size of the page header.
 pub(super) const LINE_POINTERS: usize = 24;
 const PD_LOWER: usize = 12;
+const PD_UPPER: usize = 14;
+const PD_SPECIAL: usize = 16;
 const LP_NORMAL: u32 = 1;
 // Offsets and flags of HeapTupleHeaderData.
 pub(super) const T_INFOMASK2: usize = 18;
@@ -105,6 +108,35 @@ impl<'a> HeapReader<'a> {
     /// The standing of a tuple on the last loaded page; Dead if the page was loaded without a horizon.
     pub fn standing(&self, tuple: &Tuple<'_>) -> Standing {
         self.standings.get(usize::from(tuple.offset) - 1).copied().unwrap_or(Standing::Dead)
+    }
+}
+
+/// What a block of a table has.
+pub fn fill(heap: Rel, block: u32) -> BlockFill {
+    let mut header = [0u8; LINE_POINTERS];
+    // SAFETY: the block exists, because the caller has inserted a row into it or behind it and holds a lock against
+    // truncation; the page header is copied under the share lock.
+    unsafe {
+        let buffer = server::ReadBufferExtended(
+            heap.raw(),
+            pg_sys::ForkNumber::MAIN_FORKNUM,
+            block,
+            pg_sys::ReadBufferMode::RBM_NORMAL,
+            std::ptr::null_mut(),
+        );
+        pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+        let source = pg_sys::BufferGetPage(buffer).cast::<u8>();
+        std::ptr::copy_nonoverlapping(source, header.as_mut_ptr(), LINE_POINTERS);
+        pg_sys::UnlockReleaseBuffer(buffer);
+    }
+    let [lower, upper, special] =
+        [PD_LOWER, PD_UPPER, PD_SPECIAL].map(|at| usize::from(get_u16(&header, at)));
+    let reserved = PAGE * (100 - heap.fill_factor().min(100)) / 100;
+    BlockFill {
+        size: PAGE,
+        free: upper.saturating_sub(lower).saturating_sub(reserved),
+        rows: lower.saturating_sub(LINE_POINTERS) / 4,
+        used: special.saturating_sub(upper),
     }
 }
 

@@ -93,6 +93,13 @@ impl<'a> Rel<'a> {
         unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.raw, pg_sys::ForkNumber::MAIN_FORKNUM) }
     }
 
+    /// The fill factor of a table, in percent: the macro RelationGetFillFactor.
+    pub fn fill_factor(self) -> usize {
+        // SAFETY: the rd_options of a table or materialized view, null if it has none, are StdRdOptions.
+        let options = unsafe { self.data().rd_options.cast::<pg_sys::StdRdOptions>().as_ref() };
+        options.map_or(pg_sys::HEAP_DEFAULT_FILLFACTOR as i32, |options| options.fillfactor).max(0) as usize
+    }
+
     /// Whether changes must be WAL-logged: the macro RelationNeedsWAL. Under wal_level = minimal, relations that were
     /// created or rewritten in this transaction are synced at commit instead.
     pub fn needs_wal(self) -> bool {

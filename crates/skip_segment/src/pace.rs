@@ -1,4 +1,4 @@
-//! How far behind the newest block range of a growing table its inserts summarize, and how many ranges at a time.
+//! How far behind the newest block of a growing table its inserts summarize, and how many ranges at a time.
 //!
 //! Ranges that are not summarized are read by every query. Small batches leave few of them, and cost more: each makes
 //! a segment, which is merged with others again and again. Three facts decide:
@@ -8,23 +8,51 @@
 //! - A statement that inserts many rows does so in batches that grow with what it has inserted
 //!   ([`Inserting::ranges`]), and summarizes the rest at its transaction's commit.
 //! - Rows that come into a range after it was summarized take a detour through the delta. While several processes
-//!   insert, each fills a block of its own, and the server adds up to 64 blocks to the table at a time. So complete
-//!   ranges are left out ([`MOST_LAG`]), and batches are larger ([`BESIDE_OTHERS`]). Where the table has no block
-//!   behind the one that a row came into, one process inserts, and no complete range is left out.
+//!   insert, each fills a block of its own, and the server adds many empty blocks to the table at a time. So ranges are
+//!   left out from the first block on that may still get rows ([`may_get_rows`]). One process alone fills one block
+//!   after another: no complete range is left out.
 
 /// Ranges of a batch if a column has filters.
 pub const FILTER_BATCH: u32 = 8;
 /// Blocks of a batch if all columns have maps, at least: a range of the default size.
 pub const MAP_BLOCKS: u32 = 16;
-/// The least number of such batches at a time while several processes insert.
-const BESIDE_OTHERS: u32 = 2;
 /// The most ranges of a batch: with ranges of 16 pages 8 MB of the table, which take some ten milliseconds.
 pub const MOST_BATCH: u32 = 64;
 /// The part of the ranges that a statement has inserted that its next batch may have. With a quarter, a statement of
 /// two million rows (1,700 ranges) has some 40 batches instead of 200 of eight ranges.
 const BULK_PART: u32 = 4;
-/// The most complete ranges that are left out.
-const MOST_LAG: u32 = 4;
+/// How far behind the newest block a block with some rows is waited for until it is full. More processes seldom insert
+/// at the same time; and a process may have ended, so that nobody fills its block before VACUUM has found it.
+pub const MOST_FILLING: u32 = 64;
+/// The same for empty blocks: the most that the server adds at a time (RelationAddExtraBlocks before version 16, and 64
+/// from then on).
+pub const MOST_EMPTY: u32 = 512;
+/// A block is full if less than this part of it is free. Less would take rows that fit in by chance for a sign that a
+/// process is at work.
+const ROOM: usize = 8;
+
+/// What a block of the table has, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockFill {
+    /// Size of the block.
+    pub size: usize,
+    /// Free for rows; what the table's fill factor reserves for updates is not.
+    pub free: usize,
+    /// Number of rows, dead ones too.
+    pub rows: usize,
+    /// Size of its rows in all.
+    pub used: usize,
+}
+
+/// Whether rows are likely to come into a block so many blocks behind the newest one. A block in which two rows of its
+/// average size have no room is full.
+pub fn may_get_rows(block: BlockFill, behind: u32) -> bool {
+    let BlockFill { size, free, rows, used } = block;
+    match rows {
+        0 => behind <= MOST_EMPTY,
+        _ => behind <= MOST_FILLING && free > (size / ROOM).max(2 * used / rows),
+    }
+}
 
 /// The state of a table, and of the statement that inserts into it, when a row comes into a new block.
 #[derive(Clone, Copy, Debug)]
@@ -37,17 +65,13 @@ pub struct Inserting {
     pub pages_per_range: u32,
     /// Whether a column of the index has filters.
     pub has_filters: bool,
-    /// Whether the new block is the table's last one.
-    pub is_last_block: bool,
 }
 
-/// How many ranges are summarized at a time, and left out.
+/// How many ranges are summarized at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Ranges of a batch, at least 1.
     pub batch: u32,
-    /// Complete ranges left out behind the newest one.
-    pub lag: u32,
 }
 
 impl Inserting {
@@ -58,8 +82,7 @@ impl Inserting {
 
     /// The number of ranges of which batches are multiples in a table that is not small.
     fn unit(self) -> u32 {
-        let times = if self.is_last_block { 1 } else { BESIDE_OTHERS };
-        if self.has_filters { FILTER_BATCH } else { MAP_BLOCKS.div_ceil(self.pages_per_range.max(1)) * times }
+        if self.has_filters { FILTER_BATCH } else { MAP_BLOCKS.div_ceil(self.pages_per_range.max(1)) }
     }
 
     /// The pace now. Batches are smaller in a small table, of which they would leave out much; those of filters have
@@ -68,17 +91,16 @@ impl Inserting {
         let unit = self.unit();
         let usual = (self.summarized / 2).clamp(if self.has_filters { 2 } else { 1 }, unit);
         let bulk = (self.ranges / BULK_PART).min(MOST_BATCH) / unit * unit;
-        let lag = if self.is_last_block { 0 } else { (self.summarized / 8).clamp(1, MOST_LAG) };
-        Pace { batch: usual.max(bulk), lag }
+        Pace { batch: usual.max(bulk) }
     }
 }
 
 impl Pace {
-    /// The end of the next batch, or of several, when a row came into the range `newest` of a table of which the ranges
-    /// below `summarized` are summarized; `summarized` itself while there are too few ranges for a batch.
-    pub fn end_of_batch(self, summarized: u32, newest: u32) -> u32 {
-        let complete = newest.saturating_sub(self.lag).saturating_sub(summarized);
-        summarized + complete / self.batch.max(1) * self.batch.max(1)
+    /// The end of the next batch, or of several, when the ranges below `summarized` are summarized and those below
+    /// `complete` will get no more rows; `summarized` itself while there are too few ranges for a batch.
+    pub fn end_of_batch(self, summarized: u32, complete: u32) -> u32 {
+        let batch = self.batch.max(1);
+        summarized + complete.saturating_sub(summarized) / batch * batch
     }
 }
 
@@ -86,30 +108,21 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const MAPS: Inserting = Inserting {
-        summarized: 10_000,
-        ranges: 1,
-        pages_per_range: 16,
-        has_filters: false,
-        is_last_block: true,
-    };
+    const MAPS: Inserting =
+        Inserting { summarized: 10_000, ranges: 1, pages_per_range: 16, has_filters: false };
 
     #[test]
     fn small_tables_have_small_batches_of_filters() {
-        let filters = Inserting { has_filters: true, is_last_block: false, ..MAPS };
-        let pace = |summarized| Inserting { summarized, ..filters }.pace();
-        assert_eq!(pace(0), Pace { batch: 2, lag: 1 });
-        assert_eq!(pace(12), Pace { batch: 6, lag: 1 });
-        assert_eq!(pace(24), Pace { batch: 8, lag: 3 });
-        assert_eq!(pace(u32::MAX), Pace { batch: 8, lag: 4 });
+        let filters = Inserting { has_filters: true, ..MAPS };
+        let batch = |summarized| Inserting { summarized, ..filters }.pace().batch;
+        assert_eq!([0, 12, 24, u32::MAX].map(batch), [2, 6, 8, 8]);
     }
 
     #[test]
     fn maps_have_smaller_batches_than_filters() {
-        assert_eq!(MAPS.pace(), Pace { batch: 1, lag: 0 });
-        assert_eq!(Inserting { summarized: 0, ..MAPS }.pace(), Pace { batch: 1, lag: 0 });
-        assert_eq!(Inserting { has_filters: true, ..MAPS }.pace(), Pace { batch: 8, lag: 0 });
-        assert_eq!(Inserting { is_last_block: false, ..MAPS }.pace(), Pace { batch: 2, lag: 4 });
+        assert_eq!(MAPS.pace(), Pace { batch: 1 });
+        assert_eq!(Inserting { summarized: 0, ..MAPS }.pace(), Pace { batch: 1 });
+        assert_eq!(Inserting { has_filters: true, ..MAPS }.pace(), Pace { batch: 8 });
         let of_pages = |pages_per_range| Inserting { pages_per_range, ..MAPS }.pace().batch;
         assert_eq!([0, 1, 3, 8, 15, 16, 17, u32::MAX].map(of_pages), [16, 16, 6, 2, 2, 1, 1, 1]);
         assert_eq!(Inserting { summarized: 5, pages_per_range: 1, ..MAPS }.pace().batch, 2);
@@ -132,12 +145,23 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_batches_behind_the_lag_are_summarized() {
-        let pace = Pace { batch: 8, lag: 4 };
-        assert_eq!(pace.end_of_batch(100, 111), 100);
-        assert_eq!(pace.end_of_batch(100, 112), 108);
-        assert_eq!(pace.end_of_batch(100, 129), 124);
-        assert_eq!(pace.end_of_batch(100, 5), 100, "an older range");
-        assert_eq!(pace.end_of_batch(0, u32::MAX), (u32::MAX - 4) / 8 * 8);
+    fn only_whole_batches_of_complete_ranges_are_summarized() {
+        let pace = Pace { batch: 8 };
+        assert_eq!([107, 108, 125].map(|complete| pace.end_of_batch(100, complete)), [100, 108, 124]);
+        assert_eq!(pace.end_of_batch(100, 5), 100, "older ranges");
+        assert_eq!(pace.end_of_batch(0, u32::MAX), u32::MAX / 8 * 8);
+    }
+
+    #[test]
+    fn a_block_with_room_is_waited_for_but_not_for_ever() {
+        // Rows of 104 bytes.
+        let block = |rows| BlockFill { size: 8192, free: 8168 - 108 * rows, rows, used: 104 * rows };
+        let waits = |rows, behind| may_get_rows(block(rows), behind);
+        assert!(waits(1, 64) && waits(30, 1) && waits(65, 64));
+        assert!(!waits(67, 1) && !waits(75, 1) && !waits(30, 65));
+        assert!(waits(0, 512) && !waits(0, 513));
+        // Four rows of two kilobytes leave room for a smaller one only.
+        assert!(!may_get_rows(BlockFill { size: 8192, free: 2500, rows: 3, used: 5600 }, 1));
+        assert!(may_get_rows(BlockFill { size: 8192, free: 5000, rows: 2, used: 3000 }, 1));
     }
 }

@@ -70,6 +70,12 @@ pub fn stretches(gaps: &[Vec<(u32, u32)>]) -> Vec<Stretch> {
     edges.windows(2).map(stretch).filter(|stretch| !stretch.columns.is_empty()).collect()
 }
 
+/// Spans are merged from the last one back while the next one is less than twice as wide as those gathered before, as a
+/// binary counter does it; and if the widest is less than so many times as wide as the others together. VACUUM comes
+/// seldom, by default when a fifth of a table's rows is new: so it writes less than ten times what is new, and few
+/// segments remain.
+const RATIO: u32 = 8;
+
 /// The runs of neighbours to merge, the last one first, on pages with `page_bytes` bytes of payload, of which one merge
 /// may write `most_pages`. Each is two spans or more.
 pub fn runs_to_merge(spans: &[Span], page_bytes: u32, most_pages: u32) -> Vec<Range<usize>> {
@@ -94,21 +100,26 @@ pub fn packs_well(shape: &SegmentShape, page_bytes: u32) -> bool {
 fn start_of_run(spans: &[Span], page_bytes: u32, most_pages: u32) -> usize {
     let Some(mut start) = spans.len().checked_sub(1) else { return 0 };
     let mut width = spans[start].width;
+    let mut widest = width;
+    let mut is_tail = true;
     let mut chosen = start;
     while start > 0 {
         let (before, after) = (&spans[start - 1], &spans[start]);
         let alike = (before.filter_bits, before.num_probes) == (after.filter_bits, after.num_probes);
-        if !alike || before.end_range() != after.first_range || before.width >= width.saturating_mul(2) {
+        if !alike || before.end_range() != after.first_range {
             break;
         }
+        is_tail = is_tail && before.width < width.saturating_mul(2);
         let total = width + before.width;
         let shape =
             SegmentShape::new(total, before.filter_bits, page_bytes).filter(|s| s.pages() <= most_pages);
         let Some(shape) = shape else { break };
         start -= 1;
         width = total;
+        widest = widest.max(before.width);
+        let is_worth = is_tail || widest < (width - widest).saturating_mul(RATIO);
         // Some widths pack badly (a slice of 60 % of a page leaves 40 % unused): go on, but do not stop there.
-        if packs_well(&shape, page_bytes) {
+        if is_worth && packs_well(&shape, page_bytes) {
             chosen = start;
         }
     }
@@ -166,7 +177,7 @@ mod tests {
         assert_eq!(runs_to_merge(&[], PAGE, u32::MAX), []);
         assert_eq!(runs_to_merge(&row(&[8]), PAGE, u32::MAX), []);
         assert_eq!(runs_to_merge(&row(&[8, 8, 4096, 16, 8, 8]), PAGE, u32::MAX), [3..6, 0..3]);
-        assert_eq!(runs_to_merge(&row(&[4096, 512, 64, 8]), PAGE, u32::MAX), [], "as wide as they should be");
+        assert_eq!(runs_to_merge(&row(&[4096, 256, 16, 1]), PAGE, u32::MAX), [], "as wide as they should be");
         let mut other = row(&[8, 8, 8, 8]);
         other[..2].iter_mut().for_each(|span| span.num_probes = 5);
         assert_eq!(runs_to_merge(&other, PAGE, u32::MAX), [2..4, 0..2]);

@@ -1,9 +1,9 @@
 //! Merging maps of a column into one by one pass over their sorted numbers, without reading the table.
 //!
-//! Neighbouring maps are merged as segments of filters are ([`super::merge`]): from the newest one back, while the next
-//! one is less than twice as large as those gathered before. Additions are merged with each other by the same rule,
-//! starting with the smallest, and into the maps below them when they have grown to a quarter of those maps' size. So
-//! each pair is moved O(log n) times, and a lookup reads O(log n) maps.
+//! VACUUM merges neighbouring maps as it merges segments of filters ([`super::merge`]): as many of the newest ones as
+//! gain enough. Additions are merged with each other, starting with the smallest, while the next one is at most twice
+//! as large, and into the maps below them when they have grown to a part of those maps' size. So each pair is moved
+//! O(log n) times, and a lookup reads O(log n) maps.
 //!
 //! The new map is published first, then the old ones are retired ([`crate::pages::map`] says what readers see). A large
 //! map is written key part by key part, and after each of them, what all of its keys are merged of is retired. If that
@@ -19,17 +19,22 @@ use crate::pages::miss::Miss;
 use crate::pg::{error::Read, wal::Logging};
 use skip_map::key_part::KeySet;
 
-/// An addition is merged into the maps below it when those have at most this number of times its blocks.
+/// An addition is merged by inserts into the maps below it when those have at most this number of times its blocks.
 const LEAST_SHARE: u64 = 4;
+/// VACUUM merges with less to gain, because it comes seldom: by default when a fifth of a table's rows is new. So what
+/// an eighth of new pages makes it write is less than ten times as many pages, and few maps remain.
+const LEAST_SHARE_IN_VACUUM: u64 = 8;
+/// Neighbouring maps are merged from the last one back while the next one is less than twice as large as those gathered
+/// before, as a binary counter does it; and if the largest is less than so many times as large as the others together.
+const RATIO_IN_VACUUM: u64 = 8;
 
-/// Merges the maps and additions of a column that are worth merging, and writes at most about `most_blocks` blocks per
-/// merge.
+/// Merges the maps and additions of a column that are worth merging in VACUUM.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_column(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
-    merge_neighbours(directory, column, most_blocks)?;
-    merge_all_additions(directory, column, most_blocks)
+pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
+    merge_neighbours(directory, column)?;
+    merge_all_additions(directory, column, u32::MAX)
 }
 
 /// Merges the additions of a column that are worth merging, with each other and into the maps below them, and writes at
@@ -46,24 +51,26 @@ fn blocks(regions: &[Region]) -> u64 {
     regions.iter().map(Region::blocks).sum()
 }
 
-fn merge_neighbours(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
+fn merge_neighbours(directory: &mut Directory<'_>, column: u16) -> Read<()> {
     let regions = regions::of_column(directory, column);
     let mut end = regions.len();
     while end > 1 {
-        let mut start = end - 1;
-        while start > 0 {
-            let (next, gathered) = (&regions[start - 1], blocks(&regions[start..end]));
-            let is_neighbour = next.is_of_maps() && next.end == regions[start].first_range;
-            let is_small = next.blocks() < 2 * gathered.max(1);
-            if !is_neighbour || !is_small || gathered + next.blocks() > most_blocks.into() {
-                break;
-            }
-            start -= 1;
-        }
+        let joins = |at: &usize| {
+            let (region, next) = (&regions[at - 1], &regions[*at]);
+            region.is_of_maps() && next.is_of_maps() && region.end == next.first_range
+        };
+        let first = (1..end).rev().take_while(joins).last().map_or(end - 1, |at| at - 1);
+        let is_small = |at: &usize| regions[*at].blocks() < 2 * blocks(&regions[at + 1..end]).max(1);
+        let tail = (first..end - 1).rev().take_while(is_small).last().unwrap_or(end - 1);
+        let is_worth = |at: &usize| {
+            let largest = regions[*at..end].iter().map(Region::blocks).max().unwrap_or(0);
+            largest < RATIO_IN_VACUUM * (blocks(&regions[*at..end]) - largest).max(1)
+        };
+        let start = (first..tail).find(is_worth).unwrap_or(tail);
         if end - start > 1 {
             merge_run(directory, &regions[start..end], &[])?;
         }
-        end = start.min(end - 1);
+        end = start;
     }
     Ok(())
 }
@@ -90,6 +97,7 @@ fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) 
         unfinished.iter().any(|u| u.first_range < region.end && region.first_range < u.end_range())
             || region.next_part().is_some()
     };
+    let share = if most_blocks == u32::MAX { LEAST_SHARE_IN_VACUUM } else { LEAST_SHARE };
     for addition in directory.additions(column) {
         let regions = regions::of_column(directory, column);
         let from = regions.partition_point(|region| region.end <= addition.first_range);
@@ -99,7 +107,7 @@ fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) 
             && below.first().is_some_and(|region| region.first_range <= addition.first_range)
             && below.last().is_some_and(|region| region.end >= addition.end_range())
             && below.iter().all(|region| region.is_of_maps() && !is_in_merge(region));
-        let is_worth = u64::from(addition.blocks) * LEAST_SHARE >= blocks(below);
+        let is_worth = u64::from(addition.blocks) * share >= blocks(below);
         if is_whole && is_worth && blocks(below) + u64::from(addition.blocks) <= most_blocks.into() {
             merge_run(directory, below, &[addition])?;
         }

@@ -66,7 +66,7 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
 /// Damage to the index.
 pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
     if directory.segments(column).iter().any(|s| s.map().is_some()) {
-        merge_maps::merge_column(directory, column, u32::MAX)
+        merge_maps::merge_column(directory, column)
     } else {
         merge::merge_column(directory, column)
     }

@@ -25,6 +25,14 @@ fn tail(session: &mut Session) -> f64 {
     session.number("SELECT max(ranges - summarized) FROM skip_index_info('t_skip')")
 }
 
+/// As [`tail`], of ranges with rows: COPY may leave empty blocks at the table's end, which it has added for more rows.
+fn tail_with_rows(session: &mut Session) -> f64 {
+    session.number(
+        "SELECT count(DISTINCT (ctid::text::point)[0]) FROM t, skip_index_info('t_skip')
+         WHERE attnum = 1 AND (ctid::text::point)[0] >= summarized",
+    )
+}
+
 /// The most ranges that stay without a summary: a batch but for one, and the newest range.
 const MOST_TAIL: f64 = 16.0;
 
@@ -65,7 +73,7 @@ fn a_large_statement_summarizes_its_end(database: &Database) {
     let mut rows = String::new();
     (20_000..27_800).for_each(|k| rows += &format!("{k}\tv{k}\n"));
     session.copy("COPY t (k, v) FROM STDIN", &mut rows.as_bytes());
-    let after = tail(&mut session);
+    let after = tail_with_rows(&mut session);
     assert!(after <= MOST_TAIL, "{after} ranges behind a COPY");
     is_right(&mut session, &[20_000, 27_799]);
 }

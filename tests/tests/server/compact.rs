@@ -2,6 +2,7 @@
 use crate::registry::alone;
 use crate::standby::{catch_up, replicated};
 use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
 
 alone!(free_blocks_are_given_back);
@@ -50,4 +51,38 @@ fn found_after_delete(session: &mut Session) {
         same(session, "t", &Question::using("t_skip", condition));
     }
     sound(session, "t_skip");
+}
+
+alone!(the_index_of_a_queue_stays_small);
+/// Rows come and go, and VACUUM follows. The index has one segment of each column and few free blocks, like a new one.
+fn the_index_of_a_queue_stays_small() {
+    let server = Server::start(&[]);
+    let mut session = server.connect("postgres");
+    session.run("CREATE EXTENSION pg_skip");
+    session.run(
+        "CREATE TABLE q (id int, k uuid, d int);
+         INSERT INTO q SELECT i, md5('k' || i)::uuid, i / 100 FROM generate_series(1, 20000) i;
+         CREATE INDEX q_skip ON q USING skip (k, d)",
+    );
+    for round in 1..=40 {
+        session.run(&format!(
+            "DELETE FROM q WHERE id <= {round} * 2000;
+             INSERT INTO q SELECT i, md5('k' || i)::uuid, i / 100
+             FROM generate_series(18001 + {round} * 2000, 20000 + {round} * 2000) i"
+        ));
+        session.run("VACUUM q");
+    }
+    session.run("CREATE INDEX q_new ON q USING skip (k, d)");
+    let size =
+        |session: &mut Session, index| session.number(&format!("SELECT pg_relation_size('{index}') / 8192"));
+    let (grown, new) = (size(&mut session, "q_skip"), size(&mut session, "q_new"));
+    println!("{grown} pages, a new index has {new}");
+    assert!(grown < new + 12.0, "{grown} pages, a new index has {new}");
+    session.run("DROP INDEX q_new");
+    let segments = session.number("SELECT max(segments) FROM skip_index_info('q_skip')");
+    assert!(segments <= 2.0, "{segments} segments");
+    same(&mut session, "q", &Question::using("q_skip", "k = md5('k90000')::uuid OR d = 850"));
+    sound(&mut session, "q_skip");
+    drop(session);
+    server.finish();
 }
