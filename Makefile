@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo test check check-all bench bench-bloom bench-growth sweep install lint unit server-tests \
-	test-assert test-16-17 fuzz
+	test-assert test-16-17 fuzz test-demo
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -31,8 +31,13 @@ TEST_SERVERS = failed=; for pg_config in $$servers; do \
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: ## Show skip beside btree and BRIN bloom on a throw-away server; DATA=file.tsv.xz for real data
-	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; DATA="$(DATA)" ROWS="$(ROWS)" benches/demo.sh "$$pg_config"
+demo: ## Show skip beside btree and BRIN bloom on a throw-away server; DATA=file.csv: what it does for your own data
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; \
+	if [ -n "$${DATA:-}" ]; then benches/demo_file.sh "$$pg_config" "$$DATA"; \
+	else ROWS="$(ROWS)" benches/demo.sh "$$pg_config"; fi
+
+test-demo: ## Test make demo DATA=…
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; tests/demo_file.sh "$$pg_config"
 
 test: unit ## Unit tests, and the server tests on one server: Debian's, or PG_CONFIG=… (some minutes)
 	@$(ONE_SERVER); servers=$$pg_config; $(TEST_SERVERS)
