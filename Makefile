@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo test check check-all bench bench-bloom bench-growth sweep install lint unit server-tests \
-	test-assert test-16-17 fuzz test-demo
+	test-assert test-16-17 fuzz test-demo package docker
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -59,11 +59,18 @@ bench-growth: ## Measure growth to ROWS=100000000, updates and a queue, for docs
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"
 
+package: ## Build a Debian package for the server of PG_CONFIG=… (default: Debian's), and try it
+	@$(ONE_SERVER); package=$$(pgrx-config/package.sh "$$pg_config"); echo "$$package"; \
+	pgrx-config/try-package.sh "$$pg_config" "$$package"
+
+docker: ## Build the Docker images of PostgreSQL 15 and 18 with pg_skip, and try them, where there is Docker
+	@pgrx-config/try-docker.sh
+
 install: ## Install into the server of PG_CONFIG=…
 	@[ -n "$(PG_CONFIG)" ] || { echo 'name the server: make install PG_CONFIG=/path/to/pg_config' >&2; exit 2; }
 	@$(INSTALL) "$(PG_CONFIG)"
 
-lint: ## rustfmt, boundary, imports, names, prose, clippy for the oldest and the newest server tested, cargo-deny
+lint: ## rustfmt, boundary, imports, names, prose, released, clippy for the oldest and newest server, cargo-deny
 	@cargo fmt --version >/dev/null && cargo clippy --version >/dev/null || \
 		{ echo 'please install rustfmt and clippy: rustup component add rustfmt clippy' >&2; exit 1; }
 	cargo fmt --all --check
@@ -71,6 +78,7 @@ lint: ## rustfmt, boundary, imports, names, prose, clippy for the oldest and the
 	perl pgrx-config/imports.pl src crates/*/src
 	pgrx-config/names.sh
 	pgrx-config/prose.sh
+	pgrx-config/released.sh
 	@$(BOTH_SERVERS); for pg_config in $$servers; do pgrx-config/clippy.sh "$$pg_config"; done
 	@pgrx-config/deny.sh
 

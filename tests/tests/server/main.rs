@@ -32,6 +32,7 @@ mod maps;
 mod merge;
 mod old_snapshots;
 mod oracle;
+mod packaging;
 mod page_rot;
 mod parallel_build;
 mod plans;
