@@ -16,6 +16,7 @@ mod crash;
 mod damage;
 mod ddl;
 mod delta;
+mod distributed;
 mod docs;
 mod encodings;
 mod errors;
