@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo test check check-all bench bench-bloom bench-growth sweep install lint unit server-tests \
-	test-assert test-16-17 fuzz test-demo package docker
+	test-assert test-16-17 fuzz test-demo test-clients package docker
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -38,6 +38,9 @@ demo: ## Show skip beside btree and BRIN bloom on a throw-away server; DATA=file
 
 test-demo: ## Test make demo DATA=…
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; tests/demo_file.sh "$$pg_config"
+
+test-clients: ## Run the programs of docs/clients.md, with packages from pip, npm and apt or mvn
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; tests/clients.sh "$$pg_config"
 
 test: unit ## Unit tests, and the server tests on one server: Debian's, or PG_CONFIG=… (some minutes)
 	@$(ONE_SERVER); servers=$$pg_config; $(TEST_SERVERS)

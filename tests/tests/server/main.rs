@@ -39,6 +39,7 @@ mod parallel_build;
 mod plans;
 mod privileges;
 mod publication;
+mod queries;
 mod range_map;
 mod real_data;
 mod rebuild;
