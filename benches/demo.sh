@@ -10,6 +10,7 @@ set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 [ $# = 1 ] || die "usage: demo.sh PG_CONFIG"
+export PSQL_PAGER=''     # on a terminal, too, nobody has to press a key
 rows=${ROWS:-4000000}
 variants=${VARIANTS:-none btree brin skip}
 

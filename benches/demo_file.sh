@@ -14,6 +14,7 @@ set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 [ $# = 2 ] || die "usage: demo_file.sh PG_CONFIG FILE"
+export PSQL_PAGER=''     # on a terminal, too, nobody has to press a key
 file=$2
 name=$(basename "$file")
 encoding=${ENCODING:-UTF8}
