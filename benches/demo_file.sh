@@ -79,6 +79,8 @@ listed=$(printf ", ('%s')" "${columns[@]}")
 
 start_server "$1" shared_buffers="$(buffers_mb 2048)MB" max_wal_size=8GB checkpoint_timeout=1h autovacuum=off jit=off \
     max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0 timezone=UTC
+# The server must not stay when the terminal is closed.
+trap 'exit 129' HUP
 sql -c 'CREATE EXTENSION pg_skip' -f "$here/lib.sql" -f "$here/demo_file.sql"
 sql -c "CREATE UNLOGGED TABLE staging (${declarations:2})" \
     -c "INSERT INTO demo.col (place, name) SELECT place, name
