@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo test check check-all bench bench-bloom bench-growth bench-against sweep install lint unit \
-	server-tests test-assert test-16-17 fuzz
+	server-tests test-assert test-16-17 test-demo test-clients package docker fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -31,8 +31,16 @@ TEST_SERVERS = failed=; for pg_config in $$servers; do \
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: ## Show skip beside btree and BRIN bloom on a throw-away server; DATA=file.tsv.xz for real data
-	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; DATA="$(DATA)" ROWS="$(ROWS)" benches/demo.sh "$$pg_config"
+demo: ## Show skip beside btree and BRIN bloom on a throw-away server; DATA=file.csv: what it does for your own data
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; \
+	if [ -n "$${DATA:-}" ]; then benches/demo_file.sh "$$pg_config" "$$DATA"; \
+	else ROWS="$(ROWS)" benches/demo.sh "$$pg_config"; fi
+
+test-demo: ## Test make demo DATA=…
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; tests/demo_file.sh "$$pg_config"
+
+test-clients: ## Run the programs of docs/clients.md, with packages from pip, npm and apt or mvn
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; tests/clients.sh "$$pg_config"
 
 test: unit ## Unit tests, and the server tests on one server: Debian's, or PG_CONFIG=… (some minutes)
 	@$(ONE_SERVER); servers=$$pg_config; $(TEST_SERVERS)
@@ -58,11 +66,18 @@ bench-against: ## Measure this library beside that of an earlier commit, REVISIO
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"
 
+package: ## Build a Debian package for the server of PG_CONFIG=… (default: Debian's), and try it
+	@$(ONE_SERVER); package=$$(pgrx-config/package.sh "$$pg_config"); echo "$$package"; \
+	pgrx-config/try-package.sh "$$pg_config" "$$package"
+
+docker: ## Build the Docker images of PostgreSQL 15 and 18 with pg_skip, and try them, where there is Docker
+	@pgrx-config/try-docker.sh
+
 install: ## Install into the server of PG_CONFIG=…
 	@[ -n "$(PG_CONFIG)" ] || { echo 'name the server: make install PG_CONFIG=/path/to/pg_config' >&2; exit 2; }
 	@$(INSTALL) "$(PG_CONFIG)"
 
-lint: ## rustfmt, boundary, imports, names, prose, clippy for the oldest and the newest server tested, cargo-deny
+lint: ## rustfmt, boundary, imports, names, prose, released, clippy for the oldest and newest server, cargo-deny
 	@cargo fmt --version >/dev/null && cargo clippy --version >/dev/null || \
 		{ echo 'please install rustfmt and clippy: rustup component add rustfmt clippy' >&2; exit 1; }
 	cargo fmt --all --check
@@ -70,6 +85,7 @@ lint: ## rustfmt, boundary, imports, names, prose, clippy for the oldest and the
 	perl pgrx-config/imports.pl src crates/*/src
 	pgrx-config/names.sh
 	pgrx-config/prose.sh
+	pgrx-config/released.sh
 	@$(BOTH_SERVERS); for pg_config in $$servers; do pgrx-config/clippy.sh "$$pg_config"; done
 	@pgrx-config/deny.sh
 

@@ -5,34 +5,21 @@
 #   demo.sh PG_CONFIG
 #
 #   ROWS=4000000          rows of the made-up table
-#   DATA=file.tsv.xz      instead: real data, in columns separated by tabs: unix time, commit, path, blob, status
 #   VARIANTS='none btree brin skip'
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 [ $# = 1 ] || die "usage: demo.sh PG_CONFIG"
+export PSQL_PAGER=''     # on a terminal, too, nobody has to press a key
 rows=${ROWS:-4000000}
-data=${DATA:-}
 variants=${VARIANTS:-none btree brin skip}
-[ -z "$data" ] || [ -r "$data" ] || die "cannot read $data"
 
 start_server "$1" shared_buffers="$(buffers_mb 2048)MB" max_wal_size=8GB checkpoint_timeout=1h autovacuum=off jit=off \
     max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0
 [ "$variants" = "${variants/skip/}" ] || sql -c 'CREATE EXTENSION pg_skip'
 
-if [ -n "$data" ]; then
-    step "loading $(basename "$data")"
-    sql -c 'CREATE TABLE changes (at timestamptz, commit_id text, path text, blob_id text, status "char")'
-    sql -c 'CREATE TABLE staging (at bigint, commit_id text, path text, blob_id text, status "char")'
-    xz -dc "$data" | sql -c "COPY staging FROM STDIN"
-    sql -c 'INSERT INTO changes SELECT to_timestamp(at), commit_id, path, blob_id, status FROM staging ORDER BY at' \
-        -c 'DROP TABLE staging' -c 'VACUUM (FREEZE, ANALYZE) changes'
-    done_step
-    table=changes columns='blob_id path'
-else
-    load_events "$rows"
-    table=events columns='trace_id'
-fi
+load_events "$rows"
+table=events columns='trace_id'
 
 sql -f "$here/lib.sql"
 distinct=$(sql -c "SELECT least(6700, ceil(32 * reltuples / relpages))::integer FROM pg_class
@@ -72,7 +59,7 @@ for column in $columns; do
 done
 
 [ "$variants" != "${variants/skip/}" ] || exit 0
-[ "$table" != events ] || columns='trace_id device_id'
+columns='trace_id device_id'
 sql -c "CREATE INDEX demo_skip ON $table USING skip (${columns// /, })"
 # key KIND COLUMN: a literal; columns without chosen keys give one of their own.
 key() {

@@ -147,3 +147,19 @@ COMMENT ON FUNCTION skip_advise(regclass, name) IS
     'which index serves lookups of single values of a column, or of each column, of a table: skip, btree, BRIN or '
     'none, with estimates from a sample of 1,024 pages of the index''s size in bytes and of the pages of the index '
     'and of the table that a lookup reads; the recommended one first, with the statement that creates it';
+
+CREATE FUNCTION skip_library_version()
+    RETURNS text
+    LANGUAGE c STABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_library_version_wrapper';
+COMMENT ON FUNCTION skip_library_version() IS 'the version of the library of pg_skip that the server has loaded';
+
+CREATE FUNCTION skip_version(OUT library text, OUT extension text)
+    LANGUAGE sql STABLE PARALLEL SAFE
+    BEGIN ATOMIC
+        SELECT skip_library_version(),
+               (SELECT extversion FROM pg_catalog.pg_extension WHERE extname OPERATOR(pg_catalog.=) 'pg_skip');
+    END;
+COMMENT ON FUNCTION skip_version() IS
+    'the versions of the library that the server has loaded, and of the extension''s SQL objects in this database; if '
+    'they differ, ALTER EXTENSION pg_skip UPDATE is due';

@@ -30,6 +30,7 @@ mod pg;
 mod prune;
 mod scan;
 mod stats;
+mod version;
 
 use pgrx::prelude::*;
 

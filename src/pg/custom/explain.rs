@@ -94,9 +94,10 @@ fn counters(out: &Output, c: &ScanCounters) {
         if c.removed_rows > 0 {
             out.integer(c"Rows Removed by Index Recheck", c.removed_rows);
         }
-        let (total, skipped, scanned, unsummarized) = (c.total, c.skipped, c.scanned, c.unsummarized);
+        // In a line, as the server does it for the caches of Memoize.
         let text = format!(
-            "total={total} skipped={skipped} scanned={scanned} false positives={false_positives} unsummarized={unsummarized}"
+            "{}  Skipped: {}  Scanned: {}  False Positives: {false_positives}  Unsummarized: {}",
+            c.total, c.skipped, c.scanned, c.unsummarized
         );
         out.text(c"Ranges", &text::to_server(&text));
     } else {
@@ -104,7 +105,7 @@ fn counters(out: &Output, c: &ScanCounters) {
         out.integer(c"Ranges Total", c.total);
         out.integer(c"Ranges Skipped", c.skipped);
         out.integer(c"Ranges Scanned", c.scanned);
-        out.integer(c"Ranges False Positive", false_positives);
+        out.integer(c"Ranges False Positives", false_positives);
         out.integer(c"Ranges Unsummarized", c.unsummarized);
     }
     out.integer(c"Index Pages Read", c.index_pages);

@@ -51,7 +51,7 @@ fn files() -> Vec<PathBuf> {
 }
 
 /// The text with all but its SQL blocks blanked; None if it has none.
-fn script(text: &str) -> Option<String> {
+pub(crate) fn script(text: &str) -> Option<String> {
     let (mut script, mut inside, mut any) = (String::new(), false, false);
     for line in text.lines() {
         let fence = line.trim_start();

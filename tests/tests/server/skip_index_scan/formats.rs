@@ -58,7 +58,7 @@ fn explain_as_text(database: &Database) {
         "{plan}"
     );
     let skipped = blocks.parse::<u64>().expect("a number") - 1;
-    let ranges = format!("total={blocks} skipped={skipped} scanned=1 false positives=0 unsummarized=0");
+    let ranges = format!("{blocks}  Skipped: {skipped}  Scanned: 1  False Positives: 0  Unsummarized: 0");
     assert_eq!(line(&plan, "Ranges: "), ranges, "{plan}");
     assert_eq!(line(&plan, "Index Pages Read: ").parse::<u64>().map(|n| n > 0), Ok(true), "{plan}");
     // Without costs nothing is expected, and without ANALYZE nothing is counted.
@@ -111,7 +111,7 @@ const COUNTED: [&str; 7] = [
     "Ranges Total",
     "Ranges Skipped",
     "Ranges Scanned",
-    "Ranges False Positive",
+    "Ranges False Positives",
     "Ranges Unsummarized",
     "Index Pages Read",
 ];
