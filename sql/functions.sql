@@ -147,3 +147,21 @@ COMMENT ON FUNCTION skip_advise(regclass, name) IS
     'which index serves lookups of single values of a column, or of each column, of a table: skip, btree, BRIN or '
     'none, with estimates from a sample of 1,024 pages of the index''s size in bytes and of the pages of the index '
     'and of the table that a lookup reads; the recommended one first, with the statement that creates it';
+
+CREATE FUNCTION skip_explain(
+    query text,
+    OUT "table" regclass,
+    OUT index regclass,
+    OUT column_name text,
+    OUT condition text,
+    OUT used boolean,
+    OUT reason text,
+    OUT hint text)
+    RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_explain_wrapper';
+COMMENT ON FUNCTION skip_explain(text) IS
+    'which conditions of a query are looked up in skip indexes: one row for each skip index of its tables and each '
+    'condition on a single table that tests a column of the index, whether the plan uses it, if not why, and what '
+    'would help; the query is planned as by EXPLAIN, with the rights of the caller, and not run; on PostgreSQL 16 and '
+    'later it may have parameters ($1)';

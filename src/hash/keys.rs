@@ -69,6 +69,26 @@ impl ColumnKeys {
         }
     }
 
+    /// Why a condition that the column serves asks for none of its keys, and what would help.
+    pub fn why_nothing(&self, strategy: Strategy) -> (String, String) {
+        match self {
+            Self::Text(keys) => keys.why_nothing(strategy),
+            Self::Paths(_) => (
+                "the condition names no string, number, true, false or null that must be in the document"
+                    .into(),
+                "Ask for a scalar, or for a name with the operator ?.".into(),
+            ),
+            Self::Elements(_) => (
+                "the array of the condition has no element that must be in the column".into(),
+                "Ask for an element.".into(),
+            ),
+            Self::Whole(_) => (
+                "the value is of a type that is hashed differently than the column".into(),
+                "Cast the value to the column's type.".into(),
+            ),
+        }
+    }
+
     /// The memory representation of the column's values.
     pub fn repr(&self) -> Repr {
         match self {

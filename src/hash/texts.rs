@@ -32,6 +32,7 @@ const FRAGMENTS: u16 = 5 << 12;
 const PREFIX: u16 = 6 << 12;
 const FOLDED: u16 = 1 << 11;
 const BYTES: u16 = 1 << 10;
+const LENGTH: u16 = (1 << 9) - 1;
 
 /// The most keys of one AND that are looked up, evenly spread. Further ones would hardly rule out more.
 const MOST_OF_ALL: usize = 16;
@@ -87,6 +88,39 @@ impl TextColumnKeys {
 
     pub fn input(&self) -> Oid {
         self.input
+    }
+
+    /// Why a condition asks for none of the keys, and what would help.
+    pub fn why_nothing(&self, strategy: Strategy) -> (String, String) {
+        let length = self.canon & LENGTH;
+        let ignores_case = matches!(
+            strategy,
+            Strategy::LikeIgnoreCase | Strategy::RegexIgnoreCase | Strategy::HasWordsIgnoreCase
+        );
+        let case = if ignores_case && self.canon & FOLDED == 0 {
+            " Letters are not looked up where case is ignored: create the index with fold_case = on."
+        } else {
+            ""
+        };
+        let (why, hint) = match self.keys.kind() {
+            TextKeyKind::Words => (
+                "no whole word is known to stand in every match".to_owned(),
+                "Search for words with @@@, or with what stands around them in the pattern.".to_owned(),
+            ),
+            TextKeyKind::Ngrams(_) => (
+                format!("no {length} characters in a row are known to stand in every match"),
+                format!(
+                    "Search for at least {length} characters in a row, or create the index with a smaller n."
+                ),
+            ),
+            TextKeyKind::Prefix(_) => (
+                format!("the first {length} characters of a match are not known"),
+                format!(
+                    "Search for a start of at least {length} characters, or create the index with a smaller length."
+                ),
+            ),
+        };
+        (why, hint + case)
     }
 
     /// Calls `add` with the keys of a value.

@@ -136,6 +136,29 @@ fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> FamilyMember
     }
 }
 
+/// Names of the operator classes of an access method that have an operator, in order.
+pub fn classes_with(operator: pg_sys::Oid, method: pg_sys::Oid) -> Vec<String> {
+    // SAFETY: a syscache list of pg_opclass, released after its contents were copied.
+    let classes: Vec<(String, pg_sys::Oid)> = unsafe {
+        let none = pg_sys::Datum::null();
+        let cache = pg_sys::SysCacheIdentifier::CLAAMNAMENSP as i32;
+        let list = pg_sys::SearchSysCacheList(cache, 1, method.into(), none, none);
+        let count = usize::try_from((*list).n_members).unwrap_or(0);
+        let class = |i| {
+            let member = *(*list).members.as_ptr().add(i);
+            let form = &*pg_sys::GETSTRUCT(&raw mut (*member).tuple).cast::<pg_sys::FormData_pg_opclass>();
+            (text::of_server(form.opcname.data.as_ptr()), form.opcfamily)
+        };
+        let classes = (0..count).map(class).collect();
+        pg_sys::ReleaseCatCacheList(list);
+        classes
+    };
+    let having = classes.into_iter().filter(|&(_, family)| is_in_family(operator, family));
+    let mut names: Vec<String> = having.map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names
+}
+
 /// Result and argument types of a function.
 pub fn signature(function: pg_sys::Oid) -> (pg_sys::Oid, Vec<pg_sys::Oid>) {
     // SAFETY: a syscache tuple, released after its contents were copied; proargtypes has pronargs elements.

@@ -32,6 +32,7 @@ pub mod datum;
 mod ereport;
 pub mod error;
 pub mod evaluate;
+pub mod explain_query;
 pub mod function;
 mod handover;
 pub mod heap;

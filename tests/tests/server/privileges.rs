@@ -63,7 +63,7 @@ const KEEPERS: &[Role] = &[Superuser, Owner, Maintainer, ForcedOwner, ForcedSupe
 const SUPERUSERS: &[Role] = &[Superuser, ForcedSuperuser];
 
 /// The function, a query that calls it, who may.
-const CALLS: [(&str, &str, &[Role]); 12] = [
+const CALLS: [(&str, &str, &[Role]); 13] = [
     ("skip_advise(regclass,name)", "SELECT skip_advise('t', 'k')", SELECTERS),
     ("skip_summarize(regclass)", "SELECT skip_summarize('t_skip')", KEEPERS),
     ("skip_index_verify(regclass)", "SELECT * FROM skip_index_verify('t_skip')", KEEPERS),
@@ -91,6 +91,7 @@ const CALLS: [(&str, &str, &[Role]); 12] = [
         "SELECT skip_range_map('t_skip', 'c', 'x'::\"char\")",
         READERS,
     ),
+    ("skip_explain(text)", "SELECT * FROM skip_explain('SELECT ctid FROM t WHERE k = 7')", SELECTERS),
     ("pg_skip_stats_reset()", "SELECT pg_skip_stats_reset()", SUPERUSERS),
 ];
 
@@ -221,6 +222,7 @@ fn nothing_is_left_out(session: &mut Session) {
          AND d.classid = 'pg_proc'::regclass
          JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass AND e.extname = 'pg_skip'
          WHERE 'regclass'::regtype = ANY (p.proargtypes) OR p.proacl IS NOT NULL OR p.proname LIKE 'pg\\_skip%'
+         OR p.proname = 'skip_explain'
          UNION
          SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid
          AND d.classid = 'pg_class'::regclass
