@@ -5,6 +5,7 @@
 //! | [`KeyKind::Whole`] | the value's hash | `=`: its key |
 //! | [`KeyKind::Elements`] | the hash of each element of an array ([`super::elements`]) | `@>`: all elements; `&&`: any |
 //! | [`KeyKind::Paths`] | the scalars of a document, with their paths ([`super::documents`]) | `@>`: all scalars |
+//! | [`KeyKind::Lexemes`] | the lexemes of a tsvector ([`super::lexemes`]) | `@@`: what the tsquery demands |
 //! | [`KeyKind::Fragments`] | the hash of each run of n characters of a text ([`super::texts`]) | those of what must stand in the text |
 //! | [`KeyKind::Words`] | the hash of each word of a text ([`super::texts`]) | those of words that must stand in the text |
 //! | [`KeyKind::Prefix`] | the hash of the first characters of a text ([`super::texts`]) | that of how the text must begin |
@@ -17,8 +18,9 @@
 pub use super::asked::KeyTest;
 use super::documents::DocumentKeys;
 use super::elements::ElementKeys;
+use super::lexemes::LexemeKeys;
 use super::texts::TextColumnKeys;
-use super::{KeyHasher, documents};
+use super::{KeyHasher, documents, lexemes};
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Strategy};
@@ -35,6 +37,7 @@ pub enum ColumnKeys {
     Whole(KeyHasher),
     Elements(ElementKeys),
     Paths(DocumentKeys),
+    Lexemes(LexemeKeys),
     Text(TextColumnKeys),
 }
 
@@ -46,6 +49,7 @@ impl ColumnKeys {
             KeyKind::Whole => Some(Self::Whole(KeyHasher::of_column(index, column, seed))),
             KeyKind::Elements => ElementKeys::of_column(index, column, seed).map(Self::Elements),
             KeyKind::Paths => Some(Self::Paths(DocumentKeys::new(seed))),
+            KeyKind::Lexemes => Some(Self::Lexemes(LexemeKeys::new(seed))),
             KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => {
                 TextColumnKeys::of_column(index, column, kind, seed).map(Self::Text)
             }
@@ -65,6 +69,7 @@ impl ColumnKeys {
             Self::Whole(hasher) => hasher.canon(),
             Self::Elements(keys) => keys.canon(),
             Self::Paths(_) => documents::CANON,
+            Self::Lexemes(_) => lexemes::CANON,
             Self::Text(keys) => keys.canon(),
         }
     }
@@ -77,6 +82,10 @@ impl ColumnKeys {
                 "the condition names no string, number, true, false or null that must be in the document"
                     .into(),
                 "Ask for a scalar, or for a name with the operator ?.".into(),
+            ),
+            Self::Lexemes(_) => (
+                "no lexeme is known to be in every match: a negation and a prefix ask for none".into(),
+                "Ask for a whole word beside it.".into(),
             ),
             Self::Elements(_) => (
                 "the array of the condition has no element that must be in the column".into(),
@@ -93,7 +102,7 @@ impl ColumnKeys {
     pub fn repr(&self) -> Repr {
         match self {
             Self::Whole(hasher) => hasher.repr(),
-            Self::Elements(_) | Self::Paths(_) | Self::Text(_) => Repr::Varlena,
+            Self::Elements(_) | Self::Paths(_) | Self::Lexemes(_) | Self::Text(_) => Repr::Varlena,
         }
     }
 
@@ -105,6 +114,7 @@ impl ColumnKeys {
             Self::Whole(hasher) => add(hasher.hash(value)),
             Self::Elements(keys) => keys.each_key(value, add),
             Self::Paths(keys) => return keys.each_key(value, add),
+            Self::Lexemes(keys) => return keys.each_key(value, add),
             Self::Text(keys) => keys.each_key(value, add),
         }
         true
@@ -116,7 +126,7 @@ impl ColumnKeys {
     pub fn each_key_of_field(&mut self, field: &Field<'_>, add: impl FnMut(u64)) -> bool {
         match self {
             Self::Whole(hasher) => hasher.hash_field(field).map(add).is_some(),
-            Self::Elements(_) | Self::Paths(_) | Self::Text(_) => {
+            Self::Elements(_) | Self::Paths(_) | Self::Lexemes(_) | Self::Text(_) => {
                 field.value(Repr::Varlena).is_some_and(|value| self.each_key(value, add))
             }
         }
@@ -128,8 +138,7 @@ impl ColumnKeys {
             Self::Whole(hasher) => hasher.hash_of_equal(value).into_iter().for_each(add),
             Self::Elements(keys) => keys.each_key_of_equals(value, add),
             // What is equal has the same keys: only numbers have several forms.
-            Self::Paths(_) => {}
-            Self::Text(_) => {}
+            Self::Paths(_) | Self::Lexemes(_) | Self::Text(_) => {}
         }
     }
 
@@ -156,6 +165,9 @@ impl ColumnKeys {
             },
             Self::Paths(mut keys) => {
                 any_of(values.map(|value| keys.condition(clause, value)).collect::<Option<_>>()?)
+            }
+            Self::Lexemes(keys) => {
+                any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)
             }
             Self::Text(keys) if clause.key_type == keys.input() => {
                 any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)

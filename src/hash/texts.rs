@@ -34,8 +34,6 @@ const FOLDED: u16 = 1 << 11;
 const BYTES: u16 = 1 << 10;
 const LENGTH: u16 = (1 << 9) - 1;
 
-/// The most keys of one AND that are looked up, evenly spread. Further ones would hardly rule out more.
-const MOST_OF_ALL: usize = 16;
 /// The buffer for folded values is not kept if it is larger than this, in bytes.
 const MOST_KEPT: usize = 1 << 20;
 
@@ -159,34 +157,7 @@ impl TextColumnKeys {
             Some(if self.is_deterministic { self.keys.demand(&query) } else { Demand::Anything })
         };
         let demand = text.with_bytes(of)?;
-        Some(self.demanded(&demand).unwrap_or(Condition::Leaf(KeyTest::NotNull)))
-    }
-
-    /// The demand as a condition over the keys' hashes; None if anything meets it.
-    fn demanded(&self, demand: &Demand<Vec<u8>>) -> Option<Condition<KeyTest>> {
-        match demand {
-            Demand::Anything => None,
-            Demand::Never => Some(Condition::Leaf(KeyTest::AnyOf(Vec::new()))),
-            Demand::Key(key) => Some(Condition::Leaf(KeyTest::AnyOf(vec![hash_bytes(self.seed, key)]))),
-            Demand::All(parts) => {
-                let taken = parts.len().min(MOST_OF_ALL);
-                let spread = (0..taken).map(|number| number * (parts.len() - 1) / (taken - 1).max(1));
-                let chosen = spread.filter_map(|place| parts.get(place));
-                Condition::all(chosen.filter_map(|part| self.demanded(part)).collect())
-            }
-            Demand::Any(parts) => {
-                let (mut keys, mut others) = (Vec::new(), Vec::new());
-                for part in parts {
-                    match part {
-                        Demand::Key(key) => keys.push(hash_bytes(self.seed, key)),
-                        other => others.push(self.demanded(other)?),
-                    }
-                }
-                if !keys.is_empty() {
-                    others.push(Condition::Leaf(KeyTest::AnyOf(keys)));
-                }
-                Condition::any(others)
-            }
-        }
+        let asked = asked::demanded(&demand, &|key: &Vec<u8>| hash_bytes(self.seed, key));
+        Some(asked.unwrap_or(Condition::Leaf(KeyTest::NotNull)))
     }
 }

@@ -29,6 +29,7 @@ pub fn check(index: Rel, column: usize) {
         }
         KeyKind::Elements => types::element(values).is_some() && catalog::extended_hash(values).is_some(),
         KeyKind::Paths => values == pgrx::pg_sys::JSONBOID,
+        KeyKind::Lexemes => values == pgrx::pg_sys::TSVECTOROID,
         KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => true,
         KeyKind::Unknown => false,
     };

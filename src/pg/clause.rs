@@ -42,6 +42,8 @@ pub enum Strategy {
     HasWords = 26,
     /// `column @@@* value`: as `@@@`, whatever the case.
     HasWordsIgnoreCase = 27,
+    /// `column @@ value`: the tsquery matches the tsvector.
+    MatchesQuery = 31,
     /// `value = ANY (column)`: one of the column's elements.
     HasElement = 101,
     /// `column ->> … = value`: the text of what is at the clause's path.
@@ -53,7 +55,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
@@ -67,6 +69,7 @@ impl Strategy {
         Self::StartsWith,
         Self::HasWords,
         Self::HasWordsIgnoreCase,
+        Self::MatchesQuery,
         Self::HasElement,
         Self::TextAtPath,
         Self::NumberAtPath,
@@ -74,7 +77,7 @@ impl Strategy {
     ];
 
     /// The highest number that an operator family may use.
-    pub const MOST: i16 = Self::HasWordsIgnoreCase as i16;
+    pub const MOST: i16 = Self::MatchesQuery as i16;
 
     /// The strategy with this number.
     pub fn of_number(number: i32) -> Option<Self> {

@@ -14,6 +14,8 @@ pub use super::catalog::KEYS_FUNCTION as NUMBER;
 const ELEMENTS: i32 = 1;
 /// What the function of [`KeyKind::Paths`] returns.
 const PATHS: i32 = 2;
+/// What the function of [`KeyKind::Lexemes`] returns.
+const LEXEMES: i32 = 31;
 /// What the function of [`KeyKind::Fragments`] returns.
 const FRAGMENTS: i32 = 11;
 /// What the function of [`KeyKind::Words`] returns.
@@ -30,6 +32,8 @@ pub enum KeyKind {
     Elements,
     /// A key for each scalar of a jsonb document, with the path that leads to it.
     Paths,
+    /// One key for each lexeme of a tsvector.
+    Lexemes,
     /// One key for each run of n characters of a text.
     Fragments,
     /// One key for each word of a text.
@@ -59,6 +63,7 @@ impl KeyKind {
         match kind.value() as i32 {
             ELEMENTS => Self::Elements,
             PATHS => Self::Paths,
+            LEXEMES => Self::Lexemes,
             FRAGMENTS => Self::Fragments,
             WORDS => Self::Words,
             PREFIX => Self::Prefix,
@@ -82,14 +87,14 @@ impl KeyKind {
         match self {
             Self::Fragments | Self::Words => input == pg_sys::TEXTOID,
             Self::Prefix => input == pg_sys::TEXTOID || input == pg_sys::BYTEAOID,
-            Self::Whole | Self::Elements | Self::Paths | Self::Unknown => false,
+            Self::Whole | Self::Elements | Self::Paths | Self::Lexemes | Self::Unknown => false,
         }
     }
 
     /// The operator by which a value of the column's type is looked up.
     pub fn operator(self) -> Strategy {
         match self {
-            Self::Whole | Self::Unknown => Strategy::Equal,
+            Self::Whole | Self::Lexemes | Self::Unknown => Strategy::Equal,
             Self::Elements | Self::Paths => Strategy::Contains,
             Self::Fragments => Strategy::Like,
             Self::Words => Strategy::HasWords,
@@ -113,6 +118,12 @@ fn skip_array_element_keys(_nothing: Internal) -> i32 {
 #[pg_extern(sql = false)]
 fn skip_jsonb_path_keys(_nothing: Internal) -> i32 {
     boundary::callback(|| PATHS)
+}
+
+/// Support function 3 of tsvector_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_tsvector_keys(_nothing: Internal) -> i32 {
+    boundary::callback(|| LEXEMES)
 }
 
 /// Support function 3 of text_ngram_skip_ops.

@@ -3,6 +3,7 @@
 mod arrays;
 mod documents;
 mod fragments;
+mod lexemes;
 mod prefixes;
 mod text_cases;
 mod words;
