@@ -366,12 +366,15 @@ CREATE OPERATOR CLASS jsonb_path_skip_ops
     OPERATOR 4 pg_catalog.? (jsonb, text),
     OPERATOR 5 pg_catalog.?| (jsonb, text[]),
     OPERATOR 6 pg_catalog.?& (jsonb, text[]),
+    OPERATOR 7 pg_catalog.@? (jsonb, jsonpath),
+    OPERATOR 8 pg_catalog.@@ (jsonb, jsonpath),
     FUNCTION 2 skip_opclass_options(internal),
     FUNCTION 3 skip_jsonb_path_keys(internal);
 COMMENT ON OPERATOR FAMILY jsonb_path_skip_ops USING skip IS
     'insides of jsonb documents';
 COMMENT ON OPERATOR CLASS jsonb_path_skip_ops USING skip IS
-    'skip operator class of the insides of jsonb: @>, ?, ?|, ?&, =, and comparisons with ->>, #>>, -> and subscripts';
+    'skip operator class of the insides of jsonb: @>, ?, ?|, ?&, @?, @@, =, and comparisons with ->>, #>>, -> and '
+    'subscripts';
 
 CREATE FUNCTION skip_tsvector_keys(internal)
     RETURNS integer

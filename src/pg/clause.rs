@@ -28,6 +28,10 @@ pub enum Strategy {
     HasAnyName = 5,
     /// `column ?& value`.
     HasAllNames = 6,
+    /// `column @? value`: a jsonpath gives a value.
+    PathExists = 7,
+    /// `column @@ value`: a jsonpath gives true.
+    PathIsTrue = 8,
     /// `column LIKE value`, as an operator `~~`.
     Like = 21,
     /// `column ILIKE value`, as an operator `~~*`.
@@ -55,13 +59,15 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
         Self::HasName,
         Self::HasAnyName,
         Self::HasAllNames,
+        Self::PathExists,
+        Self::PathIsTrue,
         Self::Like,
         Self::LikeIgnoreCase,
         Self::Regex,

@@ -3,6 +3,7 @@
 mod arrays;
 mod documents;
 mod fragments;
+mod jsonpaths;
 mod lexemes;
 mod prefixes;
 mod text_cases;
