@@ -251,8 +251,11 @@ pub fn is_parallel_safe(function: pg_sys::Oid) -> bool {
     unsafe { pg_sys::func_parallel(function) as u8 == pg_sys::PROPARALLEL_SAFE }
 }
 
-/// The number of the support function that names the way in which a value becomes several keys.
+/// The number of the support function that names the way in which a value becomes several keys. The two after it make
+/// keys of values and of queries.
 pub const KEYS_FUNCTION: i16 = 3;
+/// The highest number of a support function.
+pub const LAST_FUNCTION: i16 = 5;
 
 /// amadjustmembers: operators may leave a family without its operator class; the functions of a class that
 /// say how its values become keys may not; the options function is optional.
@@ -267,7 +270,9 @@ pub(super) unsafe extern "C-unwind" fn adjust_members(
         unsafe {
             for member in [operators, functions].into_iter().flat_map(|members| list(members)) {
                 let member: *mut pg_sys::OpFamilyMember = member;
-                let is_needed = (*member).is_func && [1, KEYS_FUNCTION.into()].contains(&(*member).number);
+                let keys = i32::from(KEYS_FUNCTION)..=i32::from(LAST_FUNCTION);
+                let number = (*member).number;
+                let is_needed = (*member).is_func && (number == 1 || keys.contains(&number));
                 let of_class = class != pg_sys::InvalidOid && is_needed;
                 (*member).ref_is_hard = of_class;
                 (*member).ref_is_family = !of_class;

@@ -1,10 +1,11 @@
 //! How an operator class makes keys of a value: support function 3.
 //!
 //! A class without the function has one key for each value, its hash. The function only names one of the other kinds.
+//! A class with support function 4 makes keys by functions of its own ([`super::user_keys`]).
 //! How values of a kind become keys, and a query a condition over keys, is in [`crate::hash`].
 
 use super::clause::Strategy;
-use super::{Rel, boundary, catalog};
+use super::{Rel, boundary, catalog, user_keys};
 use pgrx::prelude::*;
 use pgrx::{Internal, pg_sys};
 
@@ -34,6 +35,8 @@ pub enum KeyKind {
     Paths,
     /// One key for each lexeme of a tsvector.
     Lexemes,
+    /// What functions of the operator class make.
+    Users,
     /// One key for each run of n characters of a text.
     Fragments,
     /// One key for each word of a text.
@@ -50,7 +53,8 @@ impl KeyKind {
         // SAFETY: a catalog lookup.
         let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, NUMBER) };
         if function == pg_sys::InvalidOid {
-            return Self::Whole;
+            let of_users = user_keys::value_function(family, input);
+            return of_users.map_or(Self::Whole, |_| Self::Users);
         }
         if !has_right_signature(function) {
             return Self::Unknown;
@@ -87,14 +91,14 @@ impl KeyKind {
         match self {
             Self::Fragments | Self::Words => input == pg_sys::TEXTOID,
             Self::Prefix => input == pg_sys::TEXTOID || input == pg_sys::BYTEAOID,
-            Self::Whole | Self::Elements | Self::Paths | Self::Lexemes | Self::Unknown => false,
+            Self::Whole | Self::Elements | Self::Paths | Self::Lexemes | Self::Users | Self::Unknown => false,
         }
     }
 
     /// The operator by which a value of the column's type is looked up.
     pub fn operator(self) -> Strategy {
         match self {
-            Self::Whole | Self::Lexemes | Self::Unknown => Strategy::Equal,
+            Self::Whole | Self::Lexemes | Self::Users | Self::Unknown => Strategy::Equal,
             Self::Elements | Self::Paths => Strategy::Contains,
             Self::Fragments => Strategy::Like,
             Self::Words => Strategy::HasWords,

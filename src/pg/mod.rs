@@ -63,6 +63,7 @@ pub mod temp_file;
 pub mod text;
 pub mod text_options;
 pub mod types;
+pub mod user_keys;
 pub mod varlena;
 pub mod wal;
 

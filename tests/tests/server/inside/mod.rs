@@ -4,6 +4,7 @@ mod arrays;
 mod documents;
 mod fragments;
 mod jsonpaths;
+mod keys_of_users;
 mod lexemes;
 mod prefixes;
 mod text_cases;
