@@ -163,3 +163,21 @@ CREATE FUNCTION skip_version(OUT library text, OUT extension text)
 COMMENT ON FUNCTION skip_version() IS
     'the versions of the library that the server has loaded, and of the extension''s SQL objects in this database; if '
     'they differ, ALTER EXTENSION pg_skip UPDATE is due';
+
+CREATE FUNCTION skip_explain(
+    query text,
+    OUT "table" regclass,
+    OUT index regclass,
+    OUT column_name text,
+    OUT condition text,
+    OUT used boolean,
+    OUT reason text,
+    OUT hint text)
+    RETURNS SETOF record
+    LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'skip_explain_wrapper';
+COMMENT ON FUNCTION skip_explain(text) IS
+    'which conditions of a query are looked up in skip indexes: one row for each skip index of its tables and each '
+    'condition on a single table that tests a column of the index, whether the plan uses it, if not why, and what '
+    'would help; the query is planned as by EXPLAIN, with the rights of the caller, and not run; on PostgreSQL 16 and '
+    'later it may have parameters ($1)';

@@ -366,12 +366,33 @@ CREATE OPERATOR CLASS jsonb_path_skip_ops
     OPERATOR 4 pg_catalog.? (jsonb, text),
     OPERATOR 5 pg_catalog.?| (jsonb, text[]),
     OPERATOR 6 pg_catalog.?& (jsonb, text[]),
+    OPERATOR 7 pg_catalog.@? (jsonb, jsonpath),
+    OPERATOR 8 pg_catalog.@@ (jsonb, jsonpath),
     FUNCTION 2 skip_opclass_options(internal),
     FUNCTION 3 skip_jsonb_path_keys(internal);
 COMMENT ON OPERATOR FAMILY jsonb_path_skip_ops USING skip IS
     'insides of jsonb documents';
 COMMENT ON OPERATOR CLASS jsonb_path_skip_ops USING skip IS
-    'skip operator class of the insides of jsonb: @>, ?, ?|, ?&, =, and comparisons with ->>, #>>, -> and subscripts';
+    'skip operator class of the insides of jsonb: @>, ?, ?|, ?&, @?, @@, =, and comparisons with ->>, #>>, -> and '
+    'subscripts';
+
+CREATE FUNCTION skip_tsvector_keys(internal)
+    RETURNS integer
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'skip_tsvector_keys_wrapper';
+COMMENT ON FUNCTION skip_tsvector_keys(internal) IS
+    'support function 3 of skip operator classes: each lexeme of a tsvector is a key';
+
+CREATE OPERATOR CLASS tsvector_skip_ops
+    FOR TYPE tsvector USING skip AS
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 31 pg_catalog.@@ (tsvector, tsquery),
+    FUNCTION 2 skip_opclass_options(internal),
+    FUNCTION 3 skip_tsvector_keys(internal);
+COMMENT ON OPERATOR FAMILY tsvector_skip_ops USING skip IS
+    'lexemes of tsvector';
+COMMENT ON OPERATOR CLASS tsvector_skip_ops USING skip IS
+    'skip operator class of the lexemes of tsvector: @@ and =';
 
 CREATE FUNCTION skip_has_words(value text, words text)
     RETURNS boolean

@@ -2,6 +2,7 @@
 
 use skip_filter::hash_bytes;
 use skip_scan::Condition;
+use skip_text::Demand;
 
 /// What the keys of a value must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,7 @@ pub enum KeyTest {
 
 /// The most keys of one value of a query that must all be there. Further ones would hardly rule out more.
 const MOST_KEYS: usize = 16;
+
 /// The key of a value that has no others.
 pub fn no_keys(seed: u64) -> u64 {
     hash_bytes(seed, b"a value without keys")
@@ -26,4 +28,33 @@ pub fn all_of(mut keys: Vec<u64>) -> Condition<KeyTest> {
     // Hashes are sorted, so the first ones are a random sample.
     let leaves = keys.into_iter().take(MOST_KEYS).map(|key| Condition::Leaf(KeyTest::AnyOf(vec![key])));
     Condition::all(leaves.collect()).unwrap_or(Condition::Leaf(KeyTest::NotNull))
+}
+
+/// A demand as a condition over the keys' hashes; None if anything meets it.
+pub fn demanded<K>(demand: &Demand<K>, hash: &impl Fn(&K) -> u64) -> Option<Condition<KeyTest>> {
+    match demand {
+        Demand::Anything => None,
+        Demand::Never => Some(Condition::Leaf(KeyTest::AnyOf(Vec::new()))),
+        Demand::Key(key) => Some(Condition::Leaf(KeyTest::AnyOf(vec![hash(key)]))),
+        Demand::All(parts) => {
+            // Evenly spread: those of a text in a row have much in common.
+            let taken = parts.len().min(MOST_KEYS);
+            let spread = (0..taken).map(|number| number * (parts.len() - 1) / (taken - 1).max(1));
+            let chosen = spread.filter_map(|place| parts.get(place));
+            Condition::all(chosen.filter_map(|part| demanded(part, hash)).collect())
+        }
+        Demand::Any(parts) => {
+            let (mut keys, mut others) = (Vec::new(), Vec::new());
+            for part in parts {
+                match part {
+                    Demand::Key(key) => keys.push(hash(key)),
+                    other => others.push(demanded(other, hash)?),
+                }
+            }
+            if !keys.is_empty() {
+                others.push(Condition::Leaf(KeyTest::AnyOf(keys)));
+            }
+            Condition::any(others)
+        }
+    }
 }

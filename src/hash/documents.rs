@@ -8,6 +8,7 @@
 //! | `->> 'a' = 'x'` | at the path the string x, or a number, true or false with this text |
 //! | `(… ->> 'a')::int = 5` | at the path a number, or a string that may be this number |
 //! | `-> 'a' = '…'`, `-> 'a' @> '…'` | all scalars of the query's document, at their paths behind the path |
+//! | `@? '$.a ? (@.b == 1)'`, `@@ '$.a == 1'` | what the path asks for by equality ([`skip_jsonb::jsonpath`]) |
 //!
 //! Names and strings are equal if their bytes are: for strings, jsonb uses the collation of the database, which is
 //! deterministic.
@@ -16,6 +17,7 @@ use super::asked::{self, KeyTest};
 use crate::pg::clause::{Clause, Strategy};
 use crate::pg::datum::{self, Value};
 use pgrx::pg_sys;
+use skip_jsonb::jsonpath::{self, PathQuery};
 use skip_jsonb::keys::KeyMaker;
 use skip_jsonb::number::Number;
 use skip_jsonb::path;
@@ -56,6 +58,8 @@ impl DocumentKeys {
         match clause.strategy {
             Strategy::Contains | Strategy::Equal => self.of_scalars(value, path::ROOT),
             Strategy::DocumentAtPath => self.of_scalars(value, clause.path),
+            Strategy::PathExists => Some(self.of_path(value, PathQuery::Exists)),
+            Strategy::PathIsTrue => Some(self.of_path(value, PathQuery::IsTrue)),
             Strategy::HasName => Some(of_keys(value.with_bytes(|name| self.keys.of_name(name)))),
             Strategy::HasAnyName => Some(of_keys(self.of_names(value)?.concat())),
             Strategy::HasAllNames => {
@@ -75,6 +79,11 @@ impl DocumentKeys {
 
     fn of_scalars(&mut self, document: Value<'_>, path: u64) -> Option<Condition<KeyTest>> {
         document.with_bytes(|bytes| self.keys.of_scalars(bytes, path)).ok().map(asked::all_of)
+    }
+
+    fn of_path(&mut self, path: Value<'_>, asked: PathQuery) -> Condition<KeyTest> {
+        let demand = path.with_bytes(|path| jsonpath::demand(&mut self.keys, path, asked));
+        asked::demanded(&demand, &|&key| key).unwrap_or(Condition::Leaf(KeyTest::NotNull))
     }
 
     /// For each name of an array that is not NULL its keys; the server ignores NULLs.

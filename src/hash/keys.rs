@@ -5,6 +5,8 @@
 //! | [`KeyKind::Whole`] | the value's hash | `=`: its key |
 //! | [`KeyKind::Elements`] | the hash of each element of an array ([`super::elements`]) | `@>`: all elements; `&&`: any |
 //! | [`KeyKind::Paths`] | the scalars of a document, with their paths ([`super::documents`]) | `@>`: all scalars |
+//! | [`KeyKind::Lexemes`] | the lexemes of a tsvector ([`super::lexemes`]) | `@@`: what the tsquery demands |
+//! | [`KeyKind::Users`] | what a function of the operator class makes ([`super::users`]) | what another one demands |
 //! | [`KeyKind::Fragments`] | the hash of each run of n characters of a text ([`super::texts`]) | those of what must stand in the text |
 //! | [`KeyKind::Words`] | the hash of each word of a text ([`super::texts`]) | those of words that must stand in the text |
 //! | [`KeyKind::Prefix`] | the hash of the first characters of a text ([`super::texts`]) | that of how the text must begin |
@@ -17,8 +19,10 @@
 pub use super::asked::KeyTest;
 use super::documents::DocumentKeys;
 use super::elements::ElementKeys;
+use super::lexemes::LexemeKeys;
 use super::texts::TextColumnKeys;
-use super::{KeyHasher, documents};
+use super::users::UserKeys;
+use super::{KeyHasher, documents, lexemes, users};
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Strategy};
@@ -35,6 +39,8 @@ pub enum ColumnKeys {
     Whole(KeyHasher),
     Elements(ElementKeys),
     Paths(DocumentKeys),
+    Lexemes(LexemeKeys),
+    Users(UserKeys),
     Text(TextColumnKeys),
 }
 
@@ -46,6 +52,8 @@ impl ColumnKeys {
             KeyKind::Whole => Some(Self::Whole(KeyHasher::of_column(index, column, seed))),
             KeyKind::Elements => ElementKeys::of_column(index, column, seed).map(Self::Elements),
             KeyKind::Paths => Some(Self::Paths(DocumentKeys::new(seed))),
+            KeyKind::Lexemes => Some(Self::Lexemes(LexemeKeys::new(seed))),
+            KeyKind::Users => UserKeys::of_class(index.column_class(column), seed).map(Self::Users),
             KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => {
                 TextColumnKeys::of_column(index, column, kind, seed).map(Self::Text)
             }
@@ -65,7 +73,37 @@ impl ColumnKeys {
             Self::Whole(hasher) => hasher.canon(),
             Self::Elements(keys) => keys.canon(),
             Self::Paths(_) => documents::CANON,
+            Self::Lexemes(_) => lexemes::CANON,
+            Self::Users(_) => users::CANON,
             Self::Text(keys) => keys.canon(),
+        }
+    }
+
+    /// Why a condition that the column serves asks for none of its keys, and what would help.
+    pub fn why_nothing(&self, strategy: Strategy) -> (String, String) {
+        match self {
+            Self::Text(keys) => keys.why_nothing(strategy),
+            Self::Paths(_) => (
+                "the condition names no string, number, true, false or null that must be in the document"
+                    .into(),
+                "Ask for a scalar, or for a name with the operator ?.".into(),
+            ),
+            Self::Lexemes(_) => (
+                "no lexeme is known to be in every match: a negation and a prefix ask for none".into(),
+                "Ask for a whole word beside it.".into(),
+            ),
+            Self::Users(_) => (
+                "the functions of the operator class ask for no key".into(),
+                "Ask for what the operator class has keys of.".into(),
+            ),
+            Self::Elements(_) => (
+                "the array of the condition has no element that must be in the column".into(),
+                "Ask for an element.".into(),
+            ),
+            Self::Whole(_) => (
+                "the value is of a type that is hashed differently than the column".into(),
+                "Cast the value to the column's type.".into(),
+            ),
         }
     }
 
@@ -73,7 +111,8 @@ impl ColumnKeys {
     pub fn repr(&self) -> Repr {
         match self {
             Self::Whole(hasher) => hasher.repr(),
-            Self::Elements(_) | Self::Paths(_) | Self::Text(_) => Repr::Varlena,
+            Self::Users(keys) => keys.repr(),
+            Self::Elements(_) | Self::Paths(_) | Self::Lexemes(_) | Self::Text(_) => Repr::Varlena,
         }
     }
 
@@ -85,6 +124,8 @@ impl ColumnKeys {
             Self::Whole(hasher) => add(hasher.hash(value)),
             Self::Elements(keys) => keys.each_key(value, add),
             Self::Paths(keys) => return keys.each_key(value, add),
+            Self::Lexemes(keys) => return keys.each_key(value, add),
+            Self::Users(keys) => keys.each_key(value, add),
             Self::Text(keys) => keys.each_key(value, add),
         }
         true
@@ -96,9 +137,7 @@ impl ColumnKeys {
     pub fn each_key_of_field(&mut self, field: &Field<'_>, add: impl FnMut(u64)) -> bool {
         match self {
             Self::Whole(hasher) => hasher.hash_field(field).map(add).is_some(),
-            Self::Elements(_) | Self::Paths(_) | Self::Text(_) => {
-                field.value(Repr::Varlena).is_some_and(|value| self.each_key(value, add))
-            }
+            _ => field.value(self.repr()).is_some_and(|value| self.each_key(value, add)),
         }
     }
 
@@ -108,8 +147,7 @@ impl ColumnKeys {
             Self::Whole(hasher) => hasher.hash_of_equal(value).into_iter().for_each(add),
             Self::Elements(keys) => keys.each_key_of_equals(value, add),
             // What is equal has the same keys: only numbers have several forms.
-            Self::Paths(_) => {}
-            Self::Text(_) => {}
+            Self::Paths(_) | Self::Lexemes(_) | Self::Users(_) | Self::Text(_) => {}
         }
     }
 
@@ -137,6 +175,10 @@ impl ColumnKeys {
             Self::Paths(mut keys) => {
                 any_of(values.map(|value| keys.condition(clause, value)).collect::<Option<_>>()?)
             }
+            Self::Lexemes(keys) => {
+                any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)
+            }
+            Self::Users(keys) => any_of(keys.conditions(clause.strategy, clause.key_type, values)?),
             Self::Text(keys) if clause.key_type == keys.input() => {
                 any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)
             }

@@ -21,13 +21,17 @@ mod asked;
 pub mod documents;
 pub mod elements;
 pub mod keys;
+mod lexemes;
 mod texts;
+mod users;
 mod word_search;
 
 use crate::pages::meta::Meta;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
 use crate::pg::heap::Field;
+use crate::pg::key_kind::KeyKind;
 use crate::pg::types;
+use crate::pg::user_keys;
 use crate::pg::{Rel, catalog};
 use keys::ColumnKeys;
 use pgrx::pg_sys::{self, Oid};
@@ -195,23 +199,29 @@ fn hash_canonical(canon: Canon, seed: u64, bytes: &[u8]) -> u64 {
     canon.with_key_bytes(bytes, |key| hash_bytes(seed, key))
 }
 
-/// Whether the hash function of some column is defined by a user.
+/// Whether the function that hashes or takes apart the values of some column is defined by a user.
 pub fn is_of_users(index: Rel) -> bool {
     any_function(index, &|function| function.to_u32() >= pg_sys::FirstNormalObjectId)
 }
 
-/// Whether the hash functions of all columns may run in parallel workers.
+/// Whether the keys of some column are made by a function of its operator class.
+pub fn has_user_keys(index: Rel) -> bool {
+    (0..index.key_columns()).any(|column| KeyKind::of_column(index, column) == KeyKind::Users)
+}
+
+/// Whether these functions of all columns may run in parallel workers.
 pub fn is_parallel_safe(index: Rel) -> bool {
     !any_function(index, &|function| !catalog::is_parallel_safe(function))
 }
 
-/// Whether a condition holds for a hash function that hashing for an index may call.
+/// Whether a condition holds for a function that hashing for an index may call.
 fn any_function(index: Rel, holds: &dyn Fn(Oid) -> bool) -> bool {
     // The hash functions of arrays, ranges and rows call those of their parts.
     let of_part = |part| catalog::extended_hash(part).is_some_and(holds);
     (0..index.key_columns()).any(|column| {
         let class = index.column_class(column);
         datum::hash_function_of(class.family, class.input).is_some_and(holds)
+            || user_keys::value_function(class.family, class.input).is_some_and(holds)
             || types::any_part(index.column_type(column), &of_part)
     })
 }

@@ -32,9 +32,8 @@ const FRAGMENTS: u16 = 5 << 12;
 const PREFIX: u16 = 6 << 12;
 const FOLDED: u16 = 1 << 11;
 const BYTES: u16 = 1 << 10;
+const LENGTH: u16 = (1 << 9) - 1;
 
-/// The most keys of one AND that are looked up, evenly spread. Further ones would hardly rule out more.
-const MOST_OF_ALL: usize = 16;
 /// The buffer for folded values is not kept if it is larger than this, in bytes.
 const MOST_KEPT: usize = 1 << 20;
 
@@ -89,6 +88,39 @@ impl TextColumnKeys {
         self.input
     }
 
+    /// Why a condition asks for none of the keys, and what would help.
+    pub fn why_nothing(&self, strategy: Strategy) -> (String, String) {
+        let length = self.canon & LENGTH;
+        let ignores_case = matches!(
+            strategy,
+            Strategy::LikeIgnoreCase | Strategy::RegexIgnoreCase | Strategy::HasWordsIgnoreCase
+        );
+        let case = if ignores_case && self.canon & FOLDED == 0 {
+            " Letters are not looked up where case is ignored: create the index with fold_case = on."
+        } else {
+            ""
+        };
+        let (why, hint) = match self.keys.kind() {
+            TextKeyKind::Words => (
+                "no whole word is known to stand in every match".to_owned(),
+                "Search for words with @@@, or with what stands around them in the pattern.".to_owned(),
+            ),
+            TextKeyKind::Ngrams(_) => (
+                format!("no {length} characters in a row are known to stand in every match"),
+                format!(
+                    "Search for at least {length} characters in a row, or create the index with a smaller n."
+                ),
+            ),
+            TextKeyKind::Prefix(_) => (
+                format!("the first {length} characters of a match are not known"),
+                format!(
+                    "Search for a start of at least {length} characters, or create the index with a smaller length."
+                ),
+            ),
+        };
+        (why, hint + case)
+    }
+
     /// Calls `add` with the keys of a value.
     pub fn each_key(&mut self, value: Value<'_>, mut add: impl FnMut(u64)) {
         let Self { keys, seed, folded, .. } = self;
@@ -125,34 +157,7 @@ impl TextColumnKeys {
             Some(if self.is_deterministic { self.keys.demand(&query) } else { Demand::Anything })
         };
         let demand = text.with_bytes(of)?;
-        Some(self.demanded(&demand).unwrap_or(Condition::Leaf(KeyTest::NotNull)))
-    }
-
-    /// The demand as a condition over the keys' hashes; None if anything meets it.
-    fn demanded(&self, demand: &Demand<Vec<u8>>) -> Option<Condition<KeyTest>> {
-        match demand {
-            Demand::Anything => None,
-            Demand::Never => Some(Condition::Leaf(KeyTest::AnyOf(Vec::new()))),
-            Demand::Key(key) => Some(Condition::Leaf(KeyTest::AnyOf(vec![hash_bytes(self.seed, key)]))),
-            Demand::All(parts) => {
-                let taken = parts.len().min(MOST_OF_ALL);
-                let spread = (0..taken).map(|number| number * (parts.len() - 1) / (taken - 1).max(1));
-                let chosen = spread.filter_map(|place| parts.get(place));
-                Condition::all(chosen.filter_map(|part| self.demanded(part)).collect())
-            }
-            Demand::Any(parts) => {
-                let (mut keys, mut others) = (Vec::new(), Vec::new());
-                for part in parts {
-                    match part {
-                        Demand::Key(key) => keys.push(hash_bytes(self.seed, key)),
-                        other => others.push(self.demanded(other)?),
-                    }
-                }
-                if !keys.is_empty() {
-                    others.push(Condition::Leaf(KeyTest::AnyOf(keys)));
-                }
-                Condition::any(others)
-            }
-        }
+        let asked = asked::demanded(&demand, &|key: &Vec<u8>| hash_bytes(self.seed, key));
+        Some(asked.unwrap_or(Condition::Leaf(KeyTest::NotNull)))
     }
 }

@@ -156,7 +156,9 @@ impl<'a> RangeCollector<'a> {
     pub fn new(heap: Rel<'a>, index: Rel<'a>, meta: &Meta, options: &RangeCollectorOptions) -> Self {
         let evaluator = Evaluator::new(heap, index);
         let may_fail = options.may_fail && runs_user_code(heap, index);
-        let finder = evaluator.plain_columns().map(|columns| {
+        // The fast way takes dead rows apart, too, which users' functions need not understand.
+        let plain = evaluator.plain_columns().filter(|_| !hash::has_user_keys(index));
+        let finder = plain.map(|columns| {
             let count = columns.iter().copied().max().unwrap_or(0);
             ColumnFinder::new(
                 datum::column_layouts(heap, count),

@@ -3,7 +3,7 @@
 
 use crate::pg::key_kind::KeyKind;
 use crate::pg::text_options::TextOptions;
-use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types};
+use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types, user_keys};
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
 
@@ -29,6 +29,8 @@ pub fn check(index: Rel, column: usize) {
         }
         KeyKind::Elements => types::element(values).is_some() && catalog::extended_hash(values).is_some(),
         KeyKind::Paths => values == pgrx::pg_sys::JSONBOID,
+        KeyKind::Lexemes => values == pgrx::pg_sys::TSVECTOROID,
+        KeyKind::Users => return check_users(class),
         KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => true,
         KeyKind::Unknown => false,
     };
@@ -123,6 +125,20 @@ fn check_text(index: Rel, column: usize, kind: KeyKind, class: ColumnClass) {
             under_nondeterministic(class.input),
             Some("Under such a collation, equal texts may have no part in common: no query could use the index.".into()),
             Some("Index the column under a deterministic collation, and search under the same one.".into()),
+        );
+    }
+}
+
+/// Checks the function with which an operator class of users makes keys of values.
+fn check_users(class: ColumnClass) {
+    let function = user_keys::value_function(class.family, class.input);
+    if !function.is_some_and(|function| user_keys::has_value_signature(function, class.input)) {
+        let own = types::display_name(class.input);
+        fail(
+            PgSqlErrorCode::ERRCODE_INVALID_OBJECT_DEFINITION,
+            format!("support function 4 of the operator class for type {own} has a wrong signature"),
+            Some(format!("It must be a function ({own}) that returns text[].")),
+            Some("amvalidate() of the operator class tells what is missing.".into()),
         );
     }
 }

@@ -5,7 +5,9 @@
 //!   of that type could not be hashed;
 //! - support 2, optional: `(internal) returns void`;
 //! - support 3, optional: `(internal) returns integer`. It names the way in which a value becomes several keys. Then
-//!   the class may have operators of other strategies, and needs no support 1.
+//!   the class may have operators of other strategies, and needs no support 1;
+//! - support 4, instead of 3: `(type) returns text[]`, and support 5, `(query type, integer) returns text[]`, for the
+//!   type on the right of every operator: users' own keys, likewise.
 //!
 //! Problems are reported as INFO, as core's access methods do.
 
@@ -14,6 +16,7 @@ use crate::pg::clause::Strategy;
 use crate::pg::error::report;
 use crate::pg::key_kind;
 use crate::pg::types;
+use crate::pg::user_keys;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 use std::collections::BTreeSet;
 
@@ -21,6 +24,8 @@ const EQUAL: i16 = Strategy::Equal as i16;
 const HASH: i16 = 1;
 const OPTIONS: i16 = 2;
 const KEYS: i16 = key_kind::NUMBER;
+const VALUE: i16 = user_keys::VALUE_FUNCTION;
+const QUERY: i16 = user_keys::QUERY_FUNCTION;
 
 /// Checks an operator class and its family.
 pub fn validate(class: pg_sys::Oid) -> bool {
@@ -33,7 +38,7 @@ pub fn validate(class: pg_sys::Oid) -> bool {
         report(PgLogLevel::INFO, PgSqlErrorCode::ERRCODE_INVALID_OBJECT_DEFINITION, message, None, None);
     };
     functions.iter().for_each(|function| check_function(function, &mut complain));
-    let has_keys = functions.iter().any(|function| function.number == KEYS);
+    let has_keys = functions.iter().any(|function| [KEYS, VALUE].contains(&function.number));
     operators.iter().for_each(|operator| check_operator(operator, has_keys, &mut complain));
     check_complete(&class, &operators, &functions, &mut complain);
     sound
@@ -50,13 +55,15 @@ fn check_function(function: &FamilyMember, complain: &mut impl FnMut(String)) {
                 && arguments.get(1) == Some(&pg_sys::INT8OID)
         }
         KEYS => key_kind::has_right_signature(function.object),
+        VALUE => user_keys::has_value_signature(function.object, function.left),
+        QUERY => user_keys::has_query_signature(function.object, function.right),
         OPTIONS => result == pg_sys::VOIDOID && arguments == [pg_sys::INTERNALOID],
         _ => return complain(format!("has a support function with invalid number {}", function.number)),
     };
     if !right {
         complain(format!("has support function {} with a wrong signature", function.number));
     }
-    if function.left != function.right {
+    if function.left != function.right && function.number != QUERY {
         complain(format!("has support function {} for two different types", function.number));
     }
 }
@@ -101,7 +108,21 @@ fn check_complete(
     functions: &[FamilyMember],
     complain: &mut impl FnMut(String),
 ) {
-    if functions.iter().any(|f| f.number == KEYS && f.left == class.input && f.right == class.input) {
+    let has = |number| {
+        move |f: &FamilyMember| f.number == number && f.left == class.input && f.right == class.input
+    };
+    if functions.iter().any(has(VALUE)) {
+        for operator in operators.iter().filter(|operator| operator.left == class.input) {
+            let right = operator.right;
+            if !functions.iter().any(|f| f.number == QUERY && f.left == class.input && f.right == right) {
+                complain(format!(
+                    "lacks support function {QUERY} for queries of type {}",
+                    types::display_name(right)
+                ));
+            }
+        }
+    }
+    if functions.iter().any(has(KEYS)) || functions.iter().any(has(VALUE)) {
         if !operators.iter().any(|o| o.left == class.input) {
             complain(format!("lacks an operator for type {}", types::display_name(class.input)));
         }

@@ -103,7 +103,7 @@ pub fn routine<A: AccessMethod>() -> PgBox<pg_sys::IndexAmRoutine> {
     // SAFETY: a palloc'd node, zeroed except for its tag.
     let mut am = unsafe { PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine) };
     am.amstrategies = super::clause::Strategy::MOST as u16;
-    am.amsupport = super::key_kind::NUMBER as u16;
+    am.amsupport = super::catalog::LAST_FUNCTION as u16;
     am.amoptsprocnum = 2;
     am.amcanmulticol = true;
     am.amoptionalkey = true; // any subset of the columns is usable

@@ -136,6 +136,29 @@ fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> FamilyMember
     }
 }
 
+/// Names of the operator classes of an access method that have an operator, in order.
+pub fn classes_with(operator: pg_sys::Oid, method: pg_sys::Oid) -> Vec<String> {
+    // SAFETY: a syscache list of pg_opclass, released after its contents were copied.
+    let classes: Vec<(String, pg_sys::Oid)> = unsafe {
+        let none = pg_sys::Datum::null();
+        let cache = pg_sys::SysCacheIdentifier::CLAAMNAMENSP as i32;
+        let list = pg_sys::SearchSysCacheList(cache, 1, method.into(), none, none);
+        let count = usize::try_from((*list).n_members).unwrap_or(0);
+        let class = |i| {
+            let member = *(*list).members.as_ptr().add(i);
+            let form = &*pg_sys::GETSTRUCT(&raw mut (*member).tuple).cast::<pg_sys::FormData_pg_opclass>();
+            (text::of_server(form.opcname.data.as_ptr()), form.opcfamily)
+        };
+        let classes = (0..count).map(class).collect();
+        pg_sys::ReleaseCatCacheList(list);
+        classes
+    };
+    let having = classes.into_iter().filter(|&(_, family)| is_in_family(operator, family));
+    let mut names: Vec<String> = having.map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names
+}
+
 /// Result and argument types of a function.
 pub fn signature(function: pg_sys::Oid) -> (pg_sys::Oid, Vec<pg_sys::Oid>) {
     // SAFETY: a syscache tuple, released after its contents were copied; proargtypes has pronargs elements.
@@ -228,8 +251,11 @@ pub fn is_parallel_safe(function: pg_sys::Oid) -> bool {
     unsafe { pg_sys::func_parallel(function) as u8 == pg_sys::PROPARALLEL_SAFE }
 }
 
-/// The number of the support function that names the way in which a value becomes several keys.
+/// The number of the support function that names the way in which a value becomes several keys. The two after it make
+/// keys of values and of queries.
 pub const KEYS_FUNCTION: i16 = 3;
+/// The highest number of a support function.
+pub const LAST_FUNCTION: i16 = 5;
 
 /// amadjustmembers: operators may leave a family without its operator class; the functions of a class that
 /// say how its values become keys may not; the options function is optional.
@@ -244,7 +270,9 @@ pub(super) unsafe extern "C-unwind" fn adjust_members(
         unsafe {
             for member in [operators, functions].into_iter().flat_map(|members| list(members)) {
                 let member: *mut pg_sys::OpFamilyMember = member;
-                let is_needed = (*member).is_func && [1, KEYS_FUNCTION.into()].contains(&(*member).number);
+                let keys = i32::from(KEYS_FUNCTION)..=i32::from(LAST_FUNCTION);
+                let number = (*member).number;
+                let is_needed = (*member).is_func && (number == 1 || keys.contains(&number));
                 let of_class = class != pg_sys::InvalidOid && is_needed;
                 (*member).ref_is_hard = of_class;
                 (*member).ref_is_family = !of_class;

@@ -28,6 +28,10 @@ pub enum Strategy {
     HasAnyName = 5,
     /// `column ?& value`.
     HasAllNames = 6,
+    /// `column @? value`: a jsonpath gives a value.
+    PathExists = 7,
+    /// `column @@ value`: a jsonpath gives true.
+    PathIsTrue = 8,
     /// `column LIKE value`, as an operator `~~`.
     Like = 21,
     /// `column ILIKE value`, as an operator `~~*`.
@@ -42,6 +46,8 @@ pub enum Strategy {
     HasWords = 26,
     /// `column @@@* value`: as `@@@`, whatever the case.
     HasWordsIgnoreCase = 27,
+    /// `column @@ value`: the tsquery matches the tsvector.
+    MatchesQuery = 31,
     /// `value = ANY (column)`: one of the column's elements.
     HasElement = 101,
     /// `column ->> … = value`: the text of what is at the clause's path.
@@ -53,13 +59,15 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 20] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
         Self::HasName,
         Self::HasAnyName,
         Self::HasAllNames,
+        Self::PathExists,
+        Self::PathIsTrue,
         Self::Like,
         Self::LikeIgnoreCase,
         Self::Regex,
@@ -67,6 +75,7 @@ impl Strategy {
         Self::StartsWith,
         Self::HasWords,
         Self::HasWordsIgnoreCase,
+        Self::MatchesQuery,
         Self::HasElement,
         Self::TextAtPath,
         Self::NumberAtPath,
@@ -74,7 +83,7 @@ impl Strategy {
     ];
 
     /// The highest number that an operator family may use.
-    pub const MOST: i16 = Self::HasWordsIgnoreCase as i16;
+    pub const MOST: i16 = Self::MatchesQuery as i16;
 
     /// The strategy with this number.
     pub fn of_number(number: i32) -> Option<Self> {

@@ -232,6 +232,12 @@ pub fn vacuum_delay_point() {
     }
 }
 
+/// The beginning of a statement that plans a query and does not run it. From 16 on the query may have parameters, `$1`.
+#[cfg(feature = "pg15")]
+pub const EXPLAIN: &std::ffi::CStr = c"EXPLAIN (COSTS OFF) ";
+#[cfg(not(feature = "pg15"))]
+pub const EXPLAIN: &std::ffi::CStr = c"EXPLAIN (COSTS OFF, GENERIC_PLAN) ";
+
 /// Whether a subtransaction may be begun in parallel mode (17 and later).
 pub const HAS_PARALLEL_SUBTRANSACTIONS: bool = cfg!(any(feature = "pg17", feature = "pg18"));
 

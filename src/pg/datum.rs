@@ -88,6 +88,11 @@ impl<'a> Value<'a> {
         Some(unsafe { Self::new(datum, repr) })
     }
 
+    /// The datum, for calls of the server.
+    pub(super) fn datum(self) -> Datum {
+        self.datum
+    }
+
     /// The address of a value that is behind a pointer.
     pub(super) fn pointer(self) -> *mut u8 {
         self.datum.cast_mut_ptr()
@@ -345,6 +350,29 @@ pub fn each_element(
             each((!*all.nulls.add(i)).then(|| Value::new(*all.values.add(i), repr)));
         }
         Some(all.element)
+    }
+}
+
+/// Calls `each` with the rows of a value that is an array of two dimensions, or with each element of one of one
+/// dimension, as a row. NULL elements are None. What this allocates is in the current memory context.
+pub fn each_row(value: Value<'_>, mut each: impl FnMut(&[Option<Value<'_>>])) {
+    if value.repr != Repr::Varlena {
+        return;
+    }
+    // SAFETY: an array, detoasted first, whose header names the type of its elements and the number of its dimensions;
+    // their lengths follow the header. Both vectors have `count` elements.
+    unsafe {
+        let array = pg_sys::pg_detoast_datum(value.datum.cast_mut_ptr());
+        let dimensions = (*array.cast::<pg_sys::ArrayType>()).ndim;
+        let lengths = array.cast::<pg_sys::ArrayType>().add(1).cast::<i32>();
+        let width: usize = (1..dimensions.max(1) as usize)
+            .map(|dimension| usize::try_from(*lengths.add(dimension)).unwrap_or(1))
+            .product();
+        let all = ArrayElements::of(array);
+        let repr = Repr::of_type(all.element);
+        let element = |i: usize| (!*all.nulls.add(i)).then(|| Value::new(*all.values.add(i), repr));
+        let elements: Vec<_> = (0..all.count).map(element).collect();
+        elements.chunks(width.max(1)).for_each(&mut each);
     }
 }
 

@@ -1,10 +1,11 @@
 //! How an operator class makes keys of a value: support function 3.
 //!
 //! A class without the function has one key for each value, its hash. The function only names one of the other kinds.
+//! A class with support function 4 makes keys by functions of its own ([`super::user_keys`]).
 //! How values of a kind become keys, and a query a condition over keys, is in [`crate::hash`].
 
 use super::clause::Strategy;
-use super::{Rel, boundary, catalog};
+use super::{Rel, boundary, catalog, user_keys};
 use pgrx::prelude::*;
 use pgrx::{Internal, pg_sys};
 
@@ -14,6 +15,8 @@ pub use super::catalog::KEYS_FUNCTION as NUMBER;
 const ELEMENTS: i32 = 1;
 /// What the function of [`KeyKind::Paths`] returns.
 const PATHS: i32 = 2;
+/// What the function of [`KeyKind::Lexemes`] returns.
+const LEXEMES: i32 = 31;
 /// What the function of [`KeyKind::Fragments`] returns.
 const FRAGMENTS: i32 = 11;
 /// What the function of [`KeyKind::Words`] returns.
@@ -30,6 +33,10 @@ pub enum KeyKind {
     Elements,
     /// A key for each scalar of a jsonb document, with the path that leads to it.
     Paths,
+    /// One key for each lexeme of a tsvector.
+    Lexemes,
+    /// What functions of the operator class make.
+    Users,
     /// One key for each run of n characters of a text.
     Fragments,
     /// One key for each word of a text.
@@ -46,7 +53,8 @@ impl KeyKind {
         // SAFETY: a catalog lookup.
         let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, NUMBER) };
         if function == pg_sys::InvalidOid {
-            return Self::Whole;
+            let of_users = user_keys::value_function(family, input);
+            return of_users.map_or(Self::Whole, |_| Self::Users);
         }
         if !has_right_signature(function) {
             return Self::Unknown;
@@ -59,6 +67,7 @@ impl KeyKind {
         match kind.value() as i32 {
             ELEMENTS => Self::Elements,
             PATHS => Self::Paths,
+            LEXEMES => Self::Lexemes,
             FRAGMENTS => Self::Fragments,
             WORDS => Self::Words,
             PREFIX => Self::Prefix,
@@ -82,14 +91,14 @@ impl KeyKind {
         match self {
             Self::Fragments | Self::Words => input == pg_sys::TEXTOID,
             Self::Prefix => input == pg_sys::TEXTOID || input == pg_sys::BYTEAOID,
-            Self::Whole | Self::Elements | Self::Paths | Self::Unknown => false,
+            Self::Whole | Self::Elements | Self::Paths | Self::Lexemes | Self::Users | Self::Unknown => false,
         }
     }
 
     /// The operator by which a value of the column's type is looked up.
     pub fn operator(self) -> Strategy {
         match self {
-            Self::Whole | Self::Unknown => Strategy::Equal,
+            Self::Whole | Self::Lexemes | Self::Users | Self::Unknown => Strategy::Equal,
             Self::Elements | Self::Paths => Strategy::Contains,
             Self::Fragments => Strategy::Like,
             Self::Words => Strategy::HasWords,
@@ -113,6 +122,12 @@ fn skip_array_element_keys(_nothing: Internal) -> i32 {
 #[pg_extern(sql = false)]
 fn skip_jsonb_path_keys(_nothing: Internal) -> i32 {
     boundary::callback(|| PATHS)
+}
+
+/// Support function 3 of tsvector_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_tsvector_keys(_nothing: Internal) -> i32 {
+    boundary::callback(|| LEXEMES)
 }
 
 /// Support function 3 of text_ngram_skip_ops.

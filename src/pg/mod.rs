@@ -32,6 +32,7 @@ pub mod datum;
 mod ereport;
 pub mod error;
 pub mod evaluate;
+pub mod explain_query;
 pub mod function;
 mod handover;
 pub mod heap;
@@ -62,6 +63,7 @@ pub mod temp_file;
 pub mod text;
 pub mod text_options;
 pub mod types;
+pub mod user_keys;
 pub mod varlena;
 pub mod wal;
 

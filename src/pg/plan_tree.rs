@@ -1,14 +1,14 @@
-//! Facts about a running aggregate, from the plan that contains it.
+//! Facts about a running aggregate, from the plan that contains it; the indexes of a plan's bitmap scans.
 
 use super::list::list;
-use pgrx::pg_sys::{self, Agg, Append, MergeAppend, NodeTag, Plan, SubqueryScan};
+use pgrx::pg_sys::{self, Agg, Append, BitmapAnd, BitmapOr, MergeAppend, NodeTag, Plan, SubqueryScan};
 
 /// AGGSPLITOP_COMBINE and AGGSPLITOP_SKIPFINAL of nodes.h: the node combines partial states; the node returns partial
 /// states.
 pub(super) const COMBINE: u32 = 0x01;
 pub(super) const SKIP_FINAL: u32 = 0x02;
 
-/// The plan nodes directly below a node, of the kinds that can contain aggregates.
+/// The plan nodes directly below a node, of the kinds that can contain aggregates or bitmap scans.
 ///
 /// # Safety
 /// `plan` is a valid plan.
@@ -19,6 +19,8 @@ unsafe fn children(plan: *mut Plan) -> Vec<*mut Plan> {
         match (*plan).type_ {
             NodeTag::T_Append => children.extend(list::<Plan>((*plan.cast::<Append>()).appendplans)),
             NodeTag::T_MergeAppend => children.extend(list::<Plan>((*plan.cast::<MergeAppend>()).mergeplans)),
+            NodeTag::T_BitmapAnd => children.extend(list::<Plan>((*plan.cast::<BitmapAnd>()).bitmapplans)),
+            NodeTag::T_BitmapOr => children.extend(list::<Plan>((*plan.cast::<BitmapOr>()).bitmapplans)),
             NodeTag::T_SubqueryScan => children.push((*plan.cast::<SubqueryScan>()).subplan),
             _ => {}
         }
@@ -91,6 +93,46 @@ pub(super) unsafe fn rows_of_whole(statement: *mut pg_sys::PlannedStmt, part: *m
         let mut trees = trees.filter(|tree| !tree.is_null());
         let whole = trees.find_map(|tree| whole_of(tree, part, tree));
         rows_of_parts(whole.unwrap_or(part))
+    }
+}
+
+/// The indexes that the bitmap scans of a plan read, each with the columns (0-based) for which it has conditions.
+///
+/// # Safety
+/// `statement` is a valid plan, or NULL.
+pub(super) unsafe fn bitmap_columns(statement: *mut pg_sys::PlannedStmt) -> Vec<(pg_sys::Oid, u16)> {
+    let mut found = Vec::new();
+    // SAFETY: a plan and those of its subqueries, none of which is NULL here.
+    unsafe {
+        if statement.is_null() {
+            return found;
+        }
+        let trees = std::iter::once((*statement).planTree).chain(list::<Plan>((*statement).subplans));
+        let mut waiting: Vec<*mut Plan> = trees.filter(|tree| !tree.is_null()).collect();
+        while let Some(plan) = waiting.pop() {
+            waiting.extend(children(plan));
+            if (*plan).type_ == NodeTag::T_BitmapIndexScan {
+                let scan = plan.cast::<pg_sys::BitmapIndexScan>();
+                found.extend(variables((*scan).indexqual).into_iter().map(|c| ((*scan).indexid, c)));
+            }
+        }
+    }
+    found
+}
+
+/// The columns (0-based) of an index in conditions on it.
+///
+/// # Safety
+/// A list of expressions of an index scan.
+unsafe fn variables(conditions: *mut pg_sys::List) -> Vec<u16> {
+    // SAFETY: these expressions have no aggregates and no placeholders: the list has variables only.
+    unsafe {
+        let variables = pg_sys::pull_var_clause(conditions.cast(), 0);
+        let number = |var: *mut pg_sys::Var| u16::try_from((*var).varattno - 1).ok();
+        list::<pg_sys::Var>(variables)
+            .filter(|&var| (*var).varno == pg_sys::INDEX_VAR)
+            .filter_map(number)
+            .collect()
     }
 }
 

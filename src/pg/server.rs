@@ -109,6 +109,30 @@ pub unsafe fn evaluate(state: *mut ExprState, context: *mut ExprContext) -> Opti
     value.filter(|_| !is_null)
 }
 
+/// Calls a function in the current memory context; None if it returns NULL.
+///
+/// # Safety
+/// `function` was looked up, and the arguments, none of which is NULL, are of the types of its own.
+pub unsafe fn call_function(function: *mut FmgrInfo, collation: Oid, arguments: &[Datum]) -> Option<Datum> {
+    // SAFETY: the call's struct ends with its arguments, for which there is room. The address was found with the
+    // function.
+    unsafe {
+        let bytes = size_of::<pg_sys::FunctionCallInfoBaseData>()
+            + arguments.len() * size_of::<pg_sys::NullableDatum>();
+        let info = pg_sys::palloc0(bytes).cast::<pg_sys::FunctionCallInfoBaseData>();
+        (*info).flinfo = function;
+        (*info).fncollation = collation;
+        (*info).nargs = arguments.len() as i16;
+        let first = (&raw mut (*info).args).cast::<pg_sys::NullableDatum>();
+        for (number, &value) in arguments.iter().enumerate() {
+            *first.add(number) = pg_sys::NullableDatum { value, isnull: false };
+        }
+        let address = (*function).fn_addr;
+        let value = call(|| address.map(|address| address(info)));
+        value.filter(|_| !(*info).isnull)
+    }
+}
+
 /// Whether a row satisfies a prepared list of conditions; true for an empty list.
 ///
 /// # Safety

@@ -5,7 +5,8 @@
 //! | [`matching`] | conditions of the query become tests of index columns |
 //! | [`paths`] | conditions become paths, and the chosen path becomes a plan |
 //! | [`cost`] | what the paths cost, by what they are expected to read ([`crate::estimate`]) |
-//! | [`refusal`] | why a forced index cannot be used |
+//! | [`refusal`] | why a condition cannot be looked up in an index |
+//! | [`report`] | skip_explain: which conditions of a query are looked up, and why others are not |
 //! | [`survivors`] | in the executor, clauses get their keys, which are looked up in the indexes |
 //!
 //! The interface to PostgreSQL, and the reading of rows, are in [`crate::pg::custom`].
@@ -14,6 +15,7 @@ mod cost;
 mod matching;
 mod paths;
 mod refusal;
+mod report;
 mod survivors;
 
 use crate::pg::Rel;
@@ -32,7 +34,7 @@ struct SkipIndexScan;
 
 impl custom::Implementation for SkipIndexScan {
     fn planning(&self) -> Box<dyn Any> {
-        Box::new(probe::Planning::begin())
+        Box::new((probe::Planning::begin(), report::PlannerRun::begin()))
     }
 
     fn add_paths(&self, table: &Table<'_>) {
@@ -41,6 +43,14 @@ impl custom::Implementation for SkipIndexScan {
 
     fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a> {
         paths::plan(table, conditions, left_out)
+    }
+
+    fn is_explaining(&self) -> bool {
+        report::is_wanted()
+    }
+
+    fn planned(&self, bitmaps: &[(Oid, u16)]) {
+        report::planned(bitmaps);
     }
 
     fn survivors<'k>(

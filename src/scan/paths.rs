@@ -9,6 +9,7 @@
 use super::cost;
 use super::matching;
 use super::refusal;
+use super::report;
 use super::survivors;
 use crate::estimate;
 use crate::pg::custom::Planned;
@@ -34,6 +35,7 @@ struct Choice<'a> {
 
 /// Adds paths to a table.
 pub fn add(table: &Table<'_>) {
+    report::table(table);
     let forced = forced(table);
     if table.indexes().is_empty() && forced.is_empty() {
         return;
@@ -203,6 +205,7 @@ pub fn plan<'a>(table: &Table<'a>, exprs: &[Expr<'a>], left_out: &[bool]) -> Pla
     let is_worth_it = |i: usize, _: &_| !left_out.get(i).copied().unwrap_or(false);
     let Choice { condition, served } = choose(table, exprs, &forced(table), is_worth_it);
     let mut planned = Planned { served, ..Default::default() };
+    report::chosen(table, &order(table, &forced(table)), exprs, &planned.served);
     let Some(condition) = condition else { return planned };
     let clauses = condition.try_map(&mut |leaf| {
         let oid = table.indexes()[leaf.index].oid();

@@ -1,5 +1,5 @@
-//! Why a query cannot use an index that the session forces: the conditions that cannot be looked up, and the reason for
-//! each.
+//! Why a condition cannot be looked up in an index, and what would help. The error for an index that the session
+//! forces says it ([`explain`]), and skip_explain ([`super::report`]).
 
 use super::matching;
 use crate::pg::clause::Match;
@@ -12,20 +12,20 @@ use pgrx::pg_sys::Oid;
 const MOST: usize = 5;
 
 /// Why a condition cannot be looked up, and what would help.
-struct Refusal {
-    why: String,
-    hint: Option<String>,
-    /// Whether the condition is on a column of the index.
-    is_on_index: bool,
+pub struct Refusal {
+    pub why: String,
+    pub hint: Option<String>,
+    /// The column of the index that the condition is on.
+    pub column: Option<u16>,
 }
 
 impl Refusal {
     fn elsewhere(why: &str) -> Self {
-        Self { why: why.into(), hint: None, is_on_index: false }
+        Self { why: why.into(), hint: None, column: None }
     }
 
-    fn on_index(why: String, hint: Option<String>) -> Self {
-        Self { why, hint, is_on_index: true }
+    fn on_index(column: u16, why: String, hint: Option<String>) -> Self {
+        Self { why, hint, column: Some(column) }
     }
 }
 
@@ -47,7 +47,7 @@ pub fn explain(table: &Table<'_>, index: Oid, exprs: &[Expr<'_>]) -> (String, St
         );
     }
     // Conditions on the index's columns come first: they are the most informative.
-    refusals.sort_by_key(|(_, refusal)| !refusal.is_on_index);
+    refusals.sort_by_key(|(_, refusal)| refusal.column.is_none());
     let hint = refusals.iter().find_map(|(_, refusal)| refusal.hint.clone()).unwrap_or_else(|| hint.into());
     let mut sentences: Vec<String> = refusals
         .iter()
@@ -64,22 +64,25 @@ pub fn explain(table: &Table<'_>, index: Oid, exprs: &[Expr<'_>]) -> (String, St
     (sentences.join(" "), hint)
 }
 
-fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
+/// Why a condition cannot be looked up in one of the table's indexes, which does not serve it.
+pub fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
     let index = &table.indexes()[number];
     let tested = |arg| match column_of(index, arg) {
-        Some(_) => Refusal::on_index("the index does not support this test".into(), None),
+        Some(column) => Refusal::on_index(column, "the index does not support this test".into(), None),
         None => not_a_column(table, index, arg),
     };
     match expr.kind() {
         ExprKind::Operator(c) => compared(table, index, &c, Match::Value),
         ExprKind::AnyOf(c) => compared(table, index, &c, Match::Array),
-        ExprKind::Distinct(c) if column_of(index, c.left).or(column_of(index, c.right)).is_some() => {
-            Refusal::on_index(
+        ExprKind::Distinct(c) => match column_of(index, c.left).or(column_of(index, c.right)) {
+            Some(column) => Refusal::on_index(
+                column,
                 "IS DISTINCT FROM excludes a value, and a filter cannot tell which ranges hold other values"
                     .into(),
                 None,
-            )
-        }
+            ),
+            None => other(table, index, expr),
+        },
         ExprKind::Not(arg) => match arg.kind() {
             ExprKind::Distinct(c) => compared(table, index, &c, Match::ValueOrNull),
             _ => not_a_column(table, index, arg),
@@ -90,12 +93,17 @@ fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
             None => Refusal::elsewhere("it is empty"),
         },
         ExprKind::IsNull(arg) | ExprKind::IsNotNull(arg) | ExprKind::Truth(arg, _) => tested(arg),
-        ExprKind::Distinct(_) | ExprKind::Other => match table.column_inside(index, expr) {
-            Some(_) => {
-                Refusal::on_index("it is neither a comparison by equality nor a test for NULL".into(), None)
-            }
-            None => Refusal::elsewhere("it does not test a column of the index"),
-        },
+        ExprKind::Other => other(table, index, expr),
+    }
+}
+
+fn other(table: &Table<'_>, index: &Index<'_>, expr: Expr<'_>) -> Refusal {
+    match table.column_inside(index, expr) {
+        Some(column) => {
+            let why = "it is neither a comparison by equality nor a test for NULL";
+            Refusal::on_index(column, why.into(), None)
+        }
+        None => Refusal::elsewhere("it does not test a column of the index"),
     }
 }
 
@@ -117,58 +125,124 @@ fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
 }
 
 fn compared(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>, how: Match) -> Refusal {
+    if how == Match::Array
+        && let Some(column) = column_of(index, c.right.without_relabels())
+    {
+        return elements(table, index, column, c);
+    }
     let straight = column_of(index, c.left).map(|column| (column, Some(c.operator), c.right));
     let turned = || {
         let column = column_of(index, c.right).filter(|_| how != Match::Array)?;
         Some((column, c.commutator(), c.left))
     };
     let Some((column, operator, other)) = straight.or_else(turned) else {
-        return inside(table, index, c);
+        return inside(table, index, c, how);
     };
     let name = table.index_column_name(index, column);
-    let text = c.operator_text();
     if operator.and_then(|operator| index.comparison(column, operator)).is_none() {
-        return if c.is_called_equal() {
-            let hint = format!("Cast the value to the column's type, {}.", index.type_text(column));
-            let why = format!("operator {text} is not in the operator family of index column \"{name}\"");
-            Refusal::on_index(why, Some(hint))
-        } else {
-            Refusal::on_index(format!("operator {text} is not an equality operator"), None)
-        };
+        return other_operator(table, index, column, c, operator);
     }
     if !index.has_collation(column, c.collation) {
         let (own, asked) = (index.collation_text(column), c.collation_text());
         let why =
             format!("it uses collation \"{asked}\", but index column \"{name}\" has collation \"{own}\"");
-        return Refusal::on_index(
-            why,
-            Some(format!("Compare with COLLATE \"{own}\", or create an index with COLLATE \"{asked}\".")),
-        );
+        let hint = format!("Compare with COLLATE \"{own}\", or create an index with COLLATE \"{asked}\".");
+        return Refusal::on_index(column, why, Some(hint));
     }
     if !table.is_key(other) {
         let why = format!(
             "the value that \"{name}\" is compared with is not the same for all rows: it contains a column of the table, a volatile function, or a subquery that depends on the row"
         );
-        return Refusal::on_index(why, None);
+        return Refusal::on_index(column, why, None);
     }
-    Refusal::on_index("it is nested too deeply".into(), None)
+    Refusal::on_index(column, "it is nested too deeply".into(), None)
+}
+
+/// The reason for an operator that the class of the column does not have; `with_column_left` is the operator with the
+/// column on its left.
+fn other_operator(
+    table: &Table<'_>,
+    index: &Index<'_>,
+    column: u16,
+    c: &Comparison<'_>,
+    with_column_left: Option<Oid>,
+) -> Refusal {
+    let (name, text) = (table.index_column_name(index, column), c.operator_text());
+    let straight = Comparison { operator: with_column_left.unwrap_or(c.operator), ..*c };
+    let (why, hint) = if let Some(classes) = straight.classes_text() {
+        let why = format!("operator {text} is not in the operator class of index column \"{name}\"");
+        (why, Some(format!("Create an index with an operator class that has it: {classes}.")))
+    } else if c.is_called_equal() {
+        let why = format!("operator {text} is not in the operator family of index column \"{name}\"");
+        (why, Some(format!("Cast the value to the column's type, {}.", index.type_text(column))))
+    } else {
+        let why = format!(
+            "operator {text} is not an equality operator, and no operator class of the access method skip has it"
+        );
+        (why, None)
+    };
+    Refusal::on_index(column, why, hint)
+}
+
+/// The reason for `value = ANY (column)`.
+fn elements(table: &Table<'_>, index: &Index<'_>, column: u16, c: &Comparison<'_>) -> Refusal {
+    let (name, text) = (table.index_column_name(index, column), c.operator_text());
+    if index.has_elements(column) {
+        let why = format!(
+            "operator {text} is not the equality by which the elements of \"{name}\" are hashed, or the collations differ, or the value is not the same for all rows"
+        );
+        return Refusal::on_index(column, why, None);
+    }
+    let why = format!("it asks for an element of \"{name}\", and the index knows whole arrays");
+    let hint = "Create an index with the operator class array_element_skip_ops.";
+    Refusal::on_index(column, why, Some(hint.into()))
 }
 
 /// The reason for a comparison of which neither side is a column of the index. One side may contain a column, perhaps
 /// because the parser cast it to make the types fit.
-fn inside(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>) -> Refusal {
-    let column = table.column_inside(index, c.left).or_else(|| table.column_inside(index, c.right));
-    let Some(column) = column.filter(|_| c.is_called_equal()) else {
+fn inside(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>, how: Match) -> Refusal {
+    if let Some(refusal) = part(table, index, c) {
+        return refusal;
+    }
+    let of = |side: Expr<'_>| table.column_inside(index, side).map(|column| (column, side.implicit_cast()));
+    let right = || of(c.right).filter(|_| how != Match::Array);
+    let Some((column, cast)) = of(c.left).or_else(right) else {
         return not_a_column(table, index, c.left);
     };
     let (name, text) = (table.index_column_name(index, column), c.operator_text());
-    let why =
+    let own = index.type_text(column);
+    let compared =
         format!("operator {text} compares an expression or a cast of \"{name}\", not the column itself");
-    let hint = format!(
-        "Compare the column itself with a value of its type, {}, or create an index on the expression.",
-        index.type_text(column)
-    );
-    Refusal::on_index(why, Some(hint))
+    let (why, hint) = match cast.filter(|_| c.is_called_equal()) {
+        Some(cast) => (
+            format!("{compared}: the server casts \"{name}\" to {cast} because of the type of the value"),
+            format!("Compare the column itself with a value of its type, {own}: cast the value."),
+        ),
+        None if c.is_called_equal() => (
+            compared,
+            format!(
+                "Compare the column itself with a value of its type, {own}, or create an index on the expression."
+            ),
+        ),
+        None => return not_a_column(table, index, if of(c.left).is_some() { c.left } else { c.right }),
+    };
+    Refusal::on_index(column, why, Some(hint))
+}
+
+/// The reason for a comparison of a part of a document whose column the index has; None for others.
+fn part(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>) -> Option<Refusal> {
+    let part = c.of_part().or_else(|| c.turned()?.of_part())?;
+    let column = part.documents.iter().find_map(|&(document, _)| column_of(index, document))?;
+    let name = table.index_column_name(index, column);
+    if index.has_paths(column) {
+        let why = format!(
+            "the path within \"{name}\" may lead to too many places, or the value is not the same for all rows"
+        );
+        return Some(Refusal::on_index(column, why, None));
+    }
+    let why = format!("it asks for a part of \"{name}\", and the index knows whole documents");
+    let hint = "Create an index with the operator class jsonb_path_skip_ops.";
+    Some(Refusal::on_index(column, why, Some(hint.into())))
 }
 
 /// The reason for a comparison or test of something that is not a column of the index.
@@ -178,6 +252,7 @@ fn not_a_column(table: &Table<'_>, index: &Index<'_>, arg: Expr<'_>) -> Refusal 
             let name = table.index_column_name(index, column);
             let why = format!("it tests an expression or a cast of \"{name}\", not the column itself");
             Refusal::on_index(
+                column,
                 why,
                 Some("Compare the column itself, or create an index on the expression.".into()),
             )

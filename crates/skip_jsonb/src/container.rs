@@ -123,7 +123,7 @@ fn word(bytes: &[u8], at: usize) -> Result<u32, NotJsonb> {
 }
 
 /// A value of variable length without the header that says how long it is: one or four bytes.
-fn without_length(bytes: &[u8]) -> Result<&[u8], NotJsonb> {
+pub(crate) fn without_length(bytes: &[u8]) -> Result<&[u8], NotJsonb> {
     let first = *bytes.first().ok_or(NotJsonb)?;
     let (header, length) = if first & 1 == 1 {
         (1, usize::from(first >> 1))

@@ -45,7 +45,7 @@ impl KeyMaker {
     }
 
     /// The key by which a scalar is found.
-    fn scalar(&mut self, path: u64, scalar: Scalar<'_>) -> u64 {
+    pub(crate) fn scalar(&mut self, path: u64, scalar: Scalar<'_>) -> u64 {
         match scalar {
             Scalar::String(string) => self.string(path, string),
             // jsonb has neither NaN nor infinity; if it had, they would be found as odd ones.

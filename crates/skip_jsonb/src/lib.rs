@@ -17,12 +17,14 @@
 //! | [`container`] | reads the binary form that PostgreSQL stores |
 //! | [`number`] | numbers in a form that is the same for equal ones |
 //! | [`keys`] | the keys of documents, and of searches |
+//! | [`jsonpath`] | what a jsonpath asks for |
 //!
 //! Invariant: the keys are part of the on-disk format, as the key hash is. A document that a search finds has, for each
 //! list of keys that the search asks for, one of the list.
 #![forbid(unsafe_code)]
 
 pub mod container;
+pub mod jsonpath;
 pub mod keys;
 pub mod number;
 pub mod path;

@@ -70,6 +70,11 @@ impl TextKeys {
         }
     }
 
+    /// What the keys are.
+    pub fn kind(&self) -> TextKeyKind {
+        self.kind
+    }
+
     /// The keys of a value, in order; some may come twice. The buffer is for the folded value: whoever cuts many values
     /// gives the same buffer again.
     pub fn keys<'v>(&self, value: &'v [u8], buffer: &'v mut Vec<u8>) -> TextKeyIter<'v> {

@@ -12,6 +12,7 @@
 //! | of which the certain runs of characters are taken | [`template`] | [`Literal`] |
 //! | values and literals are cut | [`words`], [`ngrams`], [`prefixes`] | keys |
 //! | the demands are combined by AND and OR | [`demand`] | [`Demand`] |
+//! | a tsvector is read, and a tsquery becomes a demand | [`tsearch`] | lexemes |
 //! | all of it for one column | [`keys`] | [`TextKeys`], [`TextQuery`] |
 //!
 //! **The invariant.** If a value matches a query under PostgreSQL's rules, with any deterministic collation, then the
@@ -39,6 +40,7 @@ pub mod ngrams;
 pub mod prefixes;
 pub mod regex;
 pub mod template;
+pub mod tsearch;
 pub mod words;
 
 pub use demand::Demand;

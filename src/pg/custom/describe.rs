@@ -1,11 +1,12 @@
-//! Descriptions of conditions for messages: their columns and their operators.
+//! Descriptions of conditions for messages: their text, their columns and their operators.
 
 use super::expr::{Comparison, Expr};
 use super::index::Index;
 use super::table::Table;
+use crate::pg::list::list;
 use crate::pg::text::of_server;
-use crate::pg::{OpenRel, catalog, lock, server};
-use pgrx::pg_sys;
+use crate::pg::{OpenRel, catalog, lock, relation, server, types};
+use pgrx::{is_a, pg_sys};
 
 impl Table<'_> {
     /// Names of the table's columns in an expression, in order.
@@ -16,6 +17,29 @@ impl Table<'_> {
             unsafe { of_server(pg_sys::get_attname(table, number, true)) }
         };
         self.attributes_of(expr).into_iter().map(name).collect()
+    }
+
+    /// A condition on this table alone as SQL; the names of its columns if it has no form in SQL at this stage of
+    /// planning.
+    pub fn condition_text(&self, expr: Expr<'_>) -> String {
+        // SAFETY: a valid expression. Its copy gets variables of the only table of the context in which it is written
+        // as SQL; the server gives all variables that it has, or a node that it cannot write as SQL.
+        unsafe {
+            let copy: *mut pg_sys::Node = pg_sys::copyObjectImpl(expr.raw().cast_const().cast()).cast();
+            let kinds = pg_sys::PVC_INCLUDE_AGGREGATES
+                | pg_sys::PVC_INCLUDE_WINDOWFUNCS
+                | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
+            for node in list::<pg_sys::Node>(pg_sys::pull_var_clause(copy, kinds as i32)) {
+                let var = node.cast::<pg_sys::Var>();
+                if !is_a(node, pg_sys::NodeTag::T_Var) || (*var).varno as u32 != self.rel().relid {
+                    return self.columns_of(expr).join(", ");
+                }
+                ((*var).varno, (*var).varnosyn, (*var).varattnosyn) = (1, 0, 0);
+            }
+            let name = pg_sys::get_rel_name(self.oid());
+            let context = pg_sys::deparse_context_for(name, self.oid());
+            of_server(pg_sys::deparse_expression(copy, context, false, false))
+        }
     }
 
     fn attributes_of(&self, expr: Expr<'_>) -> Vec<i16> {
@@ -45,6 +69,13 @@ impl Table<'_> {
     /// The name of an index column, for messages.
     pub fn index_column_name(&self, index: &Index<'_>, column: u16) -> String {
         OpenRel::index(index.oid(), lock::Mode::None).rel().column_name(usize::from(column))
+    }
+
+    /// The skip indexes of the table, usable or not.
+    pub fn skip_indexes(&self) -> Vec<pg_sys::Oid> {
+        let method = catalog::access_method_oid("skip");
+        let is_skip = |&index: &pg_sys::Oid| relation::kind_and_method(index).map(|(_, of, _)| of) == method;
+        self.all_indexes().into_iter().filter(is_skip).collect()
     }
 
     /// The reason why the planner may not use an index of the table; None if it may.
@@ -81,6 +112,13 @@ impl Comparison<'_> {
         unsafe { of_server(pg_sys::format_operator(self.operator)) }
     }
 
+    /// The operator classes of skip indexes that have the operator, in words; None if there are none.
+    pub fn classes_text(&self) -> Option<String> {
+        let classes = catalog::classes_with(self.operator, catalog::access_method_oid("skip")?);
+        let (last, others) = classes.split_last()?;
+        Some(if others.is_empty() { last.clone() } else { format!("{} or {last}", others.join(", ")) })
+    }
+
     /// Whether the operator's name is `=`.
     pub fn is_called_equal(&self) -> bool {
         // SAFETY: a catalog lookup; NULL or a palloc'd string.
@@ -101,8 +139,25 @@ impl Index<'_> {
 
     /// The name of a column's type, for a cast.
     pub fn type_text(&self, column: u16) -> String {
-        // SAFETY: a catalog lookup; a palloc'd string.
-        unsafe { of_server(pg_sys::format_type_be(self.input_type(column))) }
+        types::display_name(self.input_type(column))
+    }
+}
+
+impl Expr<'_> {
+    /// If the server itself has cast an expression, because of the type of what it is compared with: the type to which
+    /// it was cast.
+    pub fn implicit_cast(self) -> Option<String> {
+        // SAFETY: a node's tag tells its type.
+        let form = unsafe {
+            match (*self.raw()).type_ {
+                pg_sys::NodeTag::T_FuncExpr => (*self.raw().cast::<pg_sys::FuncExpr>()).funcformat,
+                pg_sys::NodeTag::T_RelabelType => (*self.raw().cast::<pg_sys::RelabelType>()).relabelformat,
+                pg_sys::NodeTag::T_CoerceViaIO => (*self.raw().cast::<pg_sys::CoerceViaIO>()).coerceformat,
+                _ => return None,
+            }
+        };
+        let is_implicit = form == pg_sys::CoercionForm::COERCE_IMPLICIT_CAST;
+        is_implicit.then(|| types::display_name(self.type_of()))
     }
 }
 

@@ -110,6 +110,11 @@ impl<'a> Expr<'a> {
         }
     }
 
+    /// Tells it apart from the other expressions of a planner run.
+    pub fn identity(self) -> usize {
+        self.node as usize
+    }
+
     /// Whether it is a constant.
     pub fn is_constant(self) -> bool {
         // SAFETY: the node lives for 'a.

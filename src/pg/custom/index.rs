@@ -109,6 +109,11 @@ impl Index<'_> {
         KeyKind::of_class(self.family(column), self.input_type(column)) == KeyKind::Paths
     }
 
+    /// Whether the keys of the column are the elements of arrays.
+    pub fn has_elements(&self, column: u16) -> bool {
+        KeyKind::of_class(self.family(column), self.input_type(column)) == KeyKind::Elements
+    }
+
     /// Whether the keys of the column are parts of a text.
     pub fn cuts_text(&self, column: u16) -> bool {
         KeyKind::of_class(self.family(column), self.input_type(column)).cuts_text()
@@ -122,7 +127,7 @@ impl Index<'_> {
         operator: pg_sys::Oid,
         array: Expr<'_>,
     ) -> Option<(Strategy, pg_sys::Oid)> {
-        if KeyKind::of_class(self.family(column), self.input_type(column)) != KeyKind::Elements {
+        if !self.has_elements(column) {
             return None;
         }
         let element = types::base_type(types::element(types::base_type(array.type_of()))?);

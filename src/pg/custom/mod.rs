@@ -44,6 +44,10 @@ pub trait Implementation: Sync {
     /// Decides which of a plan's conditions the indexes serve, and what the plan keeps for the executor. `left_out`
     /// tells for each condition whether the path was made not to look it up.
     fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
+    /// Whether somebody asks why this planner run uses an index or not.
+    fn is_explaining(&self) -> bool;
+    /// Called, if so, when the run has a plan: with the indexes that its bitmap scans read, and the columns (0-based).
+    fn planned(&self, bitmaps: &[(pg_sys::Oid, u16)]);
     /// The survivors of a table of `blocks` blocks. `code` and `indexes` come from [`Implementation::plan`]; `key`
     /// evaluates a clause's key.
     fn survivors<'k>(

@@ -12,7 +12,7 @@ use super::super::list::list;
 use super::expr::Expr;
 use super::table::{Outer, Qual, Table};
 use super::{Planned, encode_private, implementation};
-use crate::pg::{boundary, planner, server, settings};
+use crate::pg::{boundary, plan_tree, planner, server, settings};
 use pgrx::pg_sys;
 use skip_scan::cost::Prices;
 use std::sync::OnceLock;
@@ -67,12 +67,16 @@ unsafe extern "C-unwind" fn planner(
 ) -> *mut pg_sys::PlannedStmt {
     boundary::callback(|| {
         let _run = implementation().planning();
-        // SAFETY: the arguments come from PostgreSQL.
+        // SAFETY: the arguments come from PostgreSQL; the result is a plan.
         unsafe {
-            match PREVIOUS_PLANNER.get() {
+            let planned = match PREVIOUS_PLANNER.get() {
                 Some(Some(previous)) => boundary::call(|| previous(query, text, options, params)),
                 _ => server::standard_planner(query, text, options, params),
+            };
+            if implementation().is_explaining() {
+                implementation().planned(&plan_tree::bitmap_columns(planned));
             }
+            planned
         }
     })
 }

@@ -137,7 +137,7 @@ impl<'a> Table<'a> {
         Self { root, rel, oid, indexes: vec![index], opened: vec![OnceCell::new()], planner: PhantomData }
     }
 
-    pub(super) fn oid(&self) -> pg_sys::Oid {
+    pub fn oid(&self) -> pg_sys::Oid {
         self.oid
     }
 
@@ -196,6 +196,19 @@ impl<'a> Table<'a> {
     pub fn quals(&self) -> Vec<Qual<'a>> {
         // SAFETY: a list of the planner, for this table.
         unsafe { self.usable(self.rel().baserestrictinfo) }
+    }
+
+    /// The conditions on the table alone that a security barrier holds back.
+    pub fn held_back(&self) -> Vec<Expr<'a>> {
+        let usable = self.quals();
+        let is_usable = |rinfo| usable.iter().any(|qual| qual.rinfo == rinfo);
+        // SAFETY: a list of the planner, for this table.
+        unsafe {
+            list::<pg_sys::RestrictInfo>(self.rel().baserestrictinfo)
+                .filter(|&rinfo| !is_usable(rinfo) && !(*rinfo).pseudoconstant)
+                .map(|rinfo| Expr::new((*rinfo).clause.cast()))
+                .collect()
+        }
     }
 
     /// The conditions of a path that gets the values of other tables.

@@ -63,7 +63,7 @@ const KEEPERS: &[Role] = &[Superuser, Owner, Maintainer, ForcedOwner, ForcedSupe
 const SUPERUSERS: &[Role] = &[Superuser, ForcedSuperuser];
 
 /// The function, a query that calls it, who may.
-const CALLS: [(&str, &str, &[Role]); 14] = [
+const CALLS: [(&str, &str, &[Role]); 15] = [
     ("skip_version()", "SELECT * FROM skip_version()", ROLES),
     ("skip_library_version()", "SELECT skip_library_version()", ROLES),
     ("skip_advise(regclass,name)", "SELECT skip_advise('t', 'k')", SELECTERS),
@@ -93,6 +93,7 @@ const CALLS: [(&str, &str, &[Role]); 14] = [
         "SELECT skip_range_map('t_skip', 'c', 'x'::\"char\")",
         READERS,
     ),
+    ("skip_explain(text)", "SELECT * FROM skip_explain('SELECT ctid FROM t WHERE k = 7')", SELECTERS),
     ("pg_skip_stats_reset()", "SELECT pg_skip_stats_reset()", SUPERUSERS),
 ];
 
@@ -224,7 +225,11 @@ fn nothing_is_left_out(session: &mut Session) {
          AND d.classid = 'pg_proc'::regclass
          JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass AND e.extname = 'pg_skip'
          WHERE 'regclass'::regtype = ANY (p.proargtypes) OR p.proacl IS NOT NULL OR p.proname LIKE 'pg\\_skip%'
+<<<<<<< HEAD
          OR p.proname LIKE '%version'
+=======
+         OR p.proname = 'skip_explain'
+>>>>>>> from-T
          UNION
          SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid
          AND d.classid = 'pg_class'::regclass

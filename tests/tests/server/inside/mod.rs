@@ -3,6 +3,9 @@
 mod arrays;
 mod documents;
 mod fragments;
+mod jsonpaths;
+mod keys_of_users;
+mod lexemes;
 mod prefixes;
 mod text_cases;
 mod words;

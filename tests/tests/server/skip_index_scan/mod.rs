@@ -8,6 +8,7 @@ mod columns;
 mod conditions;
 mod counters;
 mod cursors;
+mod explained;
 mod failures;
 mod formats;
 mod generated;

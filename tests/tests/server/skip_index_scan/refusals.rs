@@ -20,7 +20,7 @@ fn why_a_forced_index_is_not_used(database: &Database) {
     table(&mut session);
     // The condition; what the detail and the hint say.
     for (condition, told, hint) in [
-        ("k = 7.5", vec!["on \"k\"", "=(numeric,numeric)"], "its type, integer"),
+        ("k = 7.5", vec!["on \"k\"", "=(numeric,numeric)", "casts \"k\" to numeric"], "its type, integer"),
         ("k::numeric = 7", vec!["on \"k\"", "an expression or a cast of \"k\""], "Compare the column itself"),
         (
             "amount = 7::float8",
@@ -33,7 +33,17 @@ fn why_a_forced_index_is_not_used(database: &Database) {
         ("k = k + 0", vec!["on \"k\"", "not the same for all rows"], ""),
         ("k = (random() * 10)::int", vec!["on \"k\"", "volatile"], ""),
         ("name = 'n7' COLLATE \"POSIX\"", vec!["on \"name\"", "\"POSIX\"", "\"C\""], "COLLATE \"C\""),
-        ("name LIKE 'n7%'", vec!["on \"name\"", "~~", "not an equality operator"], ""),
+        ("name LIKE 'n7%'", vec!["on \"name\"", "~~", "not in the operator class"], "text_ngram_skip_ops"),
+        (
+            "lower(name) = 'n7'",
+            vec!["on \"name\"", "an expression or a cast of \"name\""],
+            "index on the expression",
+        ),
+        (
+            "lower(name) LIKE 'n7%'",
+            vec!["on \"name\"", "an expression or a cast of \"name\""],
+            "index on the expression",
+        ),
         ("lower(payload) = 'p'", vec!["on \"payload\"", "does not test a column"], "=, IN or IS NULL"),
         ("at = now()", vec!["on \"at\"", "does not test a column of the index"], "=, IN or IS NULL"),
         ("k = 7 OR at = now()", vec!["the OR branch on \"at\"", "does not test a column"], ""),

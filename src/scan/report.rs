@@ -1,0 +1,272 @@
+//! skip_explain: for each condition of a query on a column of a skip index, whether the plan looks it up in the index,
+//! and if not, why, and what would help.
+//!
+//! The query is planned as by EXPLAIN. Meanwhile the planner's hooks report here:
+//!
+//! | step | what it adds |
+//! |---|---|
+//! | paths are made for a table ([`table`]) | a row for each skip index of the table and each condition on one of its columns |
+//! | a Skip Index Scan is planned ([`chosen`]) | its conditions are used |
+//! | the query has its plan ([`planned`]) | those of the indexes in its bitmap scans are used |
+//!
+//! Planning may run other queries: those of functions that are evaluated for an estimate. They are not reported, since
+//! the user may have no right to know them.
+
+use super::matching;
+use super::refusal::{self, Refusal};
+use crate::hash::keys::ColumnKeys;
+use crate::pg::clause::Match;
+use crate::pg::custom::expr::{Expr, Leaf};
+use crate::pg::custom::table::Table;
+use crate::pg::sql_text::Text;
+use crate::pg::{boundary, explain_query, settings};
+use crate::prune::facts::Facts;
+use crate::prune::{HashedClause, Test, hashed};
+use pgrx::pg_sys::Oid;
+use pgrx::prelude::*;
+use skip_scan::Condition;
+use std::cell::RefCell;
+
+/// A row of the report.
+struct ConditionRow {
+    table: Oid,
+    index: Oid,
+    index_name: String,
+    column: Option<u16>,
+    column_name: Option<String>,
+    condition: Option<String>,
+    /// The condition's [`Expr::identity`]; 0 if there is none.
+    identity: usize,
+    is_used: bool,
+    reason: Option<String>,
+    hint: Option<String>,
+}
+
+/// What is reported while a query is planned.
+#[derive(Default)]
+struct Findings {
+    /// Number of planner runs that have begun and not ended.
+    runs: u32,
+    rows: Vec<ConditionRow>,
+}
+
+thread_local! {
+    static REPORT: RefCell<Option<Findings>> = const { RefCell::new(None) };
+}
+
+/// A planner run.
+pub struct PlannerRun;
+
+impl PlannerRun {
+    pub fn begin() -> Self {
+        REPORT.with_borrow_mut(|report| report.iter_mut().for_each(|report| report.runs += 1));
+        Self
+    }
+}
+
+impl Drop for PlannerRun {
+    fn drop(&mut self) {
+        let end = |report: &mut Findings| report.runs = report.runs.saturating_sub(1);
+        REPORT.with_borrow_mut(|report| report.iter_mut().for_each(end));
+    }
+}
+
+/// Whether the present planner run is that of a query of skip_explain.
+pub fn is_wanted() -> bool {
+    REPORT.with_borrow(|report| report.as_ref().is_some_and(|report| report.runs == 1))
+}
+
+/// The report that was under way before; it goes on when the new one has ended, also by an error.
+struct Suspended(Option<Findings>);
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        REPORT.set(self.0.take());
+    }
+}
+
+/// The conditions of a query, whose text is in the database's encoding.
+fn report(query: &[u8]) -> Vec<ConditionRow> {
+    let _outer = Suspended(REPORT.replace(Some(Findings::default())));
+    explain_query::plan_only(query);
+    let mut rows = REPORT.with_borrow_mut(Option::take).unwrap_or_default().rows;
+    for row in rows.iter_mut().filter(|row| !row.is_used && row.reason.is_none()) {
+        let (reason, hint) = if settings::enable_scan() {
+            (
+                "by the planner's estimates another plan costs less, or other conditions leave little to rule out",
+                format!("To compare: SET pg_skip.force_indexes = '{}'.", row.index_name),
+            )
+        } else {
+            ("pg_skip.enable_scan is off", "SET pg_skip.enable_scan = on.".to_owned())
+        };
+        (row.reason, row.hint) = (Some(reason.into()), Some(hint));
+    }
+    rows
+}
+
+/// Reports the conditions of a table's skip indexes.
+pub fn table(table: &Table<'_>) {
+    if !is_wanted() {
+        return;
+    }
+    let rows: Vec<ConditionRow> =
+        table.skip_indexes().into_iter().flat_map(|index| of_index(table, index)).collect();
+    REPORT.with_borrow_mut(|report| {
+        if let Some(report) = report {
+            report.rows.extend(rows);
+        }
+    });
+}
+
+/// The rows of one index.
+fn of_index(table: &Table<'_>, index: Oid) -> Vec<ConditionRow> {
+    let nothing = |reason: &str| ConditionRow {
+        table: table.oid(),
+        index,
+        index_name: Table::name_of(index),
+        column: None,
+        column_name: None,
+        condition: None,
+        identity: 0,
+        is_used: false,
+        reason: Some(reason.into()),
+        hint: None,
+    };
+    if let Some(why) = table.why_unusable(index) {
+        return vec![nothing(why)];
+    }
+    let Some(number) = table.indexes().iter().position(|usable| usable.oid() == index) else {
+        return Vec::new();
+    };
+    let row = |expr: Expr<'_>, refusal: Option<Refusal>, column: u16| {
+        let (reason, hint) = refusal.map_or((None, None), |refusal| (Some(refusal.why), refusal.hint));
+        ConditionRow {
+            column: Some(column),
+            column_name: Some(table.index_column_name(&table.indexes()[number], column)),
+            condition: Some(table.condition_text(expr)),
+            identity: expr.identity(),
+            reason,
+            hint,
+            ..nothing("")
+        }
+    };
+    let usable = table.quals().into_iter().filter_map(|qual| {
+        let Some(condition) = matching::one(table, &[number], qual.expr) else {
+            let refusal = refusal::refusal(table, number, qual.expr);
+            let column = refusal.column?;
+            return Some(row(qual.expr, Some(refusal), column));
+        };
+        let column = condition.leaves().first()?.column;
+        Some(row(qual.expr, asks_nothing(table, &condition), column))
+    });
+    let held_back = table.held_back().into_iter().filter_map(|expr| {
+        let column = table.column_inside(&table.indexes()[number], expr)?;
+        let why = "a condition of a security barrier view or of row security is checked before it";
+        let hint = "Use operators whose functions are leakproof.";
+        let refusal = Refusal { why: why.into(), hint: Some(hint.into()), column: Some(column) };
+        Some(row(expr, Some(refusal), column))
+    });
+    let mut rows: Vec<ConditionRow> = usable.chain(held_back).collect();
+    if rows.is_empty() {
+        rows.push(nothing("no condition on the table alone is on a column of the index"));
+    }
+    rows
+}
+
+/// Why an index would look nothing up for a condition that it serves, if that is known now.
+fn asks_nothing(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Option<Refusal> {
+    let mut found = None;
+    let rules_out = condition.try_map(&mut |leaf| {
+        if matches!(leaf.how, Match::IsNull | Match::IsNotNull) {
+            return Some(());
+        }
+        let Some(index) = table.open_index(leaf.index) else { return Some(()) };
+        // The executor will report damage.
+        let Ok(facts) = Facts::of(index) else { return Some(()) };
+        let Some(key) = table.known_key(leaf) else { return Some(()) };
+        let asked = hashed::one(index, &facts.meta, &key);
+        let is_asked = |clause: &HashedClause| (clause.test != Test::IsNotNull).then_some(());
+        if asked.is_some_and(|asked| asked.try_map(&mut |clause| is_asked(clause)).is_some()) {
+            return Some(());
+        }
+        let keys = ColumnKeys::of_index(index, &facts.meta, usize::from(leaf.column));
+        let (why, hint) = keys.map_or_else(
+            || {
+                let why = "the index was made by a version that hashes the column differently";
+                (why.to_owned(), "REINDEX the index.".to_owned())
+            },
+            |keys| keys.why_nothing(leaf.strategy),
+        );
+        found = Some(Refusal { why, hint: Some(hint), column: Some(leaf.column) });
+        None
+    });
+    found.filter(|_| rules_out.is_none())
+}
+
+/// Reports the conditions that the plan of a Skip Index Scan looks up.
+pub fn chosen<'a>(table: &Table<'a>, order: &[usize], exprs: &[Expr<'a>], served: &[bool]) {
+    if !is_wanted() {
+        return;
+    }
+    let used: Vec<(usize, Oid)> = exprs
+        .iter()
+        .zip(served)
+        .filter(|(_, served)| **served)
+        .filter_map(|(&expr, _)| Some((expr, matching::one(table, order, expr)?)))
+        .flat_map(|(expr, condition)| {
+            let index = |leaf: &&Leaf<'a>| (expr.identity(), table.indexes()[leaf.index].oid());
+            condition.leaves().iter().map(index).collect::<Vec<_>>()
+        })
+        .collect();
+    mark(|row| used.contains(&(row.identity, row.index)));
+}
+
+/// Reports the columns of indexes that the plan's bitmap scans look up.
+pub fn planned(bitmaps: &[(Oid, u16)]) {
+    mark(|row| row.column.is_some_and(|column| bitmaps.contains(&(row.index, column))));
+}
+
+/// Marks rows as used, except those of conditions that rule nothing out or cannot be looked up.
+fn mark(is_used: impl Fn(&ConditionRow) -> bool) {
+    REPORT.with_borrow_mut(|report| {
+        let rows = report.iter_mut().flat_map(|report| &mut report.rows);
+        rows.filter(|row| row.reason.is_none() && is_used(row)).for_each(|row| row.is_used = true);
+    });
+}
+
+/// A sentence of a reason.
+fn sentence(reason: &str) -> Text {
+    let mut letters = reason.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    // The name of a setting stays as it is.
+    let whole = if reason.starts_with("pg_skip.") { reason.to_owned() } else { first + letters.as_str() };
+    let end = if reason.ends_with('.') { "" } else { "." };
+    Text(whole + end)
+}
+
+/// One row for each skip index of the query's tables and each condition on one of its columns.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
+fn skip_explain(
+    query: &[u8],
+) -> TableIterator<
+    'static,
+    (
+        name!(table, Oid),
+        name!(index, Oid),
+        name!(column_name, Option<Text>),
+        name!(condition, Option<Text>),
+        name!(used, bool),
+        name!(reason, Option<Text>),
+        name!(hint, Option<Text>),
+    ),
+> {
+    boundary::callback(|| {
+        let row = |row: ConditionRow| {
+            let reason = row.reason.as_deref().map(sentence);
+            let (column, condition) = (row.column_name.map(Text), row.condition.map(Text));
+            (row.table, row.index, column, condition, row.is_used, reason, row.hint.map(Text))
+        };
+        TableIterator::new(report(query).into_iter().map(row).collect::<Vec<_>>())
+    })
+}

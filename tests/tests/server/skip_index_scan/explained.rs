@@ -1,0 +1,159 @@
+//! skip_explain: which conditions of a query are looked up in skip indexes, and why others are not.
+use crate::registry::on_shared;
+use crate::shared::Database;
+use pg_skip_tests::server;
+use pg_skip_tests::session::Session;
+
+/// Column, condition, whether it is used, reason and hint, of all rows.
+fn explained(session: &mut Session, query: &str) -> Vec<[String; 5]> {
+    let call = format!("SELECT column_name, condition, used, reason, hint FROM skip_explain($q${query}$q$)");
+    let rows = session.rows(&call);
+    rows.into_iter().map(|row| std::array::from_fn(|i| row[i].clone().unwrap_or_default())).collect()
+}
+
+fn table(session: &mut Session) {
+    session.run(
+        "CREATE TABLE t (k bigint, name text COLLATE \"C\", tags text[], doc jsonb,
+             filler text DEFAULT repeat('x', 300));
+         INSERT INTO t SELECT i, 'name ' || i, ARRAY['t' || i], jsonb_build_object('a', i)
+             FROM generate_series(1, 5000) i;
+         CREATE INDEX t_skip ON t USING skip (k, name, tags, doc) WITH (pages_per_range = 1);
+         CREATE INDEX t_parts ON t USING skip (name text_ngram_skip_ops, tags array_element_skip_ops)
+             WITH (pages_per_range = 1);
+         ANALYZE t; SET enable_bitmapscan = off",
+    );
+}
+
+on_shared!(conditions);
+/// For each condition what the rows of one index say.
+fn conditions(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    // The index, the condition; the column; whether it is used; what the reason and the hint say.
+    for (index, condition, column, is_used, why, hint) in [
+        ("t_skip", "k = 7", "k", true, "", ""),
+        ("t_skip", "k IN (7, 8)", "k", true, "", ""),
+        ("t_skip", "k = 7.0", "k", false, "casts \"k\" to numeric", "its type, bigint"),
+        ("t_skip", "k < 7", "k", false, "not an equality operator", ""),
+        ("t_skip", "name LIKE '%e 77%'", "name", false, "not in the operator class", "text_ngram_skip_ops"),
+        ("t_parts", "name LIKE '%e 77%'", "name", true, "", ""),
+        ("t_parts", "name LIKE '%77%'", "name", false, "No 4 characters in a row", "at least 4 characters"),
+        ("t_parts", "name ILIKE '%name%'", "name", false, "No 4 characters in a row", "fold_case = on"),
+        (
+            "t_skip",
+            "name = 'name 7' COLLATE \"POSIX\"",
+            "name",
+            false,
+            "collation \"POSIX\"",
+            "COLLATE \"C\"",
+        ),
+        ("t_skip", "lower(name) = 'name 7'", "name", false, "an expression or a cast", "on the expression"),
+        ("t_skip", "'t7' = ANY (tags)", "tags", false, "an element of \"tags\"", "array_element_skip_ops"),
+        ("t_parts", "'t7' = ANY (tags)", "tags", true, "", ""),
+        ("t_skip", "tags @> '{t7}'", "tags", false, "not in the operator class", "array_element_skip_ops"),
+        ("t_parts", "tags @> '{}'", "tags", false, "has no element", "Ask for an element"),
+        ("t_skip", "doc ->> 'a' = '7'", "doc", false, "a part of \"doc\"", "jsonb_path_skip_ops"),
+        ("t_skip", "doc @> '{\"a\": 7}'", "doc", false, "not in the operator class", "jsonb_path_skip_ops"),
+        ("t_skip", "doc ? 'a'", "doc", false, "not in the operator class", "jsonb_path_skip_ops"),
+        ("t_skip", "k <> 7", "k", false, "not an equality operator", ""),
+        ("t_skip", "k IS DISTINCT FROM 7", "k", false, "excludes a value", ""),
+        ("t_skip", "filler = 'x'", "", false, "No condition on the table alone", ""),
+    ] {
+        let rows = session.rows(&format!(
+            "SELECT column_name, condition, used, reason, hint
+             FROM skip_explain($q$SELECT * FROM t WHERE {condition}$q$)
+             WHERE index = '{index}'::regclass AND \"table\" = 't'::regclass"
+        ));
+        assert_eq!(rows.len(), 1, "{condition}: {rows:?}");
+        let [on, text, used, reason, given]: [String; 5] =
+            std::array::from_fn(|i| rows[0][i].clone().unwrap_or_default());
+        assert_eq!((on.as_str(), used == "t"), (column, is_used), "{condition}: {rows:?}");
+        assert!(reason.contains(why) && reason.is_empty() == is_used, "{condition}: {rows:?}");
+        assert!(given.contains(hint), "{condition}: {rows:?}");
+        assert_eq!(text.contains(column) && !text.is_empty(), !column.is_empty(), "{condition}: {rows:?}");
+        // What is said to be used stands in the plan.
+        let plan = session.plan(&format!("SELECT * FROM t WHERE {condition}"));
+        assert!(!is_used || plan.contains(index), "{condition}: {plan}");
+    }
+}
+
+on_shared!(plans);
+/// Other plans, and several tables and conditions at once.
+fn plans(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    let query = "SELECT * FROM t JOIN LATERAL (SELECT * FROM t u WHERE u.name = 'name 3') s ON true
+                 WHERE t.k = 7 AND t.k < 9 AND t.doc IS NOT NULL";
+    let rows = explained(&mut session, query);
+    let of = |text: &str| rows.iter().find(|row| row[1].contains(text)).unwrap_or_else(|| panic!("{rows:?}"));
+    assert_eq!(of("(k = 7)")[2], "t", "{rows:?}");
+    assert_eq!(of("(k < 9)")[2], "f", "{rows:?}");
+    assert_eq!(of("'name 3'")[2], "t", "{rows:?}");
+    // A bitmap scan uses it, too; a sequential scan does not.
+    session.run("SET enable_bitmapscan = on; SET pg_skip.enable_scan = off; SET enable_seqscan = off");
+    let plan = session.plan("SELECT * FROM t WHERE k = 7");
+    assert!(plan.contains("Bitmap Index Scan"), "{plan}");
+    assert_eq!(explained(&mut session, "SELECT * FROM t WHERE k = 7")[0][2], "t");
+    session.run("RESET enable_seqscan; SET enable_bitmapscan = off");
+    let rows = explained(&mut session, "SELECT * FROM t WHERE k = 7");
+    assert!(rows[0][2] == "f" && rows[0][3].contains("pg_skip.enable_scan is off"), "{rows:?}");
+    session.run("SET pg_skip.enable_scan = on; SET pg_skip.ignore_indexes = 't_skip'");
+    let rows = explained(&mut session, "SELECT * FROM t WHERE k = 7");
+    assert!(rows.iter().any(|row| row[3].contains("pg_skip.ignore_indexes")), "{rows:?}");
+    session.run("RESET pg_skip.ignore_indexes");
+    // Views, parameters, other commands.
+    session.run("CREATE VIEW v AS SELECT k + 0 AS sum, k FROM t; CREATE TABLE other (k int)");
+    assert_eq!(explained(&mut session, "SELECT sum FROM v WHERE k = 7;")[0][2], "t");
+    assert_eq!(explained(&mut session, "DELETE FROM t WHERE k = 7 RETURNING *")[0][2], "t");
+    assert_eq!(explained(&mut session, "SELECT * FROM other WHERE k = 7").len(), 0);
+    if server::install().version >= 16 {
+        assert_eq!(explained(&mut session, "SELECT * FROM t WHERE k = $1")[0][2], "t");
+    } else {
+        let error = session.error("SELECT skip_explain('SELECT * FROM t WHERE k = $1')");
+        assert_eq!(error.code().code(), "42P02");
+    }
+}
+
+on_shared!(nothing_runs);
+/// The query is planned with the caller's rights, and not run; no text makes it run.
+fn nothing_runs(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session.run("CREATE TABLE log (n int); CREATE SEQUENCE s");
+    for query in [
+        "DELETE FROM t WHERE k = 7",
+        "INSERT INTO log SELECT k FROM t WHERE k = 7",
+        "SELECT nextval(''s'') FROM t WHERE k = 7",
+        "WITH gone AS (DELETE FROM t WHERE k = 7 RETURNING *) SELECT * FROM gone",
+        "CREATE TABLE made AS SELECT * FROM t WHERE k = 7",
+    ] {
+        session.run(&format!("SELECT skip_explain('{query}')"));
+    }
+    for query in [
+        "ANALYZE DELETE FROM t",
+        "(ANALYZE) DELETE FROM t",
+        "SELECT 1; DELETE FROM t",
+        "; DELETE FROM t",
+        "DROP TABLE t",
+        "EXPLAIN ANALYZE DELETE FROM t",
+        "COMMIT",
+        "",
+        "SELECT FROM absent",
+    ] {
+        let error = session.error(&format!("SELECT skip_explain('{query}')"));
+        let code = error.code().code();
+        assert!(["42601", "42P11", "42P01"].contains(&code), "{query}: {error:?}");
+    }
+    assert_eq!(session.one("SELECT count(*) FROM t"), "5000");
+    assert_eq!(session.one("SELECT count(*) FROM log"), "0");
+    assert_eq!(session.one("SELECT is_called FROM s"), "f");
+    assert_eq!(session.one("SELECT to_regclass('made') IS NULL"), "t");
+    // A query that is planned and run meanwhile, for an estimate, is not told of.
+    session.run(
+        "CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql STABLE AS
+            'BEGIN RETURN (SELECT k FROM t WHERE name = ''name 9'' AND k = 9); END'",
+    );
+    let rows = explained(&mut session, "SELECT * FROM t WHERE k = f()");
+    assert!(rows.iter().all(|row| !row[1].contains("name 9")), "{rows:?}");
+    assert_eq!(rows[0][2], "t", "{rows:?}");
+}
