@@ -8,6 +8,7 @@
 //! | [`KeyKind::Fragments`] | the hash of each run of n characters of a text ([`super::texts`]) | those of what must stand in the text |
 //! | [`KeyKind::Words`] | the hash of each word of a text ([`super::texts`]) | those of words that must stand in the text |
 //! | [`KeyKind::Prefix`] | the hash of the first characters of a text ([`super::texts`]) | that of how the text must begin |
+//! | [`KeyKind::Order`] | the value's order key, not a hash ([`super::order`]) | `<`, `<=`, `=`, `>=`, `>`: a span of order keys |
 //!
 //! A query becomes a condition that every row it finds satisfies: AND and OR over sets of keys. It may let other rows
 //! through, because the server checks each row.
@@ -17,6 +18,7 @@
 pub use super::asked::KeyTest;
 use super::documents::DocumentKeys;
 use super::elements::ElementKeys;
+use super::order::OrderKeys;
 use super::texts::TextColumnKeys;
 use super::{KeyHasher, documents};
 use crate::pages::meta::Meta;
@@ -36,6 +38,7 @@ pub enum ColumnKeys {
     Elements(ElementKeys),
     Paths(DocumentKeys),
     Text(TextColumnKeys),
+    Order(OrderKeys),
 }
 
 impl ColumnKeys {
@@ -49,6 +52,7 @@ impl ColumnKeys {
             KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => {
                 TextColumnKeys::of_column(index, column, kind, seed).map(Self::Text)
             }
+            KeyKind::Order => OrderKeys::of_column(index, column).map(Self::Order),
             KeyKind::Unknown => None,
         }
     }
@@ -66,6 +70,7 @@ impl ColumnKeys {
             Self::Elements(keys) => keys.canon(),
             Self::Paths(_) => documents::CANON,
             Self::Text(keys) => keys.canon(),
+            Self::Order(keys) => keys.canon(),
         }
     }
 
@@ -74,6 +79,7 @@ impl ColumnKeys {
         match self {
             Self::Whole(hasher) => hasher.repr(),
             Self::Elements(_) | Self::Paths(_) | Self::Text(_) => Repr::Varlena,
+            Self::Order(keys) => keys.repr(),
         }
     }
 
@@ -86,6 +92,7 @@ impl ColumnKeys {
             Self::Elements(keys) => keys.each_key(value, add),
             Self::Paths(keys) => return keys.each_key(value, add),
             Self::Text(keys) => keys.each_key(value, add),
+            Self::Order(keys) => return keys.key(value).map(add).is_some(),
         }
         true
     }
@@ -99,6 +106,7 @@ impl ColumnKeys {
             Self::Elements(_) | Self::Paths(_) | Self::Text(_) => {
                 field.value(Repr::Varlena).is_some_and(|value| self.each_key(value, add))
             }
+            Self::Order(keys) => keys.key_of_field(field).map(add).is_some(),
         }
     }
 
@@ -110,7 +118,14 @@ impl ColumnKeys {
             // What is equal has the same keys: only numbers have several forms.
             Self::Paths(_) => {}
             Self::Text(_) => {}
+            // Equal values have the same key.
+            Self::Order(_) => {}
         }
+    }
+
+    /// Whether the keys have the order of the values, so that the index has bounds of them.
+    pub fn are_ordered(&self) -> bool {
+        matches!(self, Self::Order(_))
     }
 
     /// What rows satisfy for which the clause's operator holds with one of its values; None if nothing can be looked
@@ -141,6 +156,7 @@ impl ColumnKeys {
                 any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)
             }
             Self::Text(_) => None,
+            Self::Order(keys) => keys.condition(clause),
         }
     }
 }

@@ -21,6 +21,7 @@ mod asked;
 pub mod documents;
 pub mod elements;
 pub mod keys;
+pub mod order;
 mod texts;
 mod word_search;
 

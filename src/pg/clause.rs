@@ -28,6 +28,14 @@ pub enum Strategy {
     HasAnyName = 5,
     /// `column ?& value`.
     HasAllNames = 6,
+    /// `column < value`.
+    Less = 11,
+    /// `column <= value`.
+    LessOrEqual = 12,
+    /// `column >= value`.
+    GreaterOrEqual = 13,
+    /// `column > value`.
+    Greater = 14,
     /// `column LIKE value`, as an operator `~~`.
     Like = 21,
     /// `column ILIKE value`, as an operator `~~*`.
@@ -53,13 +61,17 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 21] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
         Self::HasName,
         Self::HasAnyName,
         Self::HasAllNames,
+        Self::Less,
+        Self::LessOrEqual,
+        Self::GreaterOrEqual,
+        Self::Greater,
         Self::Like,
         Self::LikeIgnoreCase,
         Self::Regex,

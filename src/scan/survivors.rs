@@ -6,6 +6,7 @@ use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::page;
 use crate::prune::{self, Ask, Budget, HashedClause, IndexClauses, Pruned, hashed};
+use skip_bounds::KeySpans;
 use skip_scan::Condition;
 use skip_scan::blocks::Survivors;
 
@@ -96,6 +97,12 @@ fn join(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
         {
             let all = keys.drain(..).chain(more).collect();
             into.test = prune::Test::keys(all);
+            true
+        }
+        (prune::Test::Within(spans), HashedClause { column, test: prune::Test::Within(more) })
+            if into.column == column =>
+        {
+            into.test = prune::Test::Within(KeySpans::union([std::mem::take(spans), more]));
             true
         }
         _ => false,
