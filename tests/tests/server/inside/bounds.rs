@@ -1,13 +1,16 @@
 //! Bounds of ranges: `<`, `<=`, `=`, `>=`, `>`, `BETWEEN`, IS NULL, by the operator classes `…_minmax_skip_ops`.
 use super::{Inside, Search, live, skips_most};
+use crate::concurrency::maintain;
 use crate::registry::on_shared;
-use crate::shared::Database;
+use crate::shared::{Database, together};
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{Case, Way, same};
 use pg_skip_tests::compare::{self, Question, sound};
 use pg_skip_tests::explain::executed;
+use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 thread_local! {
     /// Values drift with this number, so that ranges differ.
@@ -325,14 +328,14 @@ on_shared!(growth);
 /// A table that grows by inserts, whose segments are merged, is updated in all parts and then cut short.
 fn growth(database: &Database) {
     let mut session = database.session();
-    log(&mut session, 2000);
+    log(&mut session, 8000);
     session.run(
         "CREATE INDEX t_at ON t USING skip (at timestamptz_minmax_skip_ops, n int4_minmax_skip_ops)
          WITH (pages_per_range = 1, delta_limit = 8192)",
     );
     let ask = |session: &mut Session| {
         for predicate in [
-            "at > '2024-01-08 00:00+00'",
+            "at > '2024-01-08 14:00+00'",
             "at < '2024-01-01 02:00+00'",
             "n BETWEEN 100 AND 103",
             "n < -5",
@@ -346,16 +349,19 @@ fn growth(database: &Database) {
     };
     for round in 0..8 {
         session.run(&format!(
-            "INSERT INTO t (at, n) SELECT '2024-01-03 00:00+00'::timestamptz + ({round} * 900 + i) * interval '1 min', i
+            "INSERT INTO t (at, n) SELECT '2024-01-06 00:00+00'::timestamptz + ({round} * 900 + i) * interval '1 min', i
                 FROM generate_series(1, 900) i;
              UPDATE t SET n = -n WHERE id % 173 = {round};
-             UPDATE t SET n = n + 10000000 WHERE id % 179 = {round};
-             UPDATE t SET n = NULL WHERE id % 181 = {round}"
+             UPDATE t SET n = n + 10000000 WHERE id % 179 = {round} AND id < 8000;
+             UPDATE t SET n = NULL WHERE id % 181 = {round};
+             INSERT INTO t (at, n) SELECT '2025-01-01', 77000000 + {round} FROM generate_series(1, 200)"
         ));
         ask(&mut session);
+        let newest = format!("SELECT id FROM t WHERE n = 77000000 + {round}");
+        same(&mut session, &Way::skip_scan(), &Case::using(newest));
     }
     let segments = "SELECT max(segments) FROM skip_index_info('t_at')";
-    assert!(session.number(segments) < 12.0, "segments are merged");
+    assert!(session.number(segments) < 12.0, "segments are merged, or grow");
     for sql in [
         "VACUUM t",
         "UPDATE t SET at = at - interval '10 years' WHERE id % 97 = 3",
@@ -501,7 +507,7 @@ on_shared!(rebuilt);
 /// Bounds that rows which are gone have left too wide are found again by VACUUM, once.
 fn rebuilt(database: &Database) {
     let mut session = database.session();
-    log(&mut session, 4000);
+    log(&mut session, 8000);
     session.run(
         "CREATE INDEX t_at ON t USING skip (at timestamptz_minmax_skip_ops, n int4_minmax_skip_ops)
          WITH (pages_per_range = 1)",
@@ -516,21 +522,26 @@ fn rebuilt(database: &Database) {
         "UPDATE t SET at = '2034-01-01' WHERE id % 40 = 1; UPDATE t SET at = '2004-01-01' WHERE id % 40 = 2",
     );
     session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+    session.run("VACUUM t");
+    let ask = |session: &mut Session| {
+        for predicate in ["at > '2030-01-01'", "at < '2010-01-01'", "at < '2024-01-01 02:00+00'", "n > 795"] {
+            same(session, &Way::skip_scan(), &Case::using(format!("SELECT id FROM t WHERE {predicate}")));
+        }
+        sound(session, "t_at");
+    };
+    ask(&mut session);
     session.run("SELECT skip_summarize('t_at')");
-    sound(&mut session, "t_at");
+    ask(&mut session);
     session.run("DELETE FROM t WHERE id % 40 IN (1, 2)");
     session.run("VACUUM t");
-    sound(&mut session, "t_at");
+    ask(&mut session);
     let wide = session.number(matching);
     assert!(wide > before + 50.0, "{wide} ranges after {before}");
     session.run("RESET pg_skip.vacuum_rebuild_pages");
     session.run("VACUUM t");
     let after = session.number(matching);
     assert!(after <= before, "{after} ranges after {wide}");
-    sound(&mut session, "t_at");
-    for predicate in ["at > '2030-01-01'", "at < '2010-01-01'", "at < '2024-01-01 02:00+00'", "n > 395"] {
-        same(&mut session, &Way::skip_scan(), &Case::using(format!("SELECT id FROM t WHERE {predicate}")));
-    }
+    ask(&mut session);
     // There is nothing left to read again.
     let written = "SELECT max(segment_id) FROM skip_index_segments('t_at')";
     let last = session.one(written);
@@ -560,4 +571,149 @@ fn parallel_build(database: &Database) {
     }
     sound(&mut session, "one");
     sound(&mut session, "several");
+}
+
+on_shared!(side_by_side);
+/// Writers, readers and maintenance side by side. Rows move to pages of others, so that bounds get wider, and are found
+/// again meanwhile.
+fn side_by_side(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 3000);
+    session.run(
+        "CREATE INDEX t_n ON t USING skip (n int4_minmax_skip_ops, at timestamptz_minmax_skip_ops)
+         WITH (pages_per_range = 1, delta_limit = 64)",
+    );
+    let until = Instant::now() + Duration::from_secs(8);
+    let seed = seed();
+    let write = |number: u64| {
+        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + number));
+        while Instant::now() < until {
+            let (id, n) = (rng.u32(1..4000), rng.i32(-500..800));
+            session.run(&match rng.u32(..6) {
+                0 => format!("INSERT INTO t (n) SELECT {n} + i FROM generate_series(1, 30) i"),
+                1 => format!("DELETE FROM t WHERE id = {id}"),
+                2 => format!("BEGIN; UPDATE t SET n = {n} WHERE id = {id}; ROLLBACK"),
+                _ => format!("UPDATE t SET n = {n} * 3 WHERE id = {id}"),
+            });
+        }
+    };
+    let read = |number: u64| {
+        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + 10 + number));
+        let mut asked = 0;
+        while Instant::now() < until || asked < 20 {
+            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+            for _ in 0..rng.u32(1..12) {
+                let (n, m) = (rng.i32(-1600..2400), rng.i32(0..60));
+                let predicate = match rng.u32(..4) {
+                    0 => format!("n > {}", n.max(600)),
+                    1 => format!("n BETWEEN {n} AND {}", n + m),
+                    2 => format!("n = {}", n / 4),
+                    _ => format!("n < {} OR n IS NULL", n.min(0)),
+                };
+                compare::same(&mut session, "t", &Question::any(predicate));
+                asked += 1;
+            }
+            session.run("COMMIT");
+        }
+    };
+    let maintenance = ["VACUUM t", "SELECT skip_summarize('t_n')"];
+    together(vec![
+        Box::new(|| write(0)),
+        Box::new(|| write(1)),
+        Box::new(|| read(0)),
+        Box::new(|| read(1)),
+        Box::new(|| maintain(database, &maintenance, until)),
+        Box::new(|| maintain(database, &maintenance, until)),
+    ]);
+    sound(&mut session, "t_n");
+    session.run("VACUUM t");
+    sound(&mut session, "t_n");
+}
+
+on_shared!(merged);
+/// Segments of ranges that are summarized at once are merged.
+fn merged(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 4000);
+    session.run(
+        "CREATE INDEX t_n ON t USING skip (n int4_minmax_skip_ops)
+         WITH (pages_per_range = 1, autosummarize = off)",
+    );
+    for round in 1..6 {
+        session.run(&format!(
+            "INSERT INTO t (n) SELECT {round} * 100000 + i FROM generate_series(1, 4000) i;
+             SELECT skip_summarize('t_n')"
+        ));
+        sound(&mut session, "t_n");
+        for n in [7, 300, round * 100_000 + 30, round * 100_000 + 3999] {
+            let statement = format!("SELECT id FROM t WHERE n = {n}");
+            same(&mut session, &Way::skip_scan(), &Case::using(&statement));
+            Way::skip_scan().set(&mut session);
+            skips_most(&mut session, &statement);
+            session.run("RESET ALL");
+        }
+    }
+    let info = "SELECT max_width > 900 AND segments < 4 FROM skip_index_info('t_n')";
+    assert_eq!(session.one(info), "t");
+}
+
+on_shared!(equal_keys);
+/// Values with the same order key, on different sides of a query's value.
+fn equal_keys(database: &Database) {
+    let mut session = database.session();
+    for (kind, class, less, middle, greater) in [
+        (
+            "text COLLATE \"C\"",
+            "text",
+            "too long for a key: 1",
+            "too long for a key: 2",
+            "too long for a key: 3",
+        ),
+        (
+            "char(30) COLLATE \"C\"",
+            "bpchar",
+            "too long for a key: 1",
+            "too long for a key: 2",
+            "too long for a key: 3",
+        ),
+        ("name", "name", "too long for a key: 1", "too long for a key: 2", "too long for a key: 3"),
+        ("bytea", "bytea", "\\x00", "\\x0000", "\\x000000"),
+        (
+            "uuid",
+            "uuid",
+            "00000000-0000-0000-0000-000000000001",
+            "00000000-0000-0000-0000-000000000002",
+            "00000000-0000-0000-0000-000000000003",
+        ),
+        ("numeric", "numeric", "1234567890123456.1", "1234567890123456.2", "1234567890123456.3"),
+        ("numeric", "numeric", "-0.12345678901234561", "-0.1234567890123456", "-0.12345678901234559"),
+        ("timetz", "timetz", "14:00+02", "13:00+01", "12:00+00"),
+        ("inet", "inet", "10.0.0.0/8", "10.0.0.0/9", "10.0.0.1/9"),
+        ("interval", "interval", "169000000 years", "170000000 years", "171000000 years"),
+    ] {
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (id int, v {kind});
+             INSERT INTO t SELECT i, '{less}' FROM generate_series(1, 500) i;
+             CREATE INDEX t_v ON t USING skip (v {class}_minmax_skip_ops) WITH (pages_per_range = 1)"
+        ));
+        for (value, order) in [(less, 0), (middle, 1), (greater, 2)] {
+            session.run(&format!("UPDATE t SET v = '{value}'"));
+            session.run("VACUUM FULL t");
+            let holds = [
+                ("<", order == 0),
+                ("<=", order <= 1),
+                ("=", order == 1),
+                (">=", order >= 1),
+                (">", order == 2),
+            ];
+            for (operator, holds) in holds {
+                let predicate = format!("v {operator} '{middle}'");
+                Way::skip_scan().set(&mut session);
+                let found = session.number(&format!("SELECT count(*) FROM t WHERE {predicate}"));
+                session.run("RESET ALL");
+                assert_eq!(found > 0.0, holds, "{kind}: {value} {operator} {middle}");
+                compare::same(&mut session, "t", &Question::any(&predicate));
+            }
+        }
+    }
 }
