@@ -38,6 +38,7 @@ use pgrx::prelude::*;
 
 extension_sql_file!("../sql/access_method.sql", name = "access_method", bootstrap);
 extension_sql_file!("../sql/opclasses.sql", name = "opclasses", requires = ["access_method"]);
+extension_sql_file!("../sql/minmax.sql", name = "minmax", requires = ["access_method"]);
 extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["access_method"]);
 extension_sql_file!("../sql/bloom.sql", name = "bloom", requires = ["access_method"]);
 extension_sql_file!("../sql/statistics.sql", name = "statistics", requires = ["access_method"]);

@@ -10,6 +10,7 @@
 //! | [`KeyKind::Fragments`] | the hash of each run of n characters of a text ([`super::texts`]) | those of what must stand in the text |
 //! | [`KeyKind::Words`] | the hash of each word of a text ([`super::texts`]) | those of words that must stand in the text |
 //! | [`KeyKind::Prefix`] | the hash of the first characters of a text ([`super::texts`]) | that of how the text must begin |
+//! | [`KeyKind::Order`] | the value's order key, not a hash ([`super::order`]) | `<`, `<=`, `=`, `>=`, `>`: a span of order keys |
 //!
 //! A query becomes a condition that every row it finds satisfies: AND and OR over sets of keys. It may let other rows
 //! through, because the server checks each row.
@@ -20,6 +21,7 @@ pub use super::asked::KeyTest;
 use super::documents::DocumentKeys;
 use super::elements::ElementKeys;
 use super::lexemes::LexemeKeys;
+use super::order::OrderKeys;
 use super::texts::TextColumnKeys;
 use super::users::UserKeys;
 use super::{KeyHasher, documents, lexemes, users};
@@ -42,6 +44,7 @@ pub enum ColumnKeys {
     Lexemes(LexemeKeys),
     Users(UserKeys),
     Text(TextColumnKeys),
+    Order(OrderKeys),
 }
 
 impl ColumnKeys {
@@ -57,6 +60,7 @@ impl ColumnKeys {
             KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => {
                 TextColumnKeys::of_column(index, column, kind, seed).map(Self::Text)
             }
+            KeyKind::Order => OrderKeys::of_column(index, column).map(Self::Order),
             KeyKind::Unknown => None,
         }
     }
@@ -76,6 +80,7 @@ impl ColumnKeys {
             Self::Lexemes(_) => lexemes::CANON,
             Self::Users(_) => users::CANON,
             Self::Text(keys) => keys.canon(),
+            Self::Order(keys) => keys.canon(),
         }
     }
 
@@ -100,6 +105,10 @@ impl ColumnKeys {
                 "the array of the condition has no element that must be in the column".into(),
                 "Ask for an element.".into(),
             ),
+            Self::Order(_) => (
+                "the value is of a type whose order is not that of the column's bounds".into(),
+                "Cast the value to the column's type.".into(),
+            ),
             Self::Whole(_) => (
                 "the value is of a type that is hashed differently than the column".into(),
                 "Cast the value to the column's type.".into(),
@@ -113,6 +122,7 @@ impl ColumnKeys {
             Self::Whole(hasher) => hasher.repr(),
             Self::Users(keys) => keys.repr(),
             Self::Elements(_) | Self::Paths(_) | Self::Lexemes(_) | Self::Text(_) => Repr::Varlena,
+            Self::Order(keys) => keys.repr(),
         }
     }
 
@@ -127,6 +137,7 @@ impl ColumnKeys {
             Self::Lexemes(keys) => return keys.each_key(value, add),
             Self::Users(keys) => keys.each_key(value, add),
             Self::Text(keys) => keys.each_key(value, add),
+            Self::Order(keys) => return keys.key(value).map(add).is_some(),
         }
         true
     }
@@ -137,6 +148,7 @@ impl ColumnKeys {
     pub fn each_key_of_field(&mut self, field: &Field<'_>, add: impl FnMut(u64)) -> bool {
         match self {
             Self::Whole(hasher) => hasher.hash_field(field).map(add).is_some(),
+            Self::Order(keys) => keys.key_of_field(field).map(add).is_some(),
             _ => field.value(self.repr()).is_some_and(|value| self.each_key(value, add)),
         }
     }
@@ -148,7 +160,14 @@ impl ColumnKeys {
             Self::Elements(keys) => keys.each_key_of_equals(value, add),
             // What is equal has the same keys: only numbers have several forms.
             Self::Paths(_) | Self::Lexemes(_) | Self::Users(_) | Self::Text(_) => {}
+            // Equal values have the same key.
+            Self::Order(_) => {}
         }
+    }
+
+    /// Whether the keys have the order of the values, so that the index has bounds of them.
+    pub fn are_ordered(&self) -> bool {
+        matches!(self, Self::Order(_))
     }
 
     /// What rows satisfy for which the clause's operator holds with one of its values; None if nothing can be looked
@@ -183,6 +202,7 @@ impl ColumnKeys {
                 any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)
             }
             Self::Text(_) => None,
+            Self::Order(keys) => keys.condition(clause),
         }
     }
 }

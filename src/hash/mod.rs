@@ -22,6 +22,7 @@ pub mod documents;
 pub mod elements;
 pub mod keys;
 mod lexemes;
+pub mod order;
 mod texts;
 mod users;
 mod word_search;

@@ -53,11 +53,13 @@ pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Opt
         pending.push(format!("pages_per_range = {}", options.pages_of_index(index)));
     }
     let rate = options.rate_of(index, column);
-    if built.rate != rate {
+    if built.rate != rate && built.layout != SegmentLayout::Bounds {
         pending.push(format!("false_positive_rate = {}", number(rate)));
     }
     let layout = options.layout_of(index, column);
-    let is_other = |layout: &IndexLayout| *layout != IndexLayout::Auto && *layout != built.layout.shown();
+    let has_choice = built.layout != SegmentLayout::Bounds;
+    let is_other =
+        |layout: &IndexLayout| has_choice && *layout != IndexLayout::Auto && *layout != built.layout.shown();
     if let Some(layout) = layout.filter(is_other) {
         pending.push(format!("layout = {}", layout.name()));
     }

@@ -12,8 +12,10 @@
 
 use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
 use super::map_check::{self, MapCheck};
+use super::place_bounds::of_contents;
 use super::place_map;
 use super::summarize;
+use crate::pages::bounds::{self, Widening};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, OpenStretch, Segment};
 use crate::pages::map;
@@ -55,6 +57,7 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     let mut segments: Vec<_> =
         (0..meta.columns.len()).map(|c| directory.segments(c as u16).into_iter().peekable()).collect();
     let mut gaps: Vec<Option<Gaps>> = segments.iter().map(|_| None).collect();
+    let mut widenings: Vec<Vec<(Segment, Widening)>> = segments.iter().map(|_| Vec::new()).collect();
     let mut checks = map_check::of_columns(&meta)?;
     let mut open: Vec<Vec<OpenStretch>> = checks.iter().map(|_| Vec::new()).collect();
     let blocks = heap.blocks();
@@ -74,11 +77,21 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
                 }
                 continue;
             }
+            if segment.is_of_bounds() {
+                widenings[c].push((*segment, Widening { range, with: of_contents(contents), closes: false }));
+                continue;
+            }
             let gaps = Gaps::at(&mut gaps[c], index, segment, range)?;
             gaps.look_up(contents.state, contents.hashes.iter().copied(), range);
             if gaps.bits.len() > MOST_BITS {
                 gaps.fill(index)?;
             }
+        }
+    }
+    for of_column in widenings {
+        for of_segment in of_column.chunk_by(|(one, _), (other, _)| one.id == other.id) {
+            let widenings: Vec<Widening> = of_segment.iter().map(|&(_, widening)| widening).collect();
+            bounds::widen(index, &of_segment[0].0, &widenings)?;
         }
     }
     for gaps in gaps.iter_mut().flatten() {

@@ -12,6 +12,7 @@
 use super::collect::{RangeCollector, RangeCollectorOptions};
 use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout, Wish};
 use crate::pg::error::Read;
+use crate::pg::key_kind::KeyKind;
 use crate::pg::options::{IndexLayout, Options};
 use crate::pg::{Rel, fail, settings};
 use pgrx::PgSqlErrorCode;
@@ -34,6 +35,9 @@ const ROWS_PER_PAGE: f64 = 100.0;
 /// The layout of a column of a new index, before anything is known of the data. Raises an error if the options of the
 /// column and of the index do not fit.
 pub fn at_first(index: Rel, options: &Options, column: usize) -> SegmentLayout {
+    if KeyKind::of_column(index, column) == KeyKind::Order {
+        return SegmentLayout::Bounds;
+    }
     let pages_per_range = options.pages_of_index(index);
     let own = options.pages_of(index, column);
     let has_parts = own.is_some_and(|own| own != pages_per_range);
@@ -81,6 +85,9 @@ fn fail_pages(index: Rel, column: usize, own: u32, pages_per_range: u32, layout:
 /// Chooses for all columns for which nothing is chosen yet, from a table of `blocks` blocks, at least one range.
 /// `how` says how the sample is collected.
 pub fn choose(heap: Rel, index: Rel, meta: &mut Meta, blocks: u32, how: &RangeCollectorOptions) {
+    if !meta.is_to_choose() {
+        return;
+    }
     let samples = TableSample::take(heap, index, meta, blocks, how);
     let pages_per_range = meta.pages_per_range;
     for (c, column) in meta.columns.iter_mut().enumerate() {

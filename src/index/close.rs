@@ -1,8 +1,10 @@
 //! Closing open ranges: those with tuples that could not be hashed when the ranges were summarized.
 
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
+use super::place_bounds::of_contents;
 use super::place_map::MapPlacer;
 use super::summarize::Caller;
+use crate::pages::bounds::{self, Widening};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, Segment, SegmentKind};
 use crate::pages::meta::{MapForm, Meta};
@@ -10,6 +12,7 @@ use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
 use crate::pages::upkeep::unfinished;
 use crate::pg::{Rel, error::Read, memory, wal::Logging};
+use skip_bounds::PageSummary;
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
 /// Summarizes the open ranges of all columns. Returns the number of ranges closed, and the first failure. The caller
@@ -33,7 +36,7 @@ pub fn close_open_ranges<'a>(
         may_fail: true,
     };
     let mut ranges = Ranges { heap, meta, options, blocks: heap.blocks(), collector: None };
-    let mut closed = close_filters(directory, &mut ranges)?;
+    let mut closed = close_filters(directory, &mut ranges)? + close_bounds(directory, &mut ranges)?;
     for (column, frozen) in meta.columns.iter().enumerate() {
         if let Some(form) = frozen.map() {
             closed += close_maps(directory, &mut ranges, column as u16, form)?;
@@ -77,6 +80,28 @@ fn close_filters<'a>(directory: &Directory<'a>, ranges: &mut Ranges<'a, '_>) -> 
         for range in (0..segment.width).filter(is_open) {
             let collector = ranges.collect(index, segment.first_range + range);
             closed += u64::from(close_range(directory, &segment, range, collector)?);
+        }
+    }
+    Ok(closed)
+}
+
+/// Closes open ranges of bounds in place: their record has the bounds, and that the range is not open any more.
+fn close_bounds<'a>(directory: &Directory<'a>, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
+    let index = directory.index();
+    let mut closed = 0;
+    for segment in directory.all_segments().filter(Segment::is_of_bounds) {
+        let may_be_open = |_, summary: Option<&PageSummary>| summary.is_none_or(PageSummary::has_open);
+        let mut open = Vec::new();
+        bounds::each(index, &segment, may_be_open, |range, bounds| open.extend(bounds.open.then_some(range)))
+            .map_err(Miss::not_recycled)?;
+        for range in open {
+            let collector = ranges.collect(index, range);
+            let contents = collector.columns[usize::from(segment.column)].contents();
+            if !contents.state.open {
+                let with = of_contents(contents);
+                bounds::widen(index, &segment, &[Widening { range, with, closes: true }])?;
+                closed += 1;
+            }
         }
     }
     Ok(closed)

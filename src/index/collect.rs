@@ -41,6 +41,27 @@ pub struct ColumnContents {
     part_ends: Vec<(RangeState, usize)>,
     part_hashes: Vec<u64>,
     keys: Option<ColumnKeys>,
+    /// Of a column with bounds only the least and the greatest key: both, or one if they are the same.
+    extremes: Option<Extremes>,
+}
+
+/// The least and the greatest of some keys.
+#[derive(Default)]
+struct Extremes {
+    keys: [u64; 2],
+    count: usize,
+}
+
+impl Extremes {
+    fn add(&mut self, key: u64) {
+        match self.count {
+            0 => (self.keys, self.count) = ([key; 2], 1),
+            _ => {
+                self.keys = [self.keys[0].min(key), self.keys[1].max(key)];
+                self.count = if self.keys[0] == self.keys[1] { 1 } else { 2 };
+            }
+        }
+    }
 }
 
 /// The contents of one range in one column, for reading.
@@ -50,7 +71,8 @@ pub struct RangeContents<'a> {
     pub state: RangeState,
     /// For each part its state, and where its hashes end in `hashes`. Empty if the range is not divided.
     pub part_ends: &'a [(RangeState, usize)],
-    /// Hashes of distinct keys; those of a divided range are distinct in each part.
+    /// Hashes of distinct keys; those of a divided range are distinct in each part. Of a column with bounds its order
+    /// keys; only the least and the greatest, unless the rows are collected that an index must have.
     pub hashes: &'a [u64],
 }
 
@@ -165,7 +187,8 @@ impl<'a> RangeCollector<'a> {
                 columns.into_iter().map(|c| c - 1).collect(),
             )
         });
-        let contents = |(c, keys)| ColumnContents::new(keys, meta, c);
+        let versions = options.versions;
+        let contents = |(c, keys)| ColumnContents::new(keys, meta, c, versions);
         Self {
             heap,
             reader: HeapReader::new(heap, options.bulk),
@@ -178,7 +201,7 @@ impl<'a> RangeCollector<'a> {
             live_rows: 0.0,
             failure: None,
             in_vacuum: options.in_vacuum,
-            versions: options.versions,
+            versions,
             may_fail,
         }
     }
@@ -291,7 +314,8 @@ impl<'a> RangeCollector<'a> {
 }
 
 impl ColumnContents {
-    fn new(keys: Option<ColumnKeys>, meta: &Meta, c: usize) -> Self {
+    fn new(keys: Option<ColumnKeys>, meta: &Meta, c: usize, versions: Versions) -> Self {
+        let is_bounded = keys.as_ref().is_some_and(ColumnKeys::are_ordered) && versions != Versions::Visible;
         let pages_per_part = meta.pages_per_part(c as u16);
         Self {
             state: RangeState::default(),
@@ -301,15 +325,17 @@ impl ColumnContents {
             part_ends: Vec::new(),
             part_hashes: Vec::new(),
             keys,
+            extremes: is_bounded.then(Extremes::default),
         }
     }
 
     /// The contents of the range that was collected last.
     pub fn contents(&self) -> RangeContents<'_> {
         let Self { state, part_ends, .. } = self;
-        let hashes = match self.pages_per_part {
-            Some(_) => &self.part_hashes,
-            None => self.hashes.as_slice(),
+        let hashes = match (self.pages_per_part, &self.extremes) {
+            (Some(_), _) => &self.part_hashes,
+            (None, Some(extremes)) => &extremes.keys[..extremes.count],
+            (None, None) => self.hashes.as_slice(),
         };
         RangeContents { state: *state, part_ends, hashes }
     }
@@ -320,6 +346,7 @@ impl ColumnContents {
         self.part_ends.clear();
         self.part_hashes.clear();
         self.hashes.clear();
+        self.extremes = self.extremes.take().map(|_| Extremes::default());
     }
 
     /// Ends a block, `number` blocks behind the first one of the range, and the part if the block is its last one.
@@ -353,9 +380,13 @@ impl ColumnContents {
 
     fn add_field(&mut self, field: &Field<'_>, most_hashes: usize) {
         self.set_value();
-        let Self { keys, hashes, state, .. } = self;
+        let Self { keys, hashes, state, extremes, .. } = self;
         let Some(keys) = keys.as_mut().filter(|_| hashes.len() <= most_hashes) else { return };
-        if !keys.each_key_of_field(field, |hash| add(hashes, hash, most_hashes)) {
+        let is_read = match extremes {
+            Some(extremes) => keys.each_key_of_field(field, |key| extremes.add(key)),
+            None => keys.each_key_of_field(field, |hash| add(hashes, hash, most_hashes)),
+        };
+        if !is_read {
             // The value is not stored as its type says, or damaged, so it cannot be hashed.
             state.open = true;
         }
@@ -370,11 +401,13 @@ impl ColumnContents {
     }
 
     fn add_row(&mut self, row: &IndexRow<'_>, c: usize, most_hashes: usize) {
-        let Self { keys: Some(keys), hashes, state, .. } = self else { return };
+        let Self { keys: Some(keys), hashes, state, extremes, .. } = self else { return };
         match row.value(c, keys.repr()) {
             None => self.set_null(),
             Some(value) => {
-                if hashes.len() <= most_hashes {
+                if let Some(extremes) = extremes {
+                    state.open |= !keys.each_key(value, |key| extremes.add(key));
+                } else if hashes.len() <= most_hashes {
                     state.open |= !keys.each_key(value, |hash| add(hashes, hash, most_hashes));
                 }
                 self.set_value();

@@ -1,11 +1,13 @@
 //! Whether a column can be indexed. This is checked when the index is made, not at the first row, so that no index is
 //! made that loses rows or can never be used.
 
+use crate::hash::order;
+use crate::pg::catalog::FamilyMember;
 use crate::pg::key_kind::KeyKind;
 use crate::pg::text_options::TextOptions;
-use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types, user_keys};
+use crate::pg::{Rel, catalog, collation, datum, fail, relation::ColumnClass, types, user_keys};
 use pgrx::PgSqlErrorCode;
-use pgrx::pg_sys::Oid;
+use pgrx::pg_sys::{self, Oid};
 
 /// Raises an error for a column that cannot be indexed.
 pub fn check(index: Rel, column: usize) {
@@ -32,6 +34,10 @@ pub fn check(index: Rel, column: usize) {
         KeyKind::Lexemes => values == pgrx::pg_sys::TSVECTOROID,
         KeyKind::Users => return check_users(class),
         KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => true,
+        KeyKind::Order => {
+            check_order(index, column, class);
+            true
+        }
         KeyKind::Unknown => false,
     };
     if !hashable {
@@ -139,6 +145,40 @@ fn check_users(class: ColumnClass) {
             format!("support function 4 of the operator class for type {own} has a wrong signature"),
             Some(format!("It must be a function ({own}) that returns text[].")),
             Some("amvalidate() of the operator class tells what is missing.".into()),
+        );
+    }
+}
+
+/// Checks that the values of a column have order keys, and that these have the order of the operator class.
+fn check_order(index: Rel, column: usize, class: ColumnClass) {
+    let name = types::display_name(class.input);
+    let Some(kind) = order::kind_of(class.input) else {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("access method \"skip\" has no bounds of values of type {name}"),
+            Some("Support function 3 of the operator class is for other types.".into()),
+            None,
+        );
+    };
+    if kind.is_collated() && !collation::is_bytewise(class.collation) {
+        let own = types::collation_name(class.collation).map_or_else(String::new, |(name, _)| name);
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!(
+                "access method \"skip\" has bounds of type {name} only under collations that compare bytes"
+            ),
+            Some(format!("Column \"{}\" of the index has collation {own}.", index.column_name(column))),
+            Some("Index the column COLLATE \"C\", and compare it under the same collation.".into()),
+        );
+    }
+    // The operators of a class that users have made may have another order.
+    let is_foreign = |member: &FamilyMember| member.object.to_u32() >= pg_sys::FirstNormalObjectId;
+    if catalog::operators(class.family).iter().any(is_foreign) {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("the operator family of column \"{}\" has operators of users", index.column_name(column)),
+            Some("Bounds are in the order of the server's own operators.".into()),
+            None,
         );
     }
 }

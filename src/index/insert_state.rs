@@ -3,6 +3,7 @@
 
 use crate::hash;
 use crate::hash::keys::ColumnKeys;
+use crate::pages::bounds;
 use crate::pages::delta::DeltaEntry;
 use crate::pages::directory::{self, Live};
 use crate::pages::entry::{Rescan, Segment};
@@ -146,6 +147,9 @@ impl InsertState {
         };
         if segment.column != entry.column || range >= segment.end_range() {
             return Ok(false);
+        }
+        if segment.is_of_bounds() {
+            return or_not_found(bounds::has_entry(index, &segment, range, entry.hash));
         }
         let found = match self.recent_group(index, &segment, range) {
             Ok(Some(group)) => Ok(group.has_entry(entry.hash, range - segment.first_range)),

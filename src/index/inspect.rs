@@ -4,6 +4,7 @@
 use super::steady::steady;
 use super::target::{self, Target};
 use super::{alter, choose};
+use crate::pages::bounds;
 use crate::pages::delta;
 use crate::pages::directory::{Directory, LiveSegment};
 use crate::pages::entry::{FilterSize, OpenStretch, Segment, SegmentKind};
@@ -21,6 +22,7 @@ use crate::pg::{Rel, fail};
 use crate::prune::{self, Pruned, hashed};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
+use skip_bounds::{Bounds, overlap::overlap};
 use skip_filter::rate_at_fill;
 use skip_map::key_part::{KeyPart, MOST_DEPTH};
 use skip_segment::page::PAGE;
@@ -29,10 +31,13 @@ use skip_segment::{FIRST_PROBE_SLICE, OPEN_SLICE};
 /// Slices that are sampled for the fill of a segment: enough to estimate a fill of one half with an error of 1 %.
 const SAMPLED_SLICES: u32 = 64;
 
+/// Ranges of a segment of bounds that are compared with each other.
+const SAMPLED_BOUNDS: usize = 256;
+
 /// How full a segment is, and what follows for its false-positive rate.
 struct Fill {
     open_ranges: u64,
-    /// Fraction of the filters' bits that are set; None for a map.
+    /// Fraction of the filters' bits that are set; None for a map or bounds.
     fill: Option<f64>,
     /// Expected false-positive rate.
     expected_rate: f64,
@@ -41,6 +46,7 @@ struct Fill {
 fn fill_of(index: Rel, segment: &Segment, open: &[OpenStretch]) -> Fetch<Fill> {
     match segment.kind {
         SegmentKind::Filters(size) => fill_of_filters(index, segment, size),
+        SegmentKind::Bounds => fill_of_bounds(index, segment),
         SegmentKind::Map(size) | SegmentKind::Addition(size) => {
             let in_segment = |o: &OpenStretch| {
                 let (from, to) =
@@ -55,6 +61,16 @@ fn fill_of(index: Rel, segment: &Segment, open: &[OpenStretch]) -> Fetch<Fill> {
             })
         }
     }
+}
+
+/// Counts open ranges. The expected rate is the part of the ranges that a value lies between the bounds of.
+fn fill_of_bounds(index: Rel, segment: &Segment) -> Fetch<Fill> {
+    let mut all = Vec::with_capacity(segment.width as usize);
+    bounds::each(index, segment, |_, _| true, |_, bounds| all.push(bounds))?;
+    let open_ranges = all.iter().filter(|bounds| bounds.open).count() as u64;
+    let step = all.len().div_ceil(SAMPLED_BOUNDS).max(1);
+    let sample: Vec<Bounds> = all.into_iter().step_by(step).collect();
+    Ok(Fill { open_ranges, fill: None, expected_rate: overlap(&sample).unwrap_or(0.0) })
 }
 
 /// Number of the parts of a map that are not open, in a table of `ranges` parts. None for filters.
@@ -195,7 +211,7 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             index.oid(),
             c as i32 + 1,
             index.column_name(c).into(),
-            column.layout.shown().name(),
+            column.layout.name(),
             choose::reason(&meta, column),
             meta.pages_per_part(c as u16) as i32,
             ranges,
@@ -311,6 +327,7 @@ fn kind_name(kind: SegmentKind) -> &'static str {
         SegmentKind::Filters(_) => "filters",
         SegmentKind::Map(_) => "map",
         SegmentKind::Addition(_) => "addition",
+        SegmentKind::Bounds => "bounds",
     }
 }
 

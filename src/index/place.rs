@@ -1,11 +1,12 @@
 //! Makes segments of the hashes of ranges, of the kind that the column has.
 
 use super::collect::RangeContents;
+use super::place_bounds::BoundsPlacer;
 use super::place_filters::FilterPlacer;
 use super::place_map::MapPlacer;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
-use crate::pages::meta::ColumnMeta;
+use crate::pages::meta::{ColumnMeta, SegmentLayout};
 use crate::pg::{Rel, error::Read, wal::Logging};
 
 /// Settings that are the same for the placers of all columns of an index.
@@ -23,6 +24,7 @@ pub struct Place<'a> {
 pub enum ColumnPlacer<'a> {
     Filters(FilterPlacer<'a>),
     Map(MapPlacer),
+    Bounds(BoundsPlacer),
 }
 
 impl<'a> ColumnPlacer<'a> {
@@ -30,6 +32,9 @@ impl<'a> ColumnPlacer<'a> {
     pub fn new(place: &Place<'a>, column: u16, frozen: &ColumnMeta) -> Self {
         let &Place { index, logging, is_build, memory, pages_per_range } = place;
         match frozen.map() {
+            None if frozen.layout == SegmentLayout::Bounds => {
+                Self::Bounds(BoundsPlacer::new(column, logging))
+            }
             None => Self::Filters(FilterPlacer::new(index, column, *frozen, logging, memory)),
             Some(form) => Self::Map(MapPlacer::new(column, form, logging, is_build, memory, pages_per_range)),
         }
@@ -48,6 +53,10 @@ impl<'a> ColumnPlacer<'a> {
                 Ok(())
             }
             Self::Map(placer) => placer.start_at(first_range, end),
+            Self::Bounds(placer) => {
+                placer.start_at(first_range);
+                Ok(())
+            }
         }
     }
 
@@ -67,6 +76,7 @@ impl<'a> ColumnPlacer<'a> {
                 placer.push(contents);
                 Ok(())
             }
+            Self::Bounds(placer) => placer.push(directory, contents),
         }
     }
 
@@ -78,6 +88,7 @@ impl<'a> ColumnPlacer<'a> {
         match self {
             Self::Filters(placer) => placer.finish(directory),
             Self::Map(placer) => placer.finish(directory),
+            Self::Bounds(placer) => placer.finish(directory),
         }
     }
 }

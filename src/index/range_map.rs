@@ -14,6 +14,7 @@
 
 use super::steady::steady;
 use super::{inspect, target};
+use crate::pages::bounds;
 use crate::pages::directory::{self, LiveSegment};
 use crate::pages::meta::Meta;
 use crate::pages::miss::Fetch;
@@ -24,6 +25,7 @@ use crate::pg::text;
 use crate::pg::{Rel, fail, memory, query, scankey};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
+use skip_bounds::PageSummary;
 use skip_map::key_part::{KeySet, KeySpan, uncovered};
 use skip_scan::{RangeSet, picture};
 use skip_segment::{OPEN_SLICE, or_slice};
@@ -94,6 +96,15 @@ fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)
         unfiltered.insert_span(first * parts, end * parts);
     }
     for segment in live.segments.iter().filter(|s| s.map().is_none()) {
+        if segment.is_of_bounds() {
+            let may_be_open = |_, summary: Option<&PageSummary>| summary.is_none_or(PageSummary::has_open);
+            bounds::each(index, segment, may_be_open, |range, bounds| {
+                if bounds.open {
+                    unfiltered.insert(range.into());
+                }
+            })?;
+            continue;
+        }
         let shape = segment.shape()?;
         let mut open = vec![0u64; shape.words()];
         segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| or_slice(&mut open, slice))?;

@@ -1,9 +1,9 @@
 //! Rebuilding what rows that are gone have left: filters that have filled up, pairs of maps that no row has any more,
-//! and neighbouring segments of filters whose sizes vary so much that they cannot be merged.
+//! bounds that are too wide; and neighbouring segments of filters whose sizes vary so much that they cannot be merged.
 //!
 //! VACUUM and skip_summarize find the ranges that are worth it, read them from the table again, and replace their
-//! segments by new ones ([`rebuild_filters`], [`rebuild_maps`]). The order of steps that makes this safe beside inserts
-//! and readers is in [`crate::pages::upkeep::rescan`]. REINDEX is not needed for upkeep.
+//! segments by new ones ([`rebuild_filters`], [`rebuild_maps`], [`rebuild_bounds`]). The order of steps that makes this
+//! safe beside inserts and readers is in [`crate::pages::upkeep::rescan`]. REINDEX is not needed for upkeep.
 //!
 //! VACUUM reads a bounded part of the table again in each call; the next one goes on. Of filters it takes the fullest
 //! ranges first. A range that was read again is not full any more, so the calls make progress. Of maps, which do not
@@ -16,7 +16,7 @@
 use super::collect::Failure;
 use super::rebuild_work::RebuildWork;
 use super::summarize::Caller;
-use super::{rebuild_filters, rebuild_maps};
+use super::{rebuild_bounds, rebuild_filters, rebuild_maps};
 use crate::pages::directory::Directory;
 use crate::pages::meta::Meta;
 use crate::pg::{Rel, error::Read, settings};
@@ -55,5 +55,6 @@ pub fn rebuild<'a>(
     let mut work = RebuildWork::new(heap, meta, caller == Caller::Vacuum);
     rebuild_filters::rebuild(directory, &mut work, blocks)?;
     rebuild_maps::rebuild(directory, &mut work, blocks)?;
+    rebuild_bounds::rebuild(directory, &mut work, blocks)?;
     Ok(work.failure)
 }

@@ -11,6 +11,7 @@ use super::place_filters::FilterPlacer;
 use super::rebuild_work::RebuildWork;
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Rescan, Segment};
+use crate::pages::meta::SegmentLayout;
 use crate::pages::miss::Miss;
 use crate::pages::segment;
 use crate::pages::upkeep::copy::copy_part;
@@ -84,7 +85,7 @@ impl FullSpan {
 pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
     let mut spans = Vec::new();
     for (column, frozen) in work.meta.columns.iter().enumerate() {
-        if frozen.map().is_none() {
+        if frozen.layout == SegmentLayout::Filters {
             spans.extend(worth_it(directory, work, column as u16)?);
         }
     }

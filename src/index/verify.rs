@@ -8,6 +8,7 @@ use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::map_check::{self, Lacking, MapCheck};
 use super::steady::{has_moved, steady};
 use super::target::{self, Target};
+use crate::pages::bounds;
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Directory, Live, LiveSegment};
 use crate::pages::entry::{Segment, SegmentKind};
@@ -23,6 +24,7 @@ use crate::pg::sql_text::Text;
 use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use skip_bounds::Bounds;
 use skip_map::key_part::KeySet;
 use skip_segment::page::PageKind;
 use skip_segment::{NULLS_SLICE, OPEN_SLICE};
@@ -137,8 +139,10 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
 }
 
 fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Read<()> {
-    if let SegmentKind::Filters(_) = segment.kind {
-        segment.shape()?;
+    match segment.kind {
+        SegmentKind::Filters(_) => _ = segment.shape()?,
+        SegmentKind::Bounds => _ = segment.bounds_shape()?,
+        SegmentKind::Map(_) | SegmentKind::Addition(_) => {}
     }
     if segment.first_block.saturating_add(segment.blocks) > blocks {
         return Err(Damage::new(segment.first_block, "the segment extends past the end of the index"));
@@ -164,10 +168,29 @@ fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Rea
     }
     match segment.kind {
         SegmentKind::Filters(_) => Ok(()),
+        SegmentKind::Bounds => check_summaries(index, meta, segment),
         SegmentKind::Map(_) | SegmentKind::Addition(_) => {
             Map::of(index, segment)?.verify().map_err(Miss::not_recycled)
         }
     }
+}
+
+/// Checks that the summaries of a segment of bounds exclude nothing that its pages have, unless a crash has interrupted
+/// a fold: then the delta has it.
+fn check_summaries(index: Rel, meta: &Meta, segment: &Segment) -> Read<()> {
+    let wrong = bounds::wrong_summaries(index, segment).map_err(Miss::not_recycled)?;
+    let Some(number) = wrong.first() else { return Ok(()) };
+    let mut is_in_fold = false;
+    delta::scan(index, meta, |entry| {
+        let span = segment.first_range..segment.end_range();
+        is_in_fold |= entry.column == segment.column && span.contains(&entry.part);
+    })
+    .map_err(Miss::not_recycled)?;
+    if is_in_fold {
+        return Ok(());
+    }
+    let what = format!("the summary of page {number} of a segment of bounds does not fit the page");
+    Err(Damage::new(segment.first_block, what))
 }
 
 /// Looks up the table's contents in the index.
@@ -188,6 +211,7 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let index = meta.bind(index);
     let live = directory::live(index, &meta, |_| KeySet::ALL)?;
     let mut groups: Vec<Option<(u64, u32, Group)>> = meta.columns.iter().map(|_| None).collect();
+    let mut of_bounds: Vec<Option<(u64, Vec<Bounds>)>> = meta.columns.iter().map(|_| None).collect();
     let mut checks = map_check::of_columns(&meta)?;
     let mut missing = Vec::new();
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
@@ -202,7 +226,18 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
                 check.push(range, collector.columns[c].contents());
             }
         }
-        let of_filters = live.segments.iter().filter(|s| s.map().is_none());
+        for (c, known) in of_bounds.iter_mut().enumerate() {
+            let covers =
+                |s: &&LiveSegment| s.is_of_bounds() && (s.first_range..s.end_range()).contains(&range);
+            let Some(segment) = live.of_column(c as u16).iter().find(covers) else { continue };
+            let bounds = match known {
+                Some((id, bounds)) if *id == segment.id => bounds,
+                other => &other.insert((segment.id, every_bounds(index, segment)?)).1,
+            };
+            let Some(bounds) = bounds.get((range - segment.first_range) as usize) else { continue };
+            check_bounds(segment, range, bounds, &collector, &mut missing);
+        }
+        let of_filters = live.segments.iter().filter(|s| matches!(s.kind, SegmentKind::Filters(_)));
         for segment in of_filters.filter(|s| (s.first_range..s.end_range()).contains(&range)) {
             let number = (range - segment.first_range) / 64;
             let group = match groups[usize::from(segment.column)].take() {
@@ -291,6 +326,29 @@ fn check_range(
     }
 }
 
+fn every_bounds(index: Rel, segment: &Segment) -> Fetch<Vec<Bounds>> {
+    let mut all = Vec::with_capacity(segment.width as usize);
+    bounds::each(index, segment, |_, _| true, |_, bounds| all.push(bounds))?;
+    Ok(all)
+}
+
+fn check_bounds(
+    segment: &Segment,
+    range: u32,
+    bounds: &Bounds,
+    collector: &RangeCollector,
+    missing: &mut Vec<(DeltaEntry, u32)>,
+) {
+    if bounds.open {
+        return;
+    }
+    let contents = collector.columns[usize::from(segment.column)].contents();
+    let null = contents.state.nulls.then_some(None);
+    for key in contents.hashes.iter().copied().map(Some).chain(null).filter(|&key| !bounds.holds(key)) {
+        missing.push((DeltaEntry { part: range, column: segment.column, hash: key }, segment.first_block));
+    }
+}
+
 fn drop_those_in_delta(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<()> {
     let key = |e: &DeltaEntry| (e.part, e.column, e.hash);
     let mut in_delta = HashSet::new();
@@ -317,6 +375,9 @@ fn drop_those_folded(index: Rel, missing: &mut Vec<(DeltaEntry, u32)>) -> Fetch<
             s.column == entry.column && (s.first_range..s.end_range()).contains(&entry.part)
         };
         let found = match segments.iter().find(covers) {
+            Some(segment) if segment.is_of_bounds() => {
+                bounds::has_entry(index, segment, entry.part, entry.hash)?
+            }
             Some(segment) => segment::has_entry(index, segment, entry.part, entry.hash)?,
             None => true,
         };

@@ -7,6 +7,8 @@
 //! kind: 0 empty, 1 filters, 2 free extent, 3 reserved extent, 4 map, 5 addition, 6 open stretch, 8 rescan (its
 //! segment id is the first one of the new segments)
 //!
+//! kind 9, bounds: 1 zero u8 | 12 zero u32 | all else as above
+//!
 //! kind 7, unfinished segment: 1 whether its data pages are written u8 | 2 column u8 | 3 key part u8
 //! 4 first range u32 | 8 width u32 | 12 pages written u32 | 16 first block u32 | 20 blocks u32 | 24 segment id u32
 //! 28 pairs u32
@@ -17,6 +19,7 @@
 
 use super::meta::MapForm;
 use crate::pg::{Damage, error::Read};
+use skip_bounds::BoundsShape;
 use skip_map::key_part::{KeyPart, KeySet, KeySpan};
 use skip_segment::SegmentShape;
 use skip_segment::page::{SLICE_BYTES, get_u32, get_u64};
@@ -37,7 +40,7 @@ pub struct Segment {
     pub width: u32,
     /// The keys that it is asked for; all, unless it is a map.
     pub key_part: KeyPart,
-    /// Whether it consists of filters or is a map.
+    /// What it consists of.
     pub kind: SegmentKind,
     /// First index block.
     pub first_block: u32,
@@ -56,6 +59,8 @@ pub enum SegmentKind {
     Map(MapSize),
     /// A map of pairs that came into ranges which other maps summarize. It adds to their answers.
     Addition(MapSize),
+    /// The least and the greatest order key of each range ([`super::bounds`]).
+    Bounds,
 }
 
 /// The size of each filter of a segment.
@@ -108,23 +113,40 @@ impl Segment {
     /// The size of its map, if it is one.
     pub fn map(&self) -> Option<MapSize> {
         match self.kind {
-            SegmentKind::Filters(_) => None,
+            SegmentKind::Filters(_) | SegmentKind::Bounds => None,
             SegmentKind::Map(size) | SegmentKind::Addition(size) => Some(size),
         }
+    }
+
+    /// Whether it has bounds.
+    pub fn is_of_bounds(&self) -> bool {
+        self.kind == SegmentKind::Bounds
+    }
+
+    /// Where the bounds of its ranges are on the pages.
+    ///
+    /// # Errors
+    /// The directory entry is invalid: reported as damage to the segment's first block.
+    pub fn bounds_shape(&self) -> Read<BoundsShape> {
+        BoundsShape::new(self.width)
+            .filter(|shape| self.is_of_bounds() && shape.pages() == self.blocks)
+            .ok_or_else(|| {
+                Damage::new(self.first_block, "the directory describes an invalid segment of bounds")
+            })
     }
 
     /// The size of its filters, if it has filters.
     ///
     /// # Errors
-    /// The segment is a map: reported as damage to its first block.
+    /// It has none: reported as damage to the segment's first block.
     pub fn filters(&self) -> Read<FilterSize> {
         match self.kind {
             SegmentKind::Filters(size) => Ok(size),
-            _ => Err(Damage::new(self.first_block, "a map is used as a segment of filters")),
+            _ => Err(Damage::new(self.first_block, "another segment is used as one of filters")),
         }
     }
 
-    /// The ranges that it covers, and its filter size; a map has filters of 0 bits.
+    /// The ranges that it covers, and its filter size; a map, or bounds, have filters of 0 bits.
     pub fn span(&self) -> Span {
         let Self { first_range, width, .. } = *self;
         let FilterSize { bits, num_probes } = self.filters().unwrap_or(FilterSize { bits: 0, num_probes: 0 });
@@ -255,6 +277,7 @@ const ADDITION: u8 = 5;
 const OPEN: u8 = 6;
 const UNFINISHED: u8 = 7;
 const RESCAN: u8 = 8;
+const BOUNDS: u8 = 9;
 
 impl Entry {
     /// The entry for a free extent, or an empty entry if the extent has no blocks.
@@ -294,6 +317,7 @@ impl Entry {
             RESERVED => Some(Entry::Reserved { first_block, blocks }),
             MAP => segment(SegmentKind::Map(map())),
             ADDITION => segment(SegmentKind::Addition(map())),
+            BOUNDS => segment(SegmentKind::Bounds),
             OPEN => Some(Entry::Open(OpenStretch { column, first_range, width })),
             UNFINISHED => Some(Entry::Unfinished(Unfinished {
                 column,
@@ -365,6 +389,7 @@ fn encode_segment(b: &mut [u8; ENTRY_BYTES], s: &Segment) {
         SegmentKind::Filters(FilterSize { bits, num_probes }) => (FILTERS, num_probes, bits),
         SegmentKind::Map(MapSize { form, pairs }) => (MAP, form.fingerprint_bits, pairs),
         SegmentKind::Addition(MapSize { form, pairs }) => (ADDITION, form.fingerprint_bits, pairs),
+        SegmentKind::Bounds => (BOUNDS, 0, 0),
     };
     (b[0], b[1]) = (kind, bits);
     put_place(b, s.column, s.key_part, s.first_range, s.width);

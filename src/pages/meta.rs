@@ -15,7 +15,7 @@
 //! 48 delta head u32 | 52 delta tail u32 | 56 delta head sequence u64 | 64 delta tail sequence u64
 //! 72 per column 16 bytes: canon u16, probes u8, fingerprint bits u8 (0 filters; not chosen yet: 252, of which bit 0
 //!    says that it is a map, bit 1 that the rate was set), bits per row u16, parts u16 (0 = 1; not chosen yet: those
-//!    that an option asks for, 0 none), rate f64
+//!    that an option asks for, 0 none; bounds: 200), rate f64
 //! 584 per column 16 bytes, of the sample that the layout was chosen by, each per page of the table (0 = no sample):
 //!    rows f32, pairs with single pages f32, pairs with whole ranges f32, 0 u32
 //! ```
@@ -32,7 +32,9 @@ use crate::pg::{
     wal::{self, Logging, PageEdit},
 };
 use skip_filter::{HASH_SCHEME, Sizing};
-use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, VERSION_PARTS, get_u16, get_u32, get_u64};
+use skip_segment::page::{
+    NO_BLOCK, PageImage, PageKind, PageView, VERSION_BOUNDS, VERSION_PARTS, get_u16, get_u32, get_u64,
+};
 
 /// The meta page's block number.
 pub const META_BLOCK: u32 = 0;
@@ -49,6 +51,8 @@ const SAMPLE_BYTES: usize = 16;
 /// The least number of fingerprint bits that stands for a layout that is not chosen yet; its lowest bits are flags.
 /// Real numbers are 56 or less.
 const NOT_CHOSEN: u8 = 252;
+/// The number of fingerprint bits that stands for bounds.
+const BOUNDS: u8 = 200;
 const IS_MAP: u8 = 1;
 const IS_RATE_SET: u8 = 2;
 
@@ -65,16 +69,23 @@ pub enum SegmentLayout {
     Filters,
     /// Maps.
     Map(MapForm),
+    /// The least and the greatest order key of each range.
+    Bounds,
 }
 
 impl SegmentLayout {
-    /// The option that it comes from, or that it was chosen as.
+    /// The option that it comes from, or that it was chosen as. Bounds are no choice: the operator class says them.
     pub fn shown(self) -> IndexLayout {
         match self {
-            Self::NotChosen(Wish { is_map: false, .. }) => IndexLayout::Auto,
+            Self::NotChosen(Wish { is_map: false, .. }) | Self::Bounds => IndexLayout::Auto,
             Self::Filters => IndexLayout::Filters,
             Self::NotChosen(_) | Self::Map(_) => IndexLayout::Map,
         }
+    }
+
+    /// Its name for users.
+    pub fn name(self) -> &'static str {
+        if self == Self::Bounds { "bounds" } else { self.shown().name() }
     }
 }
 
@@ -129,7 +140,7 @@ impl ColumnMeta {
     pub fn map(&self) -> Option<MapForm> {
         match self.layout {
             SegmentLayout::Map(form) => Some(form),
-            SegmentLayout::NotChosen(_) | SegmentLayout::Filters => None,
+            SegmentLayout::NotChosen(_) | SegmentLayout::Filters | SegmentLayout::Bounds => None,
         }
     }
 
@@ -248,7 +259,10 @@ impl Meta {
         let is_new =
             |column: &ColumnMeta| column.parts() > 1 || matches!(column.layout, SegmentLayout::NotChosen(_));
         if self.columns.iter().any(is_new) {
-            image.set_version(VERSION_PARTS);
+            image.raise_version(VERSION_PARTS);
+        }
+        if self.columns.iter().any(|column| column.layout == SegmentLayout::Bounds) {
+            image.raise_version(VERSION_BOUNDS);
         }
         for (c, column) in self.columns.iter().enumerate() {
             image.put(COLUMNS_AT + c * COLUMN_BYTES, &encode_column(column));
@@ -340,6 +354,7 @@ fn decode_column(payload: &[u8], c: usize, pages_per_range: u32) -> Read<ColumnM
         rate: f64::from_bits(get_u64(bytes, 8)),
         layout: match bytes[3] {
             0 => SegmentLayout::Filters,
+            BOUNDS => SegmentLayout::Bounds,
             flags @ NOT_CHOSEN.. => SegmentLayout::NotChosen(Wish {
                 is_map: flags & IS_MAP != 0,
                 is_rate_set: flags & IS_RATE_SET != 0,
@@ -357,7 +372,7 @@ fn encode_column(column: &ColumnMeta) -> [u8; COLUMN_BYTES] {
     let bits_per_row = u16::try_from(column.sizing.bits_per_row).unwrap_or(u16::MAX);
     let parts = match column.layout {
         SegmentLayout::NotChosen(wish) => wish.parts.unwrap_or(0),
-        SegmentLayout::Filters => 0,
+        SegmentLayout::Filters | SegmentLayout::Bounds => 0,
         SegmentLayout::Map(form) if form.parts == 1 => 0,
         SegmentLayout::Map(form) => form.parts,
     };
@@ -366,6 +381,7 @@ fn encode_column(column: &ColumnMeta) -> [u8; COLUMN_BYTES] {
     bytes[2] = column.sizing.num_probes;
     bytes[3] = match column.layout {
         SegmentLayout::Filters => 0,
+        SegmentLayout::Bounds => BOUNDS,
         SegmentLayout::NotChosen(Wish { is_map, is_rate_set, .. }) => {
             NOT_CHOSEN + u8::from(is_map) * IS_MAP + u8::from(is_rate_set) * IS_RATE_SET
         }

@@ -6,6 +6,7 @@
 //! | directory | [`directory`] | the live segments per column and the free extents |
 //! | segment | [`segment`] | bit-sliced filters of consecutive block ranges |
 //! | segment | [`map`] | for each key the ranges that may hold it |
+//! | segment | [`bounds`] | the least and the greatest value of each range |
 //! | delta | [`delta`] | entries for tuples that were inserted into summarized ranges |
 //!
 //! [`skip_segment::page`] defines the frame of every page, and each module here defines its payload. [`upkeep`] moves
@@ -27,6 +28,7 @@
 //! 4. buffer locks: one at a time, never while waiting for a heavyweight lock, and never during hashing, heap access or
 //!    an interrupt check
 
+pub mod bounds;
 pub mod delta;
 pub mod directory;
 pub mod entry;

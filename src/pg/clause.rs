@@ -32,6 +32,14 @@ pub enum Strategy {
     PathExists = 7,
     /// `column @@ value`: a jsonpath gives true.
     PathIsTrue = 8,
+    /// `column < value`.
+    Less = 11,
+    /// `column <= value`.
+    LessOrEqual = 12,
+    /// `column >= value`.
+    GreaterOrEqual = 13,
+    /// `column > value`.
+    Greater = 14,
     /// `column LIKE value`, as an operator `~~`.
     Like = 21,
     /// `column ILIKE value`, as an operator `~~*`.
@@ -59,7 +67,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 24] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
@@ -68,6 +76,10 @@ impl Strategy {
         Self::HasAllNames,
         Self::PathExists,
         Self::PathIsTrue,
+        Self::Less,
+        Self::LessOrEqual,
+        Self::GreaterOrEqual,
+        Self::Greater,
         Self::Like,
         Self::LikeIgnoreCase,
         Self::Regex,

@@ -24,6 +24,9 @@ const WORDS: i32 = 12;
 /// What the function of [`KeyKind::Prefix`] returns.
 const PREFIX: i32 = 13;
 
+/// What the function of [`KeyKind::Order`] returns.
+const ORDER: i32 = 21;
+
 /// How values become keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
@@ -43,6 +46,8 @@ pub enum KeyKind {
     Words,
     /// One key: the first characters of a text.
     Prefix,
+    /// One key: where the value stands in the order of its type. The index has the bounds of each range.
+    Order,
     /// A kind that this build does not know: nothing can be looked up.
     Unknown,
 }
@@ -71,6 +76,7 @@ impl KeyKind {
             FRAGMENTS => Self::Fragments,
             WORDS => Self::Words,
             PREFIX => Self::Prefix,
+            ORDER => Self::Order,
             _ => Self::Unknown,
         }
     }
@@ -91,14 +97,20 @@ impl KeyKind {
         match self {
             Self::Fragments | Self::Words => input == pg_sys::TEXTOID,
             Self::Prefix => input == pg_sys::TEXTOID || input == pg_sys::BYTEAOID,
-            Self::Whole | Self::Elements | Self::Paths | Self::Lexemes | Self::Users | Self::Unknown => false,
+            Self::Whole
+            | Self::Elements
+            | Self::Paths
+            | Self::Lexemes
+            | Self::Users
+            | Self::Order
+            | Self::Unknown => false,
         }
     }
 
     /// The operator by which a value of the column's type is looked up.
     pub fn operator(self) -> Strategy {
         match self {
-            Self::Whole | Self::Lexemes | Self::Users | Self::Unknown => Strategy::Equal,
+            Self::Whole | Self::Lexemes | Self::Users | Self::Order | Self::Unknown => Strategy::Equal,
             Self::Elements | Self::Paths => Strategy::Contains,
             Self::Fragments => Strategy::Like,
             Self::Words => Strategy::HasWords,
@@ -146,4 +158,10 @@ fn skip_text_token_keys(_nothing: Internal) -> i32 {
 #[pg_extern(sql = false)]
 fn skip_prefix_keys(_nothing: Internal) -> i32 {
     boundary::callback(|| PREFIX)
+}
+
+/// Support function 3 of the operator classes whose columns have bounds, such as int8_minmax_skip_ops.
+#[pg_extern(sql = false)]
+fn skip_minmax_keys(_nothing: Internal) -> i32 {
+    boundary::callback(|| ORDER)
 }

@@ -26,6 +26,7 @@ pub mod boundary;
 pub mod cache;
 pub mod catalog;
 pub mod clause;
+pub mod collation;
 pub mod compat;
 pub mod custom;
 pub mod datum;

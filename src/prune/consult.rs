@@ -5,6 +5,7 @@
 //! moves data meanwhile, the pages that held it are either unchanged, or they have another owner and the lookup starts
 //! over.
 
+use super::bounds::{self, Depth};
 use super::{HashedClause, IndexClauses, Test, lookup};
 use crate::pages::delta;
 use crate::pages::directory::{self, Live, LiveSegment};
@@ -33,6 +34,8 @@ pub struct Consult<'a> {
     in_delta: Vec<Option<RangeSet>>,
     live: Rc<Live>,
     slices: u64,
+    /// How exactly bounds are read.
+    depth: Depth,
 }
 
 impl<'a> Consult<'a> {
@@ -69,7 +72,23 @@ impl<'a> Consult<'a> {
                 Rc::new(directory::live(index, meta, of_column)?)
             }
         };
-        Ok(Self { index, meta, blocks, clauses, is_usable, keys, in_delta, live, slices: 0 })
+        Ok(Self {
+            index,
+            meta,
+            blocks,
+            clauses,
+            is_usable,
+            keys,
+            in_delta,
+            live,
+            slices: 0,
+            depth: Depth::Ranges,
+        })
+    }
+
+    /// From now on only the summaries of bounds are read.
+    pub fn read_summaries_only(&mut self) {
+        self.depth = Depth::Summaries;
     }
 
     /// Heap blocks per part of a range of the column of clause `number`.
@@ -92,6 +111,8 @@ impl<'a> Consult<'a> {
                 slices.min(segment.blocks.into()) + bytes / PAGE as u64
             }
             (SegmentKind::Filters(_), _) => 2,
+            (SegmentKind::Bounds, _) if self.depth == Depth::Summaries => 1,
+            (SegmentKind::Bounds, _) => segment.blocks.into(),
             (_, test) => {
                 let keys = (lookup::keys_of(test).len() as f64 * share).ceil() as u64;
                 let one = Map::of(self.index, segment).map_or(1, |map| map.pages_of_key());
@@ -123,7 +144,7 @@ impl<'a> Consult<'a> {
         unfiltered: &mut RangeSet,
     ) -> Fetch<()> {
         memory::check_for_interrupts();
-        if self.clauses[number].test == Test::Keys(Vec::new()) {
+        if self.clauses[number].test.is_never() {
             *candidates = RangeSet::empty(candidates.universe()); // nothing equals NULL, summarized or not
             return Ok(());
         }
@@ -170,6 +191,12 @@ impl<'a> Consult<'a> {
                 continue;
             }
             let of_segment = grouped.as_ref().map(|grouped| grouped.of(segment.keys));
+            if segment.is_of_bounds() {
+                let (depth, found) = (self.depth, &mut matching);
+                self.slices +=
+                    bounds::matching_ranges(self.index, segment, test, depth, candidates, found, unfiltered)?;
+                continue;
+            }
             self.slices += match of_segment {
                 Some(keys) => lookup::matching_parts(self.index, segment, &keys, &mut matching)?,
                 None => lookup::matching_ranges(self.index, segment, test, &mut matching, unfiltered)?,

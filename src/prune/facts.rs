@@ -6,6 +6,7 @@
 //! the checksum. The meta page changes shortly before or after segments are added or retired. A result that is slightly
 //! out of date does no harm: it is used for costs only, and the executor reads everything anew.
 
+use crate::pages::bounds;
 use crate::pages::directory::{self, Live, LiveSegment};
 use crate::pages::entry::{FilterSize, MapSize, Segment, SegmentKind};
 use crate::pages::map::Map;
@@ -14,6 +15,7 @@ use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
 use crate::pg::page::{self, Recent};
 use crate::pg::{Rel, error::Read};
 use pgrx::pg_sys::Oid;
+use skip_bounds::overlap::overlap;
 use skip_filter::Sizing;
 use skip_filter::params::theoretical_rate;
 use skip_map::key_part::KeySet;
@@ -39,8 +41,12 @@ struct Segments {
     in_maps: f64,
     /// Number of the parts in maps that an absent key is expected to match.
     false_parts: f64,
-    /// Pages of maps that the lookup of one key reads.
+    /// Pages of maps, or of bounds, that the lookup of one key reads.
     map_pages: f64,
+    /// Segments of bounds.
+    of_bounds: Vec<Segment>,
+    /// The part of the ranges with bounds that has a value between its bounds.
+    overlap: Option<f64>,
 }
 
 /// Filters of the same size.
@@ -58,6 +64,10 @@ const MOST_KINDS: usize = 16;
 /// The most indexes that are remembered: a few megabytes in each session. Planning over more partitions than these
 /// reads their directories each time.
 const MOST_INDEXES: usize = 16_384;
+
+/// Pages of bounds that are read for the facts of a column, at most, and ranges that are taken of each.
+const SAMPLED_PAGES: u64 = 8;
+const SAMPLED_RANGES: u32 = 32;
 
 /// What is remembered of an index: the checksum of its meta page, the buffer that the page was in, and the facts.
 type Remembered = (u64, Recent, Rc<Facts>);
@@ -123,6 +133,7 @@ impl Facts {
             let Some(column) = columns.get_mut(usize::from(segment.column)) else { continue };
             match segment.kind {
                 SegmentKind::Filters(size) => column.add_filters(size, f64::from(segment.width)),
+                SegmentKind::Bounds => column.of_bounds.push(segment.segment),
                 SegmentKind::Map(size) | SegmentKind::Addition(size) => {
                     // A map of a part of the keys is read for these only.
                     let share = segment.keys.share();
@@ -133,6 +144,7 @@ impl Facts {
                 }
             }
         }
+        columns.iter_mut().for_each(|column| column.sum_up_bounds(meta.bind(index)));
         Ok(Self { meta, live, columns })
     }
 
@@ -152,6 +164,9 @@ impl Facts {
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
         let asked = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
         let Some(column) = self.columns.get(usize::from(column)) else { return asked };
+        if !column.of_bounds.is_empty() {
+            return column.overlap.unwrap_or(1.0);
+        }
         let ranges = column.filters.iter().map(|kind| kind.ranges).sum::<f64>() + column.in_maps;
         if ranges == 0.0 {
             return asked;
@@ -177,6 +192,27 @@ impl Segments {
             Some(kind) => (kind.ranges, kind.segments) = (kind.ranges + width, kind.segments + 1),
             None => kinds.push(Filters { bits, num_probes, ranges: width, segments: 1 }),
         }
+    }
+
+    /// Reads the bounds of some ranges. Pages that are damaged, or not there any more, tell nothing.
+    fn sum_up_bounds(&mut self, index: Rel) {
+        let pages: u64 = self.of_bounds.iter().map(|segment| u64::from(segment.blocks)).sum();
+        let picked = pages.min(SAMPLED_PAGES);
+        let mut sample = Vec::new();
+        for number in 0..picked {
+            let mut page = number * pages / picked;
+            for segment in &self.of_bounds {
+                if page < segment.blocks.into() {
+                    let found = bounds::sample(index, segment, page as u32, SAMPLED_RANGES);
+                    sample.extend(found.unwrap_or_default());
+                    break;
+                }
+                page -= u64::from(segment.blocks);
+            }
+        }
+        self.overlap = overlap(&sample);
+        // A summary, and the page to which it leads.
+        self.map_pages += self.of_bounds.iter().map(|segment| f64::from(segment.blocks.min(2))).sum::<f64>();
     }
 
     fn add_map(&mut self, size: MapSize, pages: f64) {

@@ -25,6 +25,7 @@ pub fn one(index: Rel, meta: &Meta, clause: &Clause<Values<'_>>) -> Option<Condi
     };
     let test = |test| match test {
         KeyTest::AnyOf(keys) => Test::keys(keys),
+        KeyTest::Within(spans) => Test::Within(spans),
         KeyTest::NotNull => Test::IsNotNull,
     };
     Some(condition.map(&mut |key_test| HashedClause { column, test: test(key_test) }))

@@ -44,6 +44,11 @@ pub fn matching_ranges(
         SegmentKind::Map(_) | SegmentKind::Addition(_) => {
             matching_parts(index, segment, keys_of(test), matching)
         }
+        // Asked by `super::bounds`; a test of hashes rules nothing out there.
+        SegmentKind::Bounds => {
+            matching.insert_span(segment.first_range.into(), segment.end_range().into());
+            Ok(0)
+        }
     }
 }
 
@@ -60,7 +65,7 @@ pub fn keys_of(test: &Test) -> &[u64] {
     match test {
         Test::Keys(keys) => keys,
         Test::IsNull => &[map::NULL_KEY],
-        Test::IsNotNull => &[map::VALUE_KEY],
+        Test::Within(_) | Test::IsNotNull => &[map::VALUE_KEY],
     }
 }
 
@@ -85,6 +90,11 @@ fn in_filters(
         Test::IsNotNull => {
             segment::read_slice(index, segment, &shape, VALUES_SLICE, |slice| or_into(slice, &mut result))?;
             1
+        }
+        // Bounds are asked for spans, filters never.
+        Test::Within(_) => {
+            result.fill(u64::MAX);
+            0
         }
         Test::Keys(keys) => match keys.as_slice() {
             [] => 0,

@@ -13,6 +13,7 @@
 //! Indexes of one table, and columns of one index, may divide the table into ranges of different sizes, or into parts
 //! of ranges. A lookup in several columns counts in *units*: the greatest common divisor of these sizes.
 
+pub mod bounds;
 mod consult;
 pub mod facts;
 pub mod hashed;
@@ -24,6 +25,7 @@ use crate::pages::meta::Meta;
 use crate::pages::miss::Miss;
 use crate::pg::{Damage, Rel, error::Read, memory};
 use consult::Consult;
+use skip_bounds::{BoundsTest, KeySpans};
 use skip_scan::{Condition, EntryTest, Grouped, RangeSet};
 use std::rc::Rc;
 
@@ -32,6 +34,8 @@ use std::rc::Rc;
 pub enum Test {
     /// Equal to one of these keys: sorted hashes, each once. Empty: nothing matches.
     Keys(Vec<u64>),
+    /// An order key in one of these spans. None: nothing matches.
+    Within(KeySpans),
     IsNull,
     IsNotNull,
 }
@@ -44,10 +48,30 @@ impl Test {
         Test::Keys(hashes)
     }
 
+    /// Whether no value satisfies it, and no NULL: nothing is less, equal or greater than NULL.
+    fn is_never(&self) -> bool {
+        match self {
+            Test::Keys(keys) => keys.is_empty(),
+            Test::Within(spans) => spans.as_slice().is_empty(),
+            Test::IsNull | Test::IsNotNull => false,
+        }
+    }
+
+    /// The test in the form that is applied to bounds; None for hashes, which bounds know nothing of.
+    fn of_bounds(&self) -> Option<BoundsTest<'_>> {
+        match self {
+            Test::Keys(_) => None,
+            Test::Within(spans) => Some(BoundsTest::Within(spans.as_slice())),
+            Test::IsNull => Some(BoundsTest::IsNull),
+            Test::IsNotNull => Some(BoundsTest::IsNotNull),
+        }
+    }
+
     /// The test in the form that is applied to entries of the delta.
     fn of_entry(&self) -> EntryTest<'_> {
         match self {
             Test::Keys(keys) => EntryTest::Keys(keys),
+            Test::Within(spans) => EntryTest::Within(spans.as_slice()),
             Test::IsNull => EntryTest::IsNull,
             Test::IsNotNull => EntryTest::IsNotNull,
         }
@@ -229,7 +253,11 @@ fn try_prune(
     }
     let needed: u64 = consults.iter().map(Consult::pages_needed).sum();
     if budget.pages.is_some_and(|most| needed > most) {
-        return Ok(None);
+        consults.iter_mut().for_each(Consult::read_summaries_only);
+        let needed: u64 = consults.iter().map(Consult::pages_needed).sum();
+        if budget.pages.is_some_and(|most| needed > most) {
+            return Ok(None);
+        }
     }
     let unit = unit(asked.iter().flat_map(IndexClauses::sizes));
     let count = u64::from(blocks.div_ceil(unit));

@@ -8,7 +8,7 @@ use pgrx::pg_sys::Oid;
 use skip_jsonb::path;
 use skip_scan::{Condition, MOST_LEVELS};
 
-/// The most columns of text that one expression is looked up in.
+/// The most columns that one expression is looked up in.
 const MOST_COLUMNS: usize = 4;
 
 /// What an expression asks of an index column, and the type of the key; None if the column cannot answer it.
@@ -21,17 +21,17 @@ pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
 
 /// The condition by one of the columns that can look an expression up, preferred ones first. Columns of text that is
 /// cut differ in what they make of a pattern, which may be known only when the query runs: so all of them are asked,
-/// unless another column looks up whole values.
+/// and those with bounds, unless another column looks up whole values.
 fn chosen<'a>(columns: impl Iterator<Item = (Index<'a>, Leaf<'a>)>) -> Option<Condition<Leaf<'a>>> {
-    let mut cut = Vec::new();
+    let mut coarse = Vec::new();
     for (index, leaf) in columns {
-        if leaf.key.key.is_none() || !index.cuts_text(leaf.column) {
+        if leaf.key.key.is_none() || !index.is_coarse(leaf.column) {
             return Some(Condition::Leaf(leaf));
         }
-        cut.push(Condition::Leaf(leaf));
+        coarse.push(Condition::Leaf(leaf));
     }
-    cut.truncate(MOST_COLUMNS);
-    Condition::all(cut)
+    coarse.truncate(MOST_COLUMNS);
+    Condition::all(coarse)
 }
 
 /// The condition that indexes can look up for an expression; None if there is none. `order` has the numbers of the

@@ -6,6 +6,7 @@ use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::page;
 use crate::prune::{self, Ask, Budget, HashedClause, IndexClauses, Pruned, hashed};
+use skip_bounds::KeySpans;
 use skip_scan::Condition;
 use skip_scan::blocks::Survivors;
 
@@ -58,11 +59,24 @@ pub fn survivors<'k>(
     Survivors { ranges, unfiltered, pages_per_range, index_pages: page::pages_read() - pages }
 }
 
-/// The same condition, with ORs of single keys of one column replaced by one test of all of them: then each page of
-/// slices is read only once.
+/// The same condition, with ORs of single keys of one column replaced by one test of all of them, and ANDs of spans of
+/// one column by what they have in common: then each page of slices, or bounds, is read only once.
 fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Condition<Ask> {
     match condition {
-        Condition::And(parts) => Condition::And(parts.into_iter().map(|part| merged(part, asked)).collect()),
+        Condition::And(parts) => {
+            let mut kept: Vec<Condition<Ask>> = Vec::new();
+            for part in parts {
+                let part = merged(part, asked);
+                let narrowed = kept.iter().any(|before| match (before, &part) {
+                    (Condition::Leaf(into), Condition::Leaf(from)) => narrow(asked, *into, *from),
+                    _ => false,
+                });
+                if !narrowed {
+                    kept.push(part);
+                }
+            }
+            Condition::And(kept)
+        }
         Condition::Or(parts) => {
             let mut kept: Vec<Condition<Ask>> = Vec::new();
             for part in parts {
@@ -81,6 +95,24 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
     }
 }
 
+/// Narrows the spans of one clause to those of another one of the same index and column: a value has one order key.
+/// False if the two differ in these, or one has no spans.
+fn narrow(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
+    if into.index != from.index {
+        return false;
+    }
+    let clauses = &mut asked[into.index].clauses;
+    let from = clauses[from.clause].clone();
+    let into = &mut clauses[into.clause];
+    match (&mut into.test, &from.test) {
+        (prune::Test::Within(spans), prune::Test::Within(others)) if into.column == from.column => {
+            *spans = spans.intersection(others);
+            true
+        }
+        _ => false,
+    }
+}
+
 /// Adds the keys of one clause to another one of the same index and column. False if the two differ in these, or one
 /// has no keys.
 fn join(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
@@ -96,6 +128,12 @@ fn join(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
         {
             let all = keys.drain(..).chain(more).collect();
             into.test = prune::Test::keys(all);
+            true
+        }
+        (prune::Test::Within(spans), HashedClause { column, test: prune::Test::Within(more) })
+            if into.column == column =>
+        {
+            into.test = prune::Test::Within(KeySpans::union([std::mem::take(spans), more]));
             true
         }
         _ => false,

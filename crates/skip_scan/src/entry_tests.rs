@@ -8,6 +8,8 @@
 pub enum EntryTest<'a> {
     /// Its hash is one of these.
     Keys(&'a [u64]),
+    /// It is an order key in one of these spans, ends included, which ascend and do not overlap.
+    Within(&'a [(u64, u64)]),
     /// It is NULL.
     IsNull,
     /// It is not NULL.
@@ -19,6 +21,8 @@ pub enum EntryTest<'a> {
 struct Column {
     /// Pairs of a hash and a test that asks for it, sorted.
     keys: Vec<(u64, u32)>,
+    /// Spans, and a test that asks for them.
+    within: Vec<(Vec<(u64, u64)>, u32)>,
     nulls: Vec<u32>,
     values: Vec<u32>,
 }
@@ -41,6 +45,7 @@ impl EntryTests {
             let of = &mut columns[column];
             match test {
                 EntryTest::Keys(hashes) => of.keys.extend(hashes.iter().map(|&hash| (hash, number))),
+                EntryTest::Within(spans) => of.within.push((spans.to_vec(), number)),
                 EntryTest::IsNull => of.nulls.push(number),
                 EntryTest::IsNotNull => of.values.push(number),
             }
@@ -61,6 +66,13 @@ impl EntryTests {
         });
         let others =
             column.map_or(&[][..], |column| if hash.is_some() { &column.values } else { &column.nulls });
-        keys.iter().map(|&(_, number)| number).chain(others.iter().copied()).map(|number| number as usize)
+        let within = column.zip(hash).map(|(column, hash)| {
+            let has = move |spans: &[(u64, u64)]| {
+                spans.get(spans.partition_point(|span| span.1 < hash)).is_some_and(|span| span.0 <= hash)
+            };
+            column.within.iter().filter(move |(spans, _)| has(spans)).map(|&(_, number)| number)
+        });
+        let keys = keys.iter().map(|&(_, number)| number);
+        keys.chain(within.into_iter().flatten()).chain(others.iter().copied()).map(|number| number as usize)
     }
 }

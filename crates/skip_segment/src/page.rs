@@ -25,7 +25,7 @@
 //! ```
 //!
 //! All other pages, and segment pages of earlier builds, have one checksum over everything. That is version 1; meta
-//! pages have version 3 if they need what earlier builds do not know.
+//! pages have version 3 if they need what earlier builds do not know, or 5 if they have columns with bounds.
 //!
 //! The layout is frozen by golden-bytes tests: a kind's version changes whenever a byte changes its meaning.
 
@@ -52,6 +52,9 @@ pub const VERSION_PARTS: u16 = 3;
 /// Format version of directory pages with segments of a part of the keys. Earlier builds would take them for segments
 /// of another column.
 pub const VERSION_KEY_PARTS: u16 = 4;
+/// Format version of meta pages with columns that have bounds, and of directory pages with segments of bounds. Earlier
+/// builds would take them for something else.
+pub const VERSION_BOUNDS: u16 = 5;
 /// Payload bytes that one quarter check covers.
 pub const QUARTER: usize = SLICE_BYTES as usize / QUARTERS;
 /// "No block": PostgreSQL's InvalidBlockNumber.
@@ -204,6 +207,7 @@ impl<'a> PageView<'a> {
             VERSION_QUARTERS if is_of(PageKind::Segment) && lower == PAYLOAD_END => {}
             VERSION_PARTS if is_of(PageKind::Meta) => {}
             VERSION_KEY_PARTS if is_of(PageKind::Directory) => {}
+            VERSION_BOUNDS if is_of(PageKind::Meta) || is_of(PageKind::Directory) => {}
             _ => return Err("the page has an unknown format version"),
         }
         Ok(Self { bytes, lower })
@@ -291,6 +295,13 @@ impl PageImage {
     pub fn set_version(&mut self, version: u16) {
         if get_u16(&self.bytes[..], SPECIAL_VERSION) != version {
             self.write(SPECIAL_VERSION, &version.to_le_bytes());
+        }
+    }
+
+    /// Makes this a page of a later format version, unless it is one.
+    pub fn raise_version(&mut self, version: u16) {
+        if get_u16(&self.bytes[..], SPECIAL_VERSION) < version {
+            self.set_version(version);
         }
     }
 

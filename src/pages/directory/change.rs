@@ -14,7 +14,7 @@ use crate::pg::{
     page,
     wal::{self, Logging, PageEdit},
 };
-use skip_segment::page::{NO_BLOCK, PageKind, VERSION_KEY_PARTS, get_u32};
+use skip_segment::page::{NO_BLOCK, PageKind, VERSION_BOUNDS, VERSION_KEY_PARTS, get_u32};
 
 /// The directory, as the holder of the maintenance lock reads and changes it.
 pub struct Directory<'a> {
@@ -267,6 +267,17 @@ impl<'a> Directory<'a> {
         }
     }
 
+    /// Changes the number of ranges of a segment whose pages have them already.
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn set_width(&mut self, segment: &Segment, width: u32) -> Read<()> {
+        match self.slots.iter().position(|slot| slot.2 == Entry::Segment(*segment)) {
+            Some(at) => self.replace(at, Entry::Segment(Segment { width, ..*segment })),
+            None => Ok(()),
+        }
+    }
+
     /// Sets how far an unfinished segment is written. Its blocks were reserved, or are those of its older state.
     /// `surplus` blocks behind them become free.
     ///
@@ -449,10 +460,14 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Puts an entry on a page. From its first segment of a part of the keys on, the page has another format version.
+/// Puts an entry on a page. From its first segment of a part of the keys, or of bounds, on, the page has another format
+/// version.
 fn put(edit: &mut PageEdit, slot: usize, entry: &Entry) {
     edit.image().put(ENTRIES_AT + slot * ENTRY_BYTES, &entry.encode());
     if entry.has_key_part() {
-        edit.image().set_version(VERSION_KEY_PARTS);
+        edit.image().raise_version(VERSION_KEY_PARTS);
+    }
+    if matches!(entry, Entry::Segment(segment) if segment.is_of_bounds()) {
+        edit.image().raise_version(VERSION_BOUNDS);
     }
 }

@@ -7,6 +7,7 @@
 //! the tuple still is if any snapshot can see it.
 
 use super::unfinished;
+use crate::pages::bounds::{self, Widening};
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, SegmentKind};
@@ -15,6 +16,7 @@ use crate::pages::meta::MapForm;
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
 use crate::pg::{Damage, Rel, error::Read, memory};
+use skip_bounds::Bounds;
 use skip_scan::RangeSet;
 use skip_segment::{NULLS_SLICE, VALUES_SLICE};
 
@@ -69,6 +71,7 @@ fn fold_entries(
             match segment.kind {
                 _ if before >= inside => {}
                 SegmentKind::Filters(_) => fold_into(index, segment, u32::MAX, &rest[before..inside])?,
+                SegmentKind::Bounds => widen(index, segment, &rest[before..inside])?,
                 SegmentKind::Map(_) | SegmentKind::Addition(_) => {
                     of_maps.extend_from_slice(&rest[before..inside])
                 }
@@ -112,6 +115,17 @@ fn parts_with_values(directory: &Directory<'_>, column: u16, end: u32) -> Read<R
         }
     }
     Ok(found)
+}
+
+/// Widens bounds by entries, which are sorted by range.
+fn widen(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> Read<()> {
+    let of_range = |entries: &[DeltaEntry]| Widening {
+        range: entries[0].part,
+        with: entries.iter().fold(Bounds::EMPTY, |all, entry| all.union(Bounds::of(entry.hash))),
+        closes: false,
+    };
+    let widenings: Vec<Widening> = entries.chunk_by(|a, b| a.part == b.part).map(of_range).collect();
+    bounds::widen(index, segment, &widenings)
 }
 
 /// Adds entries to the first `pages` pages of a segment of filters.

@@ -14,7 +14,7 @@
 //! VACUUM and `skip_summarize` finish what was begun, then merge by their own rule ([`super::merge_column`]).
 
 use super::regions::{self, MergeTarget, Region};
-use super::{map_steps, merge, merge_maps, unfinished};
+use super::{map_steps, merge, merge_bounds, merge_maps, unfinished};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, Unfinished};
 use crate::pg::{error::Read, settings};
@@ -32,6 +32,10 @@ const MOST_MERGES: usize = 4;
 /// Damage to the index.
 pub fn merge_some(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
     for column in 0..columns as u16 {
+        if directory.segments(column).iter().any(Segment::is_of_bounds) {
+            merge_bounds::merge_column(directory, column)?;
+            continue;
+        }
         for _ in 0..MOST_MERGES {
             if !merge_newest(directory, column)? {
                 break;

@@ -1,8 +1,9 @@
 //! Moving data that is already in the index: delta entries into segments ([`fold`]), narrow segments into wide ones
-//! ([`merge`]), maps into larger ones ([`merge_maps`]), at once or in steps ([`unfinished`]), as far as VACUUM goes or
-//! as far as one insert can ([`growth`]); ranges of a segment into a segment of their own ([`copy`]). None of these
-//! reads the table. The replacement of segments by new ones that are made from the table is prepared and ended here
-//! ([`rescan`]); how full filters are is found by [`fill`]. The caller holds the maintenance lock.
+//! ([`merge`]), maps into larger ones ([`merge_maps`]), bounds into larger segments ([`merge_bounds`]), at once or in
+//! steps ([`unfinished`]), as far as VACUUM goes or as far as one insert can ([`growth`]); ranges of a segment into a
+//! segment of their own ([`copy`]). None of these reads the table. The replacement of segments by new ones that are
+//! made from the table is prepared and ended here ([`rescan`]); how full filters are is found by [`fill`]. The caller
+//! holds the maintenance lock.
 
 pub mod compact;
 pub mod copy;
@@ -11,6 +12,7 @@ pub mod fold;
 pub mod growth;
 mod map_steps;
 mod merge;
+mod merge_bounds;
 mod merge_maps;
 pub mod regions;
 pub mod rescan;
@@ -18,6 +20,7 @@ mod step;
 pub mod unfinished;
 
 use super::directory::Directory;
+use super::entry::Segment;
 use super::meta::Meta;
 use crate::pg::{Rel, error::Read};
 use std::collections::HashSet;
@@ -65,7 +68,9 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
 /// # Errors
 /// Damage to the index.
 pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
-    if directory.segments(column).iter().any(|s| s.map().is_some()) {
+    if directory.segments(column).iter().any(Segment::is_of_bounds) {
+        merge_bounds::merge_column(directory, column)
+    } else if directory.segments(column).iter().any(|s| s.map().is_some()) {
         merge_maps::merge_column(directory, column)
     } else {
         merge::merge_column(directory, column)

@@ -114,9 +114,10 @@ impl Index<'_> {
         KeyKind::of_class(self.family(column), self.input_type(column)) == KeyKind::Elements
     }
 
-    /// Whether the keys of the column are parts of a text.
-    pub fn cuts_text(&self, column: u16) -> bool {
-        KeyKind::of_class(self.family(column), self.input_type(column)).cuts_text()
+    /// Whether the keys of the column are parts of a text, or it has bounds: another column may rule out more.
+    pub fn is_coarse(&self, column: u16) -> bool {
+        let kind = KeyKind::of_class(self.family(column), self.input_type(column));
+        kind.cuts_text() || kind == KeyKind::Order
     }
 
     /// For `value operator ANY (array)`, where `array` is a column whose elements are keys: the strategy, and the type

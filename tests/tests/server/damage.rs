@@ -46,13 +46,14 @@ struct Case {
     file: PathBuf,
 }
 
-alone!(no_crash_and_no_row_lost = damaged(&DAMAGES));
-alone!(pages_of_another_index = damaged(&[Damage::Zero, Damage::Foreign]));
-fn damaged(kinds: &[Damage]) {
+alone!(no_crash_and_no_row_lost = damaged(&DAMAGES, "a, b"));
+alone!(pages_of_another_index = damaged(&[Damage::Zero, Damage::Foreign], "a, b"));
+alone!(pages_of_bounds = damaged(&DAMAGES, "a int4_minmax_skip_ops, b"));
+fn damaged(kinds: &[Damage], columns: &str) {
     let server = Server::start(&["full_page_writes=off"]);
     shared::prepare(&server);
     let mut session = server.connect("skip_template");
-    make(&mut session, "model", 1);
+    make(&mut session, "model", 1, columns);
     let blocks = session.number("SELECT pg_relation_size('model_skip') / 8192") as usize;
     let mut rng = Rng::with_seed(seed());
     // Every block in every way where there are few; at random where there are many.
@@ -65,7 +66,7 @@ fn damaged(kinds: &[Damage]) {
     let cases: Vec<Case> = (chosen.into_iter().enumerate())
         .map(|(number, (block, damage))| {
             let table = format!("t{number}");
-            make(&mut session, &table, number as u32 + 2);
+            make(&mut session, &table, number as u32 + 2, columns);
             let file = session.one(&format!("SELECT pg_relation_filepath('{table}_skip')"));
             let live = session.one(&format!(
                 "SELECT count(*) > 0 FROM skip_index_segments('{table}_skip')
@@ -101,12 +102,12 @@ fn damaged(kinds: &[Damage]) {
 }
 
 /// A table with an index that has every kind of page: segments of two builds, and a delta that is not folded in.
-fn make(session: &mut Session, name: &str, salt: u32) {
+fn make(session: &mut Session, name: &str, salt: u32, columns: &str) {
     session.run(&format!(
         "CREATE TABLE {name} (id int, a int, b text, filler text DEFAULT repeat('x', 700)) WITH (fillfactor = 60);
          INSERT INTO {name} SELECT i, i, CASE WHEN i % 3 > 0 THEN md5('{salt} ' || i) END
          FROM generate_series(1, 400) i;
-         CREATE INDEX {name}_skip ON {name} USING skip (a, b)
+         CREATE INDEX {name}_skip ON {name} USING skip ({columns})
             WITH (pages_per_range = 2, autosummarize = off, delta_limit = 4096);
          INSERT INTO {name} SELECT i, i, i FROM generate_series(401, 700) i;
          SELECT skip_summarize('{name}_skip');
@@ -282,7 +283,7 @@ fn what_the_server_cannot_read() {
     ];
     let tables: Vec<String> = (0..2 * damages.len()).map(|number| format!("t{number}")).collect();
     for (number, table) in tables.iter().enumerate() {
-        make(&mut session, table, number as u32);
+        make(&mut session, table, number as u32, "a, b");
     }
     let path = |session: &mut Session, table: &str| {
         server.data().join(session.one(&format!("SELECT pg_relation_filepath('{table}_skip')")))

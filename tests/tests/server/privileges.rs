@@ -225,11 +225,7 @@ fn nothing_is_left_out(session: &mut Session) {
          AND d.classid = 'pg_proc'::regclass
          JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass AND e.extname = 'pg_skip'
          WHERE 'regclass'::regtype = ANY (p.proargtypes) OR p.proacl IS NOT NULL OR p.proname LIKE 'pg\\_skip%'
-<<<<<<< HEAD
-         OR p.proname LIKE '%version'
-=======
-         OR p.proname = 'skip_explain'
->>>>>>> from-T
+         OR p.proname LIKE '%version' OR p.proname = 'skip_explain'
          UNION
          SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid
          AND d.classid = 'pg_class'::regclass

@@ -47,6 +47,21 @@ const DIVIDED: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor =
     INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 9000) i;
     CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, layout = map, delta_limit = 8192)";
 
+/// Bounds beside an ordinary column of the same values.
+const BOUNDED: &str = "CREATE TABLE t (id int, a int, b text COLLATE \"C\") WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 4000) i;
+    CREATE INDEX t_skip ON t USING skip (a int4_minmax_skip_ops, b text_minmax_skip_ops, id)
+        WITH (pages_per_range = 1, autosummarize = off, delta_limit = 1048576);
+    UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 13 = 0";
+
+/// The same, before it grows by inserts.
+const BOUNDED_GROWING: &str = "CREATE TABLE t (id int, a int, b text COLLATE \"C\") WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 2000) i;
+    CREATE INDEX t_skip ON t USING skip (a int4_minmax_skip_ops, b text_minmax_skip_ops, id)
+        WITH (pages_per_range = 1, delta_limit = 8192)";
+
 alone!(every_prefix_of_maintenance);
 fn every_prefix_of_maintenance() {
     every_prefix(BASE, maintain, 18);
@@ -65,6 +80,16 @@ fn every_prefix_with_a_choice() {
 alone!(every_prefix_with_key_parts);
 fn every_prefix_with_key_parts() {
     every_prefix(DIVIDED, divide, 8);
+}
+
+alone!(every_prefix_of_maintenance_of_bounds);
+fn every_prefix_of_maintenance_of_bounds() {
+    every_prefix(BOUNDED, maintain, 8);
+}
+
+alone!(every_prefix_of_growth_of_bounds);
+fn every_prefix_of_growth_of_bounds() {
+    every_prefix(BOUNDED_GROWING, grow, 4);
 }
 
 /// Promotes copies of the server at this number of records of the WAL of `change`, at equal distances.

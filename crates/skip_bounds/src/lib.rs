@@ -1,0 +1,31 @@
+//! Bounds of block ranges: what conditions such as `column < value` and `BETWEEN` are looked up in.
+//!
+//! | step | module | what it gives |
+//! |---|---|---|
+//! | a value becomes an order key | [`order`] | [`order::OrderKind::key`] |
+//! | the order keys of a range become its bounds | [`bounds`] | [`bounds::Bounds`] |
+//! | a query becomes spans of order keys | [`spans`] | [`spans::KeySpans`] |
+//! | bounds lie on pages | [`page`] | [`page::BoundsShape`] |
+//! | a page of bounds is summed up, so that it need not be read | [`summary`] | [`summary::PageSummary`] |
+//! | bounds say how many ranges share a value | [`overlap`] | [`overlap::overlap`] |
+//!
+//! Order keys, and the bytes of pages, are frozen: they are on disk. `tests/golden.rs` holds them. Everything is
+//! little-endian and gives the same result on every CPU.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs, clippy::missing_errors_doc)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod bounds;
+mod numeric;
+pub mod order;
+pub mod overlap;
+pub mod page;
+pub mod spans;
+pub mod summary;
+
+pub use bounds::{Bounds, BoundsTest};
+pub use order::OrderKind;
+pub use page::BoundsShape;
+pub use spans::{KeyComparison, KeySpans};
+pub use summary::{PageSummary, Verdict};

@@ -1,0 +1,106 @@
+//! Rebuilding bounds that rows which are gone have left too wide.
+//!
+//! A range is worth reading again if its bounds are much wider than those of most ranges of its segment: in a table in
+//! rough order, old rows were updated, or new ones have taken the place of old ones. All of those are read that rows
+//! were added to after their bounds were found from the table, as far as the budget goes. The others may be as wide as
+//! their rows are, so of these a few are read, in turn. A range that cannot be read with certainty keeps its bounds.
+
+use super::collect::RangeCollector;
+use super::place_bounds::of_contents;
+use super::rebuild_work::RebuildWork;
+use crate::pages::bounds;
+use crate::pages::directory::Directory;
+use crate::pages::entry::Segment;
+use crate::pages::meta::SegmentLayout;
+use crate::pages::upkeep::rescan::{self, Replaced};
+use crate::pg::{error::Read, wal::Logging};
+use skip_bounds::Bounds;
+
+/// Bounds are much wider if they are so many times as wide as those in the middle.
+const MUCH: u64 = 4;
+/// Of the ranges that no rows were added to, one of so many of the table is read at most.
+const SHARE: u32 = 64;
+/// And blocks of the table at least, however small it is: 8 MB.
+const LEAST_BLOCKS: u32 = 1024;
+
+/// Rebuilds bounds that are worth it, reading at most about `blocks` blocks of the table.
+///
+/// # Errors
+/// Damage to the index.
+pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
+    let ranges = |blocks: u32| (blocks / work.meta.pages_per_range).max(1) as usize;
+    let mut left = ranges(blocks);
+    let mut left_of_others = ranges((work.heap.blocks() / SHARE).max(LEAST_BLOCKS)).min(left);
+    for (column, frozen) in work.meta.columns.iter().enumerate() {
+        if frozen.layout != SegmentLayout::Bounds {
+            continue;
+        }
+        let segments = directory.segments(column as u16);
+        if segments.windows(2).any(|pair| pair[0].end_range() > pair[1].first_range) {
+            continue; // an interrupted merge; the next maintenance has ended it
+        }
+        for segment in segments.iter().filter(|segment| segment.is_of_bounds()) {
+            let all = bounds::all(directory.index(), segment)?;
+            let (mut worth, mut others): (Vec<usize>, Vec<usize>) =
+                too_wide(&all).into_iter().partition(|&place| all[place].widened);
+            worth.truncate(left);
+            left -= worth.len();
+            // Another place each time: the generation rises with each rescan.
+            let turn = work.meta.generation % (others.len() as u64).max(1);
+            others.rotate_left(turn as usize);
+            others.truncate(left.min(left_of_others));
+            (left, left_of_others) = (left - others.len(), left_of_others - others.len());
+            worth.extend(others);
+            worth.sort_unstable();
+            if !worth.is_empty() {
+                work.fold(directory)?;
+                replace(directory, work, segment, &worth)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The places of ranges that may be worth reading again.
+fn too_wide(all: &[Bounds]) -> Vec<usize> {
+    let mut widths: Vec<u64> = all.iter().filter(|b| b.has_values() && !b.open).map(Bounds::width).collect();
+    let middle = widths.len() / 2;
+    if widths.is_empty() {
+        return Vec::new();
+    }
+    let (_, &mut median, _) = widths.select_nth_unstable(middle);
+    let is_worth = |bounds: &Bounds| !bounds.open && bounds.width() / MUCH > median;
+    all.iter().enumerate().filter(|(_, bounds)| is_worth(bounds)).map(|(place, _)| place).collect()
+}
+
+/// Reads ranges of a segment from the table, and replaces the segment if that changes anything.
+fn replace<'a>(
+    directory: &mut Directory<'a>,
+    work: &mut RebuildWork<'a, '_>,
+    segment: &Segment,
+    places: &[usize],
+) -> Read<()> {
+    let index = directory.index();
+    let (column, first_range, end) = (segment.column, segment.first_range, segment.end_range());
+    let rescans = rescan::begin(directory, &[Replaced { column, first_range, end }])?;
+    // The delta may have been folded into the segment since it was looked at.
+    let old = bounds::all(index, segment)?;
+    let mut all = old.clone();
+    let mut collector = RangeCollector::new(work.heap, index, work.meta, &work.options());
+    // The size of the table is read only now, when inserts know of the rescan.
+    let blocks = work.heap.blocks();
+    for &place in places {
+        let (from, to) = work.blocks_of(first_range + place as u32, blocks);
+        collector.collect(from, to);
+        let contents = collector.columns[usize::from(column)].contents();
+        if let Some(bounds) = all.get_mut(place).filter(|_| !contents.state.open) {
+            *bounds = of_contents(contents);
+        }
+    }
+    let failure = collector.failure.take();
+    work.failure = work.failure.take().or(failure);
+    if all != old {
+        bounds::publish(directory, column, first_range, &all, Logging::EachPage)?;
+    }
+    rescans.into_iter().try_for_each(|rescan| rescan::end(directory, rescan, None))
+}

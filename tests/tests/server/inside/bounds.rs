@@ -1,0 +1,719 @@
+//! Bounds of ranges: `<`, `<=`, `=`, `>=`, `>`, `BETWEEN`, IS NULL, by the operator classes `…_minmax_skip_ops`.
+use super::{Inside, Search, live, skips_most};
+use crate::concurrency::maintain;
+use crate::registry::on_shared;
+use crate::shared::{Database, together};
+use fastrand::Rng;
+use pg_skip_tests::both_ways::{Case, Way, same};
+use pg_skip_tests::compare::{self, Question, sound};
+use pg_skip_tests::explain::executed;
+use pg_skip_tests::seed;
+use pg_skip_tests::session::Session;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+thread_local! {
+    /// Values drift with this number, so that ranges differ.
+    static DRIFT: Cell<i64> = const { Cell::new(0) };
+}
+
+/// A number that drifts as rows come.
+fn drifting(rng: &mut Rng) -> i64 {
+    let drift = DRIFT.get() + 1;
+    DRIFT.set(drift);
+    drift / 4 + rng.i64(-3..=3) + if rng.u32(..40) == 0 { rng.i64(-300..=300) } else { 0 }
+}
+
+/// A type whose values have bounds.
+trait Ordered {
+    const TYPE: &'static str;
+    /// A value for a row, as a constant.
+    fn value(rng: &mut Rng) -> String;
+    /// A value for a query, as a constant, and its type.
+    fn asked(rng: &mut Rng) -> (String, &'static str) {
+        (Self::value(rng), Self::TYPE)
+    }
+}
+
+fn cast(rng: &mut Rng, special: &[&str], kind: &str, usual: impl FnOnce(i64, &mut Rng) -> String) -> String {
+    let number = drifting(rng);
+    match rng.choice(special).filter(|_| rng.u32(..15) == 0) {
+        Some(special) => format!("'{special}'::{kind}"),
+        None => format!("'{}'::{kind}", usual(number, rng)),
+    }
+}
+
+macro_rules! ordered {
+    ($name:ident, $kind:literal, $special:expr, $usual:expr) => {
+        struct $name;
+        impl Ordered for $name {
+            const TYPE: &'static str = $kind;
+            fn value(rng: &mut Rng) -> String {
+                cast(rng, $special, $kind, $usual)
+            }
+        }
+    };
+}
+
+struct Integers<const BYTES: usize>;
+const INTEGERS: [(&str, i64, i64); 3] = [
+    ("int2", i16::MIN as i64, i16::MAX as i64),
+    ("int4", i32::MIN as i64, i32::MAX as i64),
+    ("int8", i64::MIN, i64::MAX),
+];
+fn integer(rng: &mut Rng, (kind, least, most): (&'static str, i64, i64)) -> (String, &'static str) {
+    let number = match rng.u32(..40) {
+        0 => least,
+        1 => most,
+        _ => drifting(rng).clamp(least, most),
+    };
+    (format!("'{number}'::{kind}"), kind)
+}
+impl<const BYTES: usize> Ordered for Integers<BYTES> {
+    const TYPE: &'static str = INTEGERS[BYTES.ilog2() as usize - 1].0;
+    fn value(rng: &mut Rng) -> String {
+        integer(rng, INTEGERS[BYTES.ilog2() as usize - 1]).0
+    }
+    /// Of any width.
+    fn asked(rng: &mut Rng) -> (String, &'static str) {
+        let kind = INTEGERS[rng.usize(..3)];
+        integer(rng, kind)
+    }
+}
+
+const FLOATS: &[&str] = &["NaN", "Infinity", "-Infinity", "-0", "0", "1e-37", "-1e37"];
+struct Float4;
+impl Ordered for Float4 {
+    const TYPE: &'static str = "float4";
+    fn value(rng: &mut Rng) -> String {
+        cast(rng, FLOATS, "float4", |n, _| format!("{}", n as f32 / 3.0 - 20.0))
+    }
+    fn asked(rng: &mut Rng) -> (String, &'static str) {
+        if rng.bool() { (Self::value(rng), "float4") } else { (Float8::value(rng), "float8") }
+    }
+}
+struct Float8;
+impl Ordered for Float8 {
+    const TYPE: &'static str = "float8";
+    fn value(rng: &mut Rng) -> String {
+        cast(rng, FLOATS, "float8", |n, _| format!("{}", n as f64 / 3.0 - 20.0))
+    }
+    fn asked(rng: &mut Rng) -> (String, &'static str) {
+        if rng.bool() { (Self::value(rng), "float8") } else { (Float4::value(rng), "float4") }
+    }
+}
+ordered!(
+    Numeric,
+    "numeric",
+    &["NaN", "Infinity", "-Infinity", "0", "-0.00", "1e-300", "-1e300", "1e12000", "-1e-12000", "9999.9999"],
+    |n, rng| {
+        let scale = [1.0, 0.001, 1e9][rng.usize(..3)];
+        format!("{}", (n - 60) as f64 * scale)
+    }
+);
+ordered!(Money, "money", &["-92233720368547758.08", "92233720368547758.07"], |n, _| format!(
+    "{}.{:02}",
+    n,
+    n & 63
+));
+ordered!(Date, "date", &["infinity", "-infinity", "4713-01-01 BC"], |n, _| days(n));
+ordered!(Time, "time", &["00:00", "24:00"], |n, _| clock(n));
+ordered!(TimeTz, "timetz", &["00:00+14", "24:00-14"], |n, rng| format!(
+    "{}{:+03}",
+    clock(n),
+    rng.i32(-12..=12)
+));
+ordered!(Timestamp, "timestamp", &["infinity", "-infinity"], |n, _| format!("{} {}", days(n), clock(n * 37)));
+ordered!(TimestampTz, "timestamptz", &["infinity", "-infinity"], |n, rng| format!(
+    "{} {}{:+03}",
+    days(n),
+    clock(n * 37),
+    rng.i32(-12..=12)
+));
+ordered!(Interval, "interval", &["178000000 years", "-178000000 years", "0"], |n, rng| match rng.u32(..3) {
+    0 => format!("{} months {} days", n / 30, n % 30),
+    1 => format!("{} hours", n * 24),
+    _ => format!("{n} days {} us", rng.i32(-5..=5)),
+});
+ordered!(Oid, "oid", &["0", "4294967295"], |n, _| n.max(0).to_string());
+ordered!(Xid8, "xid8", &["0", "18446744073709551615"], |n, _| n.max(0).to_string());
+ordered!(Lsn, "pg_lsn", &["0/0", "FFFFFFFF/FFFFFFFF"], |n, _| format!(
+    "{:X}/{:X}",
+    n.max(0) / 8,
+    (n & 7) << 29
+));
+ordered!(Bool, "bool", &["t"], |n, _| (n % 40 == 0).to_string());
+ordered!(Char, "\"char\"", &["", "\\377"], |n, _| char::from(b'0' + (n.rem_euclid(60) as u8))
+    .to_string()
+    .replace('\'', "x"));
+ordered!(
+    Uuid,
+    "uuid",
+    &["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
+    |n, rng| { format!("00000000-0000-{:04x}-0000-{:012x}", n.max(0), rng.u64(..1 << 40)) }
+);
+ordered!(MacAddr, "macaddr", &["00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"], |n, _| format!(
+    "{:012x}",
+    n.max(0) * 0x7f01
+));
+ordered!(MacAddr8, "macaddr8", &["00:00:00:00:00:00:00:00"], |n, _| format!(
+    "{:016x}",
+    n.max(0) * 0x7f_0102_0304
+));
+ordered!(Bytea, "bytea", &["", "\\x00", "\\xff", "\\xffffffffffffffffff"], |n, rng| {
+    let bytes = format!("{:08x}{:016x}", n.max(0), rng.u64(..));
+    format!("\\x{}", &bytes[..2 * rng.usize(1..12)])
+});
+ordered!(Inet, "inet", &["0.0.0.0/0", "255.255.255.255", "::/0", "::1", "ffff::/16"], |n, rng| {
+    let (n, bits) = (n.max(0), rng.u32(8..=32));
+    if rng.u32(..5) == 0 {
+        format!("2001:db8:{n:x}::{:x}/{}", n & 15, bits * 4)
+    } else {
+        format!("10.{}.{}.7/{bits}", n / 8 % 256, n % 8 * 32)
+    }
+});
+fn word(n: i64, rng: &mut Rng) -> String {
+    let tail = ["", " ", "a", "ä", "longer than the key has room", "~"][rng.usize(..6)];
+    let word = format!("w{:05}{tail}", n.max(0));
+    word[..if word.is_ascii() { rng.usize(2..=word.len()) } else { word.len() }].to_owned()
+}
+struct Text;
+impl Ordered for Text {
+    const TYPE: &'static str = "text";
+    fn value(rng: &mut Rng) -> String {
+        cast(rng, &["", " ", "\u{10ffff}"], "text", word)
+    }
+}
+ordered!(Blanked, "char(12)", &["", "  a", "\u{1}"], |n, rng| word(n, rng).chars().take(12).collect());
+ordered!(Name, "name", &["", "\u{10ffff}"], word);
+
+fn days(n: i64) -> String {
+    let n = n.clamp(-300, 3000);
+    format!("{}-{:02}-{:02}", 2020 + n.div_euclid(336), n.rem_euclid(336) / 28 + 1, n.rem_euclid(28) + 1)
+}
+
+fn clock(n: i64) -> String {
+    let n = n.rem_euclid(1440);
+    format!("{:02}:{:02}:{:02}.{n:06}", n / 60, n % 60, n % 60)
+}
+
+fn search<T: Ordered>(rng: &mut Rng) -> Search {
+    let collate = match T::TYPE {
+        "text" | "char(12)" => " COLLATE \"C\"",
+        _ => "",
+    };
+    let (value, kind) = T::asked(rng);
+    let mut other = || {
+        let (value, kind) = T::asked(rng);
+        (value, kind)
+    };
+    let ((one, of_one), (two, _)) = (other(), other());
+    let same = if of_one == kind { one.clone() } else { value.clone() };
+    let v = format!("v{collate}");
+    let predicate = match rng.u32(..16) {
+        0 | 1 => format!("{v} < $1"),
+        2 | 3 => format!("{v} <= $1"),
+        4 | 5 => format!("{v} = $1"),
+        6 | 7 => format!("{v} >= $1"),
+        8 | 9 => format!("{v} > $1"),
+        10 => format!("$1 > {v}"),
+        11 => format!("{v} BETWEEN $1 AND {one}"),
+        12 => format!("({v} > $1 AND {v} < {one} OR {v} = {two})"),
+        13 => format!("{v} = ANY (ARRAY[{value}, {same}, NULL])"),
+        14 => format!("{v} > ANY (ARRAY[{value}, {same}])"),
+        _ => ["v IS NULL", "v IS NOT NULL"][rng.usize(..2)].to_owned(),
+    };
+    Search { predicate, kind: kind.to_owned(), value, is_served: true }
+}
+
+macro_rules! lives {
+    ($($test:ident: $kind:ty, $column:literal, $class:literal;)*) => {$(
+        on_shared!($test = of_type($column, $class, <$kind>::value, search::<$kind>));
+    )*};
+}
+
+lives! {
+    int2: Integers<2>, "int2", "v int2_minmax_skip_ops";
+    int4: Integers<4>, "int4", "v int4_minmax_skip_ops";
+    int8: Integers<8>, "int8", "v int8_minmax_skip_ops, v";
+    float4: Float4, "float4", "v float4_minmax_skip_ops";
+    float8: Float8, "float8", "v float8_minmax_skip_ops";
+    numeric: Numeric, "numeric", "v numeric_minmax_skip_ops";
+    money: Money, "money", "v money_minmax_skip_ops";
+    date: Date, "date", "v date_minmax_skip_ops";
+    time: Time, "time", "v time_minmax_skip_ops";
+    timetz: TimeTz, "timetz", "v timetz_minmax_skip_ops";
+    timestamp: Timestamp, "timestamp", "v timestamp_minmax_skip_ops";
+    timestamptz: TimestampTz, "timestamptz", "v timestamptz_minmax_skip_ops";
+    interval: Interval, "interval", "v interval_minmax_skip_ops";
+    oid: Oid, "oid", "v oid_minmax_skip_ops";
+    xid8: Xid8, "xid8", "v xid8_minmax_skip_ops";
+    pg_lsn: Lsn, "pg_lsn", "v pg_lsn_minmax_skip_ops";
+    boolean: Bool, "bool", "v bool_minmax_skip_ops";
+    character: Char, "\"char\"", "v char_minmax_skip_ops";
+    uuid: Uuid, "uuid", "v uuid_minmax_skip_ops, id";
+    macaddr: MacAddr, "macaddr", "v macaddr_minmax_skip_ops";
+    macaddr8: MacAddr8, "macaddr8", "v macaddr8_minmax_skip_ops";
+    bytea: Bytea, "bytea", "v bytea_minmax_skip_ops";
+    inet: Inet, "inet", "v inet_minmax_skip_ops";
+    text: Text, "text COLLATE \"C\"", "v text_minmax_skip_ops";
+    varchar: Text, "varchar(40) COLLATE \"C\"", "v text_minmax_skip_ops";
+    blanked: Blanked, "char(12) COLLATE \"C\"", "v bpchar_minmax_skip_ops";
+    name: Name, "name", "v name_minmax_skip_ops";
+}
+fn of_type(
+    database: &Database,
+    kind: &'static str,
+    indexed: &'static str,
+    value: fn(&mut Rng) -> String,
+    search: fn(&mut Rng) -> Search,
+) {
+    DRIFT.set(0);
+    let mut session = database.session();
+    live(&mut session, &Inside { name: "inside::bounds", kind, indexed, value, search }, 0);
+}
+
+/// Rows in rough order of time, some 14 on each page, in a table of many ranges.
+fn log(session: &mut Session, rows: u32) {
+    session.run(&format!(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, at timestamptz, n int, tenant int,
+            filler text DEFAULT repeat('x', 450)) WITH (fillfactor = 90);
+         INSERT INTO t (at, n, tenant)
+            SELECT timestamptz '2024-01-01 00:00+00' + i * interval '1 min' + (i * 7919 % 11) * interval '1 min',
+                CASE WHEN i % 1000 < 20 THEN NULL ELSE i / 10 END, i * 31 % 50
+            FROM generate_series(1, {rows}) i"
+    ));
+}
+
+on_shared!(few_ranges);
+/// Comparisons leave few ranges, and read few pages, of a segment of several pages too.
+fn few_ranges(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 20_000);
+    session.run(
+        "CREATE INDEX t_at ON t USING skip (at timestamptz_minmax_skip_ops, n int4_minmax_skip_ops, tenant)
+         WITH (pages_per_range = 1); ANALYZE t",
+    );
+    let info = "SELECT min(max_width) FROM skip_index_info('t_at') WHERE layout = 'bounds'";
+    assert!(session.number(info) > 1000.0, "a segment of several pages");
+    for predicate in [
+        "at < timestamptz '2024-01-01 05:00+00'",
+        "at >= timestamptz '2024-01-14 15:00+00'",
+        "at BETWEEN '2024-01-05 00:00+00' AND '2024-01-05 01:00+00'",
+        "at BETWEEN '2024-01-05 00:00+00' AND '2024-01-05 01:00+00' AND tenant = 7",
+        "at > now() - interval '1 day'",
+        "at = '2024-01-07 03:04:00+00'",
+        "at < '2023-01-01' OR at > '2024-01-14 20:00+00'",
+        "at = ANY ('{2024-01-07 03:04:00+00,2024-01-02 03:04:00+00,NULL}')",
+        "n = 777::bigint",
+        "n > 1990 AND at > '2024-01-14'",
+        "n < 0::smallint",
+        "n IS NULL",
+    ] {
+        let statement = format!("SELECT id FROM t WHERE {predicate}");
+        Way::skip_scan().set(&mut session);
+        skips_most(&mut session, &statement);
+        let node = executed(&mut session, &statement);
+        let (pages, heap) = (node.number("Shared Hit Blocks"), node.number("Ranges Scanned"));
+        assert!(pages < heap + 14, "{predicate}: {pages} pages, {heap} of the table");
+        session.run("RESET ALL");
+        same(&mut session, &Way::skip_scan(), &Case::using(&statement));
+        same(&mut session, &Way::skip_scan().parallel(), &Case::any(&statement));
+        compare::same(&mut session, "t", &Question::using("t_at", predicate));
+    }
+    sound(&mut session, "t_at");
+}
+
+on_shared!(growth);
+/// A table that grows by inserts, whose segments are merged, is updated in all parts and then cut short.
+fn growth(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 8000);
+    session.run(
+        "CREATE INDEX t_at ON t USING skip (at timestamptz_minmax_skip_ops, n int4_minmax_skip_ops)
+         WITH (pages_per_range = 1, delta_limit = 8192)",
+    );
+    let ask = |session: &mut Session| {
+        for predicate in [
+            "at > '2024-01-08 14:00+00'",
+            "at < '2024-01-01 02:00+00'",
+            "n BETWEEN 100 AND 103",
+            "n < -5",
+            "n > 5000000",
+            "n IS NULL AND at > '2024-01-04'",
+        ] {
+            same(session, &Way::skip_scan(), &Case::using(format!("SELECT id FROM t WHERE {predicate}")));
+            compare::same(session, "t", &Question::any(predicate));
+        }
+        sound(session, "t_at");
+    };
+    for round in 0..8 {
+        session.run(&format!(
+            "INSERT INTO t (at, n) SELECT '2024-01-06 00:00+00'::timestamptz + ({round} * 900 + i) * interval '1 min', i
+                FROM generate_series(1, 900) i;
+             UPDATE t SET n = -n WHERE id % 173 = {round};
+             UPDATE t SET n = n + 10000000 WHERE id % 179 = {round} AND id < 8000;
+             UPDATE t SET n = NULL WHERE id % 181 = {round};
+             INSERT INTO t (at, n) SELECT '2025-01-01', 77000000 + {round} FROM generate_series(1, 200)"
+        ));
+        ask(&mut session);
+        let newest = format!("SELECT id FROM t WHERE n = 77000000 + {round}");
+        same(&mut session, &Way::skip_scan(), &Case::using(newest));
+    }
+    let segments = "SELECT max(segments) FROM skip_index_info('t_at')";
+    assert!(session.number(segments) < 12.0, "segments are merged, or grow");
+    for sql in [
+        "VACUUM t",
+        "UPDATE t SET at = at - interval '10 years' WHERE id % 97 = 3",
+        "SELECT skip_summarize('t_at')",
+        "DELETE FROM t WHERE ctid > '(90,0)'",
+        "VACUUM t",
+        "INSERT INTO t (at, n) SELECT '2030-01-01', i FROM generate_series(1, 3000) i",
+        "VACUUM t",
+        "REINDEX INDEX CONCURRENTLY t_at",
+    ] {
+        session.run(sql);
+        ask(&mut session);
+    }
+}
+
+on_shared!(open_ranges);
+/// A range with a row of which it is not known whether it stays matches everything, until it is closed.
+fn open_ranges(database: &Database) {
+    let mut session = database.session();
+    let mut other = database.session();
+    session.run(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v bytea, n int);
+         ALTER TABLE t ALTER v SET STORAGE EXTERNAL;
+         CREATE INDEX t_v ON t USING skip (v bytea_minmax_skip_ops, n int4_minmax_skip_ops)
+            WITH (pages_per_range = 1, autosummarize = off);
+         INSERT INTO t (v, n) SELECT int4send(i), i FROM generate_series(1, 4000) i",
+    );
+    other.run("BEGIN; INSERT INTO t (v, n) VALUES (decode(repeat('ff', 9000), 'hex'), 5000000)");
+    session.run("INSERT INTO t (v, n) SELECT int4send(i), i FROM generate_series(4001, 8000) i");
+    session.run("SELECT skip_summarize('t_v')");
+    let open = "SELECT sum(open_ranges) FROM skip_index_segments('t_v')";
+    assert_eq!(session.number(open), 2.0, "one range, of both columns");
+    let map = "SELECT skip_range_map('t_v', 'n', 77, 1000)";
+    let before = session.one(map);
+    session.run("UPDATE t SET n = -n WHERE id % 100 = 7");
+    other.run("COMMIT");
+    let ask = |session: &mut Session| {
+        for predicate in
+            ["v > '\\xfe'", "n > 4999999", "n = -107", "v < '\\x00000010'", "n BETWEEN 3900 AND 4100"]
+        {
+            same(session, &Way::skip_scan(), &Case::using(format!("SELECT id FROM t WHERE {predicate}")));
+        }
+        sound(session, "t_v");
+    };
+    ask(&mut session);
+    session.run("VACUUM t");
+    assert_eq!(session.number(open), 0.0, "closed");
+    ask(&mut session);
+    assert_ne!(session.one(map), before);
+    assert_eq!(session.one("SELECT count(*) FROM skip_matching_ranges('t_v', 'n', 5000000)"), "1");
+}
+
+on_shared!(joins_and_parameters);
+fn joins_and_parameters(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 6000);
+    session.run(
+        "CREATE INDEX t_at ON t USING skip (at timestamptz_minmax_skip_ops, n int4_minmax_skip_ops)
+            WITH (pages_per_range = 2);
+         CREATE TABLE days (day timestamptz, until timestamptz, m bigint);
+         INSERT INTO days SELECT d, d + interval '2 hours', extract(day FROM d)
+            FROM generate_series('2024-01-01'::timestamptz, '2024-01-09', '1 day') d;
+         INSERT INTO days VALUES (NULL, '2024-01-03', NULL); ANALYZE t; ANALYZE days",
+    );
+    for statement in [
+        "SELECT t.id, day FROM days JOIN t ON at >= day AND at < until",
+        "SELECT t.id, day FROM days JOIN t ON day > at",
+        "SELECT t.id, m FROM days JOIN t ON n = m",
+        "SELECT id FROM t WHERE at > (SELECT max(day) FROM days) - interval '5 days'",
+    ] {
+        same(&mut session, &Way::skip_scan().nested_loop(), &Case::any(statement));
+        same(&mut session, &Way::skip_scan().parallel(), &Case::any(statement));
+    }
+    session.run(
+        "PREPARE q(timestamptz, int) AS SELECT count(*) FROM t WHERE at >= $1 
+            AND at < $1 + $2 * interval '1 hour'",
+    );
+    for mode in ["force_generic_plan", "force_custom_plan"] {
+        Way::skip_scan().set(&mut session);
+        session.run(&format!("SET plan_cache_mode = {mode}"));
+        let plain = "SELECT count(*) FROM t
+            WHERE (at >= '2024-01-02 00:00+00' AND at < '2024-01-02 03:00+00') IS TRUE";
+        let expected = session.one(plain);
+        assert_eq!(session.one("EXECUTE q('2024-01-02 00:00+00', 3)"), expected, "{mode}");
+        assert_eq!(session.one("EXECUTE q(NULL, 3)"), "0");
+        skips_most(&mut session, "EXECUTE q('2024-01-02 00:00+00', 3)");
+    }
+}
+
+on_shared!(refused);
+/// Columns that have no bounds, and operator classes that are not valid.
+fn refused(database: &Database) {
+    let mut session = database.session();
+    session
+        .run("CREATE TABLE t (v text COLLATE \"en-x-icu\", c char(3) COLLATE \"en-x-icu\", a int[], n int)");
+    for (indexed, code) in [
+        ("v text_minmax_skip_ops", "0A000"),
+        ("c bpchar_minmax_skip_ops", "0A000"),
+        ("a int4_minmax_skip_ops", "42804"),
+        ("n int8_minmax_skip_ops", "42804"),
+        ("n int4_minmax_skip_ops (false_positive_rate = 0.1)", "22023"),
+    ] {
+        let error = session.error(&format!("CREATE INDEX ON t USING skip ({indexed})"));
+        assert_eq!(error.code().code(), code, "{indexed}: {error:?}");
+    }
+    let error = session.error("CREATE INDEX ON t USING skip (v text_minmax_skip_ops)");
+    assert!(error.hint().is_some_and(|hint| hint.contains("COLLATE \"C\"")), "{error:?}");
+    session.run("CREATE INDEX ON t USING skip (v COLLATE \"C\" text_minmax_skip_ops)");
+    let valid = "SELECT bool_and(amvalidate(oid)) || ' ' || count(*) FROM pg_opclass
+        WHERE opcname ~ '_minmax_skip_ops'";
+    assert_eq!(session.one(valid), "true 26");
+}
+
+on_shared!(beside_others);
+/// Bounds beside ordinary columns, in one index and in two, ANDed and ORed.
+fn beside_others(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 4000);
+    session.run(
+        "CREATE INDEX one ON t USING skip (n int4_minmax_skip_ops, n, tenant) WITH (pages_per_range = 2);
+         CREATE INDEX two ON t USING skip (at timestamptz_minmax_skip_ops) WITH (pages_per_range = 3); ANALYZE t",
+    );
+    for predicate in [
+        "n = 77",
+        "n = 77 AND at < '2024-01-02'",
+        "n < 20 OR at > '2024-01-03 15:00+00'",
+        "n IN (5, 300) OR n > 398",
+        "(tenant = 3 AND at < '2024-01-01 03:00+00') OR (n > 390 AND tenant = 4)",
+        "n > 10 AND n < 12 AND at BETWEEN '2024-01-01' AND '2024-01-02'",
+        "NOT n > 3",
+        "n IS NOT DISTINCT FROM 77",
+    ] {
+        let statement = format!("SELECT id FROM t WHERE {predicate}");
+        same(&mut session, &Way::skip_scan(), &Case::using(&statement));
+        Way::skip_scan().set(&mut session);
+        skips_most(&mut session, &statement);
+        session.run("RESET ALL");
+        compare::same(&mut session, "t", &Question::any(predicate));
+    }
+}
+
+on_shared!(rebuilt);
+/// Bounds that rows which are gone have left too wide are found again by VACUUM, once.
+fn rebuilt(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 8000);
+    session.run(
+        "CREATE INDEX t_at ON t USING skip (at timestamptz_minmax_skip_ops, n int4_minmax_skip_ops)
+         WITH (pages_per_range = 1)",
+    );
+    let matching =
+        "SELECT count(*) FROM skip_matching_ranges('t_at', 'at', timestamptz '2024-01-02 03:00+00')";
+    let before = session.number(matching);
+    // New versions come into the space of old ones, and go again.
+    session.run("UPDATE t SET filler = upper(filler) WHERE id % 40 = 3");
+    session.run("VACUUM t");
+    session.run(
+        "UPDATE t SET at = '2034-01-01' WHERE id % 40 = 1; UPDATE t SET at = '2004-01-01' WHERE id % 40 = 2",
+    );
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+    session.run("VACUUM t");
+    let ask = |session: &mut Session| {
+        for predicate in ["at > '2030-01-01'", "at < '2010-01-01'", "at < '2024-01-01 02:00+00'", "n > 795"] {
+            same(session, &Way::skip_scan(), &Case::using(format!("SELECT id FROM t WHERE {predicate}")));
+        }
+        sound(session, "t_at");
+    };
+    ask(&mut session);
+    session.run("SELECT skip_summarize('t_at')");
+    ask(&mut session);
+    session.run("DELETE FROM t WHERE id % 40 IN (1, 2)");
+    session.run("VACUUM t");
+    ask(&mut session);
+    let wide = session.number(matching);
+    assert!(wide > before + 50.0, "{wide} ranges after {before}");
+    session.run("RESET pg_skip.vacuum_rebuild_pages");
+    session.run("VACUUM t");
+    let after = session.number(matching);
+    assert!(after <= before, "{after} ranges after {wide}");
+    ask(&mut session);
+    // There is nothing left to read again.
+    let written = "SELECT max(segment_id) FROM skip_index_segments('t_at')";
+    let last = session.one(written);
+    session.run("VACUUM t");
+    assert_eq!(session.one(written), last);
+}
+
+on_shared!(parallel_build);
+/// A build by several processes makes the same bounds.
+fn parallel_build(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 12_000);
+    let index =
+        "ON t USING skip (at timestamptz_minmax_skip_ops, n int4_minmax_skip_ops) WITH (pages_per_range = 2)";
+    session.run(&format!("SET max_parallel_maintenance_workers = 0; CREATE INDEX one {index}"));
+    session.run(&format!(
+        "SET max_parallel_maintenance_workers = 2; SET min_parallel_table_scan_size = 0;
+         ALTER TABLE t SET (parallel_workers = 2); CREATE INDEX several {index}"
+    ));
+    for value in ["n 77", "n 2", "n 1199", "at 2024-01-05 01:00+00", "at 2024-01-09 01:00+00"] {
+        let (column, value) = value.split_once(' ').expect("a column and a value");
+        let ranges =
+            |index: &str| format!("SELECT skip_matching_ranges('{index}', '{column}', '{value}'::text)");
+        let found = session.column(&ranges("one"));
+        assert!(!found.is_empty() && found.len() < 20, "{column} {value}: {found:?}");
+        assert_eq!(session.column(&ranges("several")), found, "{column} {value}");
+    }
+    sound(&mut session, "one");
+    sound(&mut session, "several");
+}
+
+on_shared!(side_by_side);
+/// Writers, readers and maintenance side by side. Rows move to pages of others, so that bounds get wider, and are found
+/// again meanwhile.
+fn side_by_side(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 3000);
+    session.run(
+        "CREATE INDEX t_n ON t USING skip (n int4_minmax_skip_ops, at timestamptz_minmax_skip_ops)
+         WITH (pages_per_range = 1, delta_limit = 64)",
+    );
+    let until = Instant::now() + Duration::from_secs(8);
+    let seed = seed();
+    let write = |number: u64| {
+        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + number));
+        while Instant::now() < until {
+            let (id, n) = (rng.u32(1..4000), rng.i32(-500..800));
+            session.run(&match rng.u32(..6) {
+                0 => format!("INSERT INTO t (n) SELECT {n} + i FROM generate_series(1, 30) i"),
+                1 => format!("DELETE FROM t WHERE id = {id}"),
+                2 => format!("BEGIN; UPDATE t SET n = {n} WHERE id = {id}; ROLLBACK"),
+                _ => format!("UPDATE t SET n = {n} * 3 WHERE id = {id}"),
+            });
+        }
+    };
+    let read = |number: u64| {
+        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + 10 + number));
+        let mut asked = 0;
+        while Instant::now() < until || asked < 20 {
+            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+            for _ in 0..rng.u32(1..12) {
+                let (n, m) = (rng.i32(-1600..2400), rng.i32(0..60));
+                let predicate = match rng.u32(..4) {
+                    0 => format!("n > {}", n.max(600)),
+                    1 => format!("n BETWEEN {n} AND {}", n + m),
+                    2 => format!("n = {}", n / 4),
+                    _ => format!("n < {} OR n IS NULL", n.min(0)),
+                };
+                compare::same(&mut session, "t", &Question::any(predicate));
+                asked += 1;
+            }
+            session.run("COMMIT");
+        }
+    };
+    let maintenance = ["VACUUM t", "SELECT skip_summarize('t_n')"];
+    together(vec![
+        Box::new(|| write(0)),
+        Box::new(|| write(1)),
+        Box::new(|| read(0)),
+        Box::new(|| read(1)),
+        Box::new(|| maintain(database, &maintenance, until)),
+        Box::new(|| maintain(database, &maintenance, until)),
+    ]);
+    sound(&mut session, "t_n");
+    session.run("VACUUM t");
+    sound(&mut session, "t_n");
+}
+
+on_shared!(merged);
+/// Segments of ranges that are summarized at once are merged.
+fn merged(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 4000);
+    session.run(
+        "CREATE INDEX t_n ON t USING skip (n int4_minmax_skip_ops)
+         WITH (pages_per_range = 1, autosummarize = off)",
+    );
+    for round in 1..6 {
+        session.run(&format!(
+            "INSERT INTO t (n) SELECT {round} * 100000 + i FROM generate_series(1, 4000) i;
+             SELECT skip_summarize('t_n')"
+        ));
+        sound(&mut session, "t_n");
+        for n in [7, 300, round * 100_000 + 30, round * 100_000 + 3999] {
+            let statement = format!("SELECT id FROM t WHERE n = {n}");
+            same(&mut session, &Way::skip_scan(), &Case::using(&statement));
+            Way::skip_scan().set(&mut session);
+            skips_most(&mut session, &statement);
+            session.run("RESET ALL");
+        }
+    }
+    let info = "SELECT max_width > 900 AND segments < 4 FROM skip_index_info('t_n')";
+    assert_eq!(session.one(info), "t");
+}
+
+on_shared!(equal_keys);
+/// Values with the same order key, on different sides of a query's value.
+fn equal_keys(database: &Database) {
+    let mut session = database.session();
+    for (kind, class, less, middle, greater) in [
+        (
+            "text COLLATE \"C\"",
+            "text",
+            "too long for a key: 1",
+            "too long for a key: 2",
+            "too long for a key: 3",
+        ),
+        (
+            "char(30) COLLATE \"C\"",
+            "bpchar",
+            "too long for a key: 1",
+            "too long for a key: 2",
+            "too long for a key: 3",
+        ),
+        ("name", "name", "too long for a key: 1", "too long for a key: 2", "too long for a key: 3"),
+        ("bytea", "bytea", "\\x00", "\\x0000", "\\x000000"),
+        (
+            "uuid",
+            "uuid",
+            "00000000-0000-0000-0000-000000000001",
+            "00000000-0000-0000-0000-000000000002",
+            "00000000-0000-0000-0000-000000000003",
+        ),
+        ("numeric", "numeric", "1234567890123456.1", "1234567890123456.2", "1234567890123456.3"),
+        ("numeric", "numeric", "-0.12345678901234561", "-0.1234567890123456", "-0.12345678901234559"),
+        ("timetz", "timetz", "14:00+02", "13:00+01", "12:00+00"),
+        ("inet", "inet", "10.0.0.0/8", "10.0.0.0/9", "10.0.0.1/9"),
+        ("interval", "interval", "169000000 years", "170000000 years", "171000000 years"),
+    ] {
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (id int, v {kind});
+             INSERT INTO t SELECT i, '{less}' FROM generate_series(1, 500) i;
+             CREATE INDEX t_v ON t USING skip (v {class}_minmax_skip_ops) WITH (pages_per_range = 1)"
+        ));
+        for (value, order) in [(less, 0), (middle, 1), (greater, 2)] {
+            session.run(&format!("UPDATE t SET v = '{value}'"));
+            session.run("VACUUM FULL t");
+            let holds = [
+                ("<", order == 0),
+                ("<=", order <= 1),
+                ("=", order == 1),
+                (">=", order >= 1),
+                (">", order == 2),
+            ];
+            for (operator, holds) in holds {
+                let predicate = format!("v {operator} '{middle}'");
+                Way::skip_scan().set(&mut session);
+                let found = session.number(&format!("SELECT count(*) FROM t WHERE {predicate}"));
+                session.run("RESET ALL");
+                assert_eq!(found > 0.0, holds, "{kind}: {value} {operator} {middle}");
+                compare::same(&mut session, "t", &Question::any(&predicate));
+            }
+        }
+    }
+}
