@@ -71,7 +71,7 @@ begin() { step_text=$1; step "$1"; }
 
 # What file_columns.pl says of the file's beginning.
 found=$({ "${unpack[@]}" <"$file" 2>/dev/null || true; } | perl "$here/file_columns.pl" "$name" "$header") || exit 1
-{ read -r separator; read -r quote; read -r has_names; read -r mark; mapfile -t columns; } <<<"$found"
+{ read -r separator; read -r quote; read -r null; read -r has_names; read -r mark; mapfile -t columns; } <<<"$found"
 
 # The names are those of file_columns.pl: identifiers. As a list of SQL, quoted, since some are key words.
 declarations=$(printf ', "%s" text' "${columns[@]}")
@@ -114,7 +114,8 @@ status=0
 {
     reading "loading $name" | "${unpack[@]}" 2>"$server_dir/unpack.err" | tail -c +"$((mark + 1))" |
         sql -c "COPY staging FROM STDIN
-                WITH (FORMAT csv, DELIMITER $separator, QUOTE $quote, HEADER $has_names, ENCODING '$encoding')"
+                WITH (FORMAT csv, DELIMITER $separator, QUOTE $quote, NULL $null, HEADER $has_names,
+                      ENCODING '$encoding')"
 } 2>"$said" || status=$?
 if grep -q '^ERROR\|^psql' "$said"; then echo >&2; explain_copy "$said"; fi
 [ "$status" = 0 ] || { echo >&2; die "$name: ${unpack[0]}: $(cat "$server_dir/unpack.err" "$said")"; }

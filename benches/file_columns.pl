@@ -1,12 +1,12 @@
 #!/usr/bin/perl
 # Looks at the beginning of a text file with rows and columns, and says how COPY reads it:
 #
-#   … | file_columns.pl NAME [yes|no] [KEEP]
+#   … | file_columns.pl NAME [yes|no]
 #
 # NAME is the file's name, for messages. With "yes" the first line has the columns' names, with "no" it does not;
-# without either this is decided by the data. Prints, a line each: the separator and the quote as SQL literals, "true"
-# or "false" for a line of names, the bytes to leave out at the beginning (a mark of UTF-8), and the columns' names,
-# which are identifiers that need no quotes.
+# without either this is decided by the data. Prints, a line each: the separator, the quote and what stands for NULL as
+# SQL literals, "true" or "false" for a line of names, the bytes to leave out at the beginning (a mark of UTF-8), and
+# the columns' names, which are identifiers that need no quotes unless they are key words.
 #
 # Only what is built into Perl is used.
 use strict;
@@ -118,4 +118,6 @@ for my $column (0 .. $#first) {
     push @names, $unique;
 }
 my $quote = $has_quotes ? q('"') : q(E'\\x01');
-print "$_\n" for $SQL{$best}, $quote, ($header eq 'yes' ? 'true' : 'false'), $mark, @names;
+# What PostgreSQL's own format has for NULL.
+my $null = grep({ grep { $_ eq '\N' } @$_ } \@first, @rows) ? q('\N') : q('');
+print "$_\n" for $SQL{$best}, $quote, $null, ($header eq 'yes' ? 'true' : 'false'), $mark, @names;

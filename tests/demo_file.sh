@@ -42,9 +42,9 @@ done
 { printf '\357\273\277'; sed 's/$/\r/' "$here/data/orders.csv"; } >"$work/windows.csv"
 check 'a mark of UTF-8, and \r\n' has_types "$work/windows.csv" "${orders[@]}"
 
-printf '1\tab "c\t2026-01-01\n2\t\\N\t2026-01-02\n' >"$work/plain.tsv"
-check 'tabs, no names, quotes that are none' \
-    has_types "$work/plain.tsv" 'column_1 integer' 'column_2 text' 'column_3 timestamptz'
+printf '1\tab "c\t2026-01-01\t7\n2\t\\N\t2026-01-02\t\\N\n' >"$work/plain.tsv"
+check 'tabs, no names, quotes that are none, NULL as PostgreSQL writes it' \
+    has_types "$work/plain.tsv" 'column_1 integer' 'column_2 text' 'column_3 timestamptz' 'column_4 integer'
 check 'two rows' has_rows 2
 printf 'a;b\n1,5;x\n2,5;y\n' >"$work/semicolons.csv"
 check 'semicolons' has_types "$work/semicolons.csv" 'a text' 'b text'
