@@ -21,7 +21,7 @@ as_server_user() {
 }
 
 stop_server() {
-    trap - EXIT INT TERM
+    trap - EXIT INT TERM HUP
     [ -n "$server_dir" ] || return 0
     as_server_user "$bin/pg_ctl" -D "$server_dir/data" -m immediate stop >/dev/null 2>&1 || true
     rm -rf "$server_dir"
@@ -36,6 +36,7 @@ start_server() {
     trap 'status=$?; stop_server; exit $status' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
+    trap 'exit 129' HUP
     server_dir=$(mktemp -d "${TMPDIR:-/tmp}/pg_skip.XXXXXX")
     [ "$(id -u)" != 0 ] || chown postgres "$server_dir"
     as_server_user "$bin/initdb" -D "$server_dir/data" -U postgres -A trust -E UTF8 --locale=C --no-sync \
