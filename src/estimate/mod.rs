@@ -24,6 +24,7 @@ use sight::{IndexInSight, Sight};
 use skip_scan::estimate::{self, ExpectedReads, Share, Term};
 use skip_scan::expected::{OTHER_PAGES, Over};
 use skip_scan::{Condition, RangeSet};
+use std::cell::Cell;
 
 /// The fraction of surviving ranges from which on a condition is not worth a lookup. If it rules out a tenth of the
 /// ranges that other conditions leave, it saves about what the lookup costs. A judgement, not a measurement.
@@ -58,10 +59,16 @@ type Terms<'l, 'a> = Condition<Term<&'l Leaf<'a>, Ask>>;
 /// What a scan with this condition will read.
 pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estimate {
     let mut sight = Sight::new(table, condition);
+    let is_coarse = Cell::new(false);
     let reads = usual(&sight, condition).unwrap_or_else(|| {
         let terms = terms(&mut sight, condition);
         let statistics = |leaf: &&Leaf<'a>| sight.statistics(leaf, Over::TheseKeys);
-        ExpectedReads::of(&terms, sight.count().into(), &statistics, |known| survivors(&sight, known))
+        let reads = ExpectedReads::of(&terms, sight.count().into(), &statistics, |known| {
+            let (found, pages, of_known) = survivors(&sight, known)?;
+            is_coarse.set(is_coarse.get() || of_known);
+            Some((found, pages))
+        });
+        ExpectedReads { is_exact: reads.is_exact && !is_coarse.get(), ..reads }
     });
     Estimate {
         ranges: reads.ranges.round() as u32,
@@ -108,7 +115,7 @@ pub fn rules_out<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> bool
         return true;
     }
     let found = estimate::known(&terms).and_then(|known| survivors(&sight, &known));
-    found.is_none_or(|(found, _)| is_few(found.count() as f64))
+    found.is_none_or(|(found, ..)| is_few(found.count() as f64))
 }
 
 /// Hashes the keys that are known, and looks long lists up in part.
@@ -156,15 +163,17 @@ fn sampled(index: Rel, facts: &Facts, clause: &HashedClause, blocks: u32) -> Opt
     Some(share.of_all_keys(keys.len() as f64 / most as f64, index.blocks().into()))
 }
 
-/// The ranges, in units, that survive the tests with known keys, and the index pages read for them.
-fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet, u64)> {
+/// The ranges, in units, that survive the tests with known keys, the index pages read for them, and whether more of
+/// these would leave fewer ranges.
+fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet, u64, bool)> {
     let (unit, count) = (sight.unit, u64::from(sight.count()));
-    let mut pages = 0;
+    let (mut pages, mut is_coarse) = (0, false);
     let found = known.evaluate(&RangeSet::full(count), &mut |leaves: &[&Ask], candidates: &RangeSet| {
         let of = &sight.asked[leaves[0].index];
         let clauses = leaves.iter().map(|leaf| of.clauses[leaf.clause].clone()).collect();
         let pruned = probe::probe(of.index.ok_or(())?, &of.facts, clauses, sight.blocks).ok_or(())?;
         pages += pruned.slices + OTHER_PAGES as u64;
+        is_coarse |= pruned.is_coarse;
         // The layout of the index may have been chosen meanwhile.
         if !pruned.pages_per_range.is_multiple_of(unit) {
             return Err(());
@@ -173,5 +182,5 @@ fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet,
         left.intersect_with(candidates);
         Ok::<_, ()>(left)
     });
-    found.ok().map(|found| (found, pages))
+    found.ok().map(|found| (found, pages, is_coarse))
 }

@@ -119,13 +119,15 @@ pub struct Pruned {
     pub pages_per_range: u32,
     /// Slices read.
     pub slices: u64,
+    /// Whether only summaries of bounds were read, so that more ranges are left than need be.
+    pub is_coarse: bool,
 }
 
 impl Pruned {
     /// The answer that rules nothing out.
     pub fn nothing(blocks: u32, pages_per_range: u32) -> Self {
         let ranges = RangeSet::full(blocks.div_ceil(pages_per_range).into());
-        Self { unfiltered: ranges.clone(), ranges, pages_per_range, slices: 0 }
+        Self { unfiltered: ranges.clone(), ranges, pages_per_range, slices: 0, is_coarse: false }
     }
 }
 
@@ -252,7 +254,8 @@ fn try_prune(
         consults.push(consult.map_err(|miss| (number, miss))?);
     }
     let needed: u64 = consults.iter().map(Consult::pages_needed).sum();
-    if budget.pages.is_some_and(|most| needed > most) {
+    let is_coarse = budget.pages.is_some_and(|most| needed > most);
+    if is_coarse {
         consults.iter_mut().for_each(Consult::read_summaries_only);
         let needed: u64 = consults.iter().map(Consult::pages_needed).sum();
         if budget.pages.is_some_and(|most| needed > most) {
@@ -275,5 +278,5 @@ fn try_prune(
             Ok(left)
         })?;
     let slices = consults.iter().map(Consult::slices).sum();
-    Ok(Some(Pruned { ranges, unfiltered, pages_per_range: unit, slices }))
+    Ok(Some(Pruned { ranges, unfiltered, pages_per_range: unit, slices, is_coarse }))
 }
