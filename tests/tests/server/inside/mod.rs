@@ -5,6 +5,7 @@ mod documents;
 mod fragments;
 mod jsonpaths;
 mod keys_of_users;
+mod large_values;
 mod lexemes;
 mod prefixes;
 mod text_cases;
