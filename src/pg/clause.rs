@@ -46,6 +46,8 @@ pub enum Strategy {
     HasWords = 26,
     /// `column @@@* value`: as `@@@`, whatever the case.
     HasWordsIgnoreCase = 27,
+    /// `column = value`, where case makes no difference.
+    EqualIgnoreCase = 28,
     /// `column @@ value`: the tsquery matches the tsvector.
     MatchesQuery = 31,
     /// `value = ANY (column)`: one of the column's elements.
@@ -59,7 +61,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
@@ -75,6 +77,7 @@ impl Strategy {
         Self::StartsWith,
         Self::HasWords,
         Self::HasWordsIgnoreCase,
+        Self::EqualIgnoreCase,
         Self::MatchesQuery,
         Self::HasElement,
         Self::TextAtPath,

@@ -1,6 +1,7 @@
 //! Searches inside values: operator classes that make several keys of a value, compared with a plain scan over tables
 //! with a history.
 mod arrays;
+mod citext;
 mod documents;
 mod fragments;
 mod jsonpaths;
