@@ -4,6 +4,8 @@
 //! keys become hashes, and a demand becomes a condition. Operators that search in text find no NULL, so a query that
 //! demands no key demands a value at least. A text without words has a key that says so.
 //!
+//! A type that compares texts in a way of its own, as citext does, is asked by operators that ignore case only.
+//!
 //! Under a nondeterministic collation strings with different bytes are equal, so nothing is demanded there.
 //!
 //! The number of the canonical form, which is frozen in the index, has all that the keys depend on:
@@ -45,6 +47,8 @@ pub struct TextColumnKeys {
     input: Oid,
     /// Whether strings with different bytes are different.
     is_deterministic: bool,
+    /// Whether the type compares texts in a way of its own. Nothing that heeds case is known of them then.
+    is_caseless: bool,
     seed: u64,
     /// The value with its case folded.
     folded: Vec<u8>,
@@ -65,7 +69,7 @@ impl TextColumnKeys {
             _ => return None,
         };
         let (case, folded) = if fold_case { (KeyCase::Folded, FOLDED) } else { (KeyCase::AsIs, 0) };
-        let (encoding, bytes) = if class.input == pg_sys::TEXTOID && text::is_utf8() {
+        let (encoding, bytes) = if class.input != pg_sys::BYTEAOID && text::is_utf8() {
             (Encoding::Utf8, 0)
         } else {
             (Encoding::Bytes, BYTES)
@@ -75,6 +79,7 @@ impl TextColumnKeys {
             canon: number + folded + bytes,
             input: class.input,
             is_deterministic: datum::is_deterministic(class.collation),
+            is_caseless: ![pg_sys::TEXTOID, pg_sys::BYTEAOID].contains(&class.input),
             seed,
             folded: Vec::new(),
         })
@@ -93,7 +98,10 @@ impl TextColumnKeys {
         let length = self.canon & LENGTH;
         let ignores_case = matches!(
             strategy,
-            Strategy::LikeIgnoreCase | Strategy::RegexIgnoreCase | Strategy::HasWordsIgnoreCase
+            Strategy::LikeIgnoreCase
+                | Strategy::RegexIgnoreCase
+                | Strategy::HasWordsIgnoreCase
+                | Strategy::EqualIgnoreCase
         );
         let case = if ignores_case && self.canon & FOLDED == 0 {
             " Letters are not looked up where case is ignored: create the index with fold_case = on."
@@ -144,14 +152,16 @@ impl TextColumnKeys {
         let of = |text: &[u8]| {
             let like = |matching| TextQuery::Like { pattern: text, escape: Some('\\'), matching };
             let query = match strategy {
+                Strategy::LikeIgnoreCase => like(Matching::IgnoreCase),
+                Strategy::RegexIgnoreCase => TextQuery::Regex(text, Matching::IgnoreCase),
+                Strategy::HasWordsIgnoreCase => TextQuery::HasWords(text, Matching::IgnoreCase),
+                Strategy::EqualIgnoreCase => TextQuery::Equals(text, Matching::IgnoreCase),
+                _ if self.is_caseless => return None,
                 Strategy::Equal => TextQuery::Equals(text, Matching::Exact),
                 Strategy::Like => like(Matching::Exact),
-                Strategy::LikeIgnoreCase => like(Matching::IgnoreCase),
                 Strategy::Regex => TextQuery::Regex(text, Matching::Exact),
-                Strategy::RegexIgnoreCase => TextQuery::Regex(text, Matching::IgnoreCase),
                 Strategy::StartsWith => TextQuery::StartsWith(text, Matching::Exact),
                 Strategy::HasWords => TextQuery::HasWords(text, Matching::Exact),
-                Strategy::HasWordsIgnoreCase => TextQuery::HasWords(text, Matching::IgnoreCase),
                 _ => return None,
             };
             Some(if self.is_deterministic { self.keys.demand(&query) } else { Demand::Anything })

@@ -10,7 +10,6 @@
 
 use super::insert_state::InsertState;
 use super::{autosummarize, collect, summarize};
-use crate::pages::delta;
 use crate::pages::meta::{Meta, Progress, SegmentLayout};
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::error::{Read, or_raise};
@@ -59,14 +58,10 @@ pub fn insert(
     let (statement, memory) = cache.state();
     let rows = &mut statement.rows;
     let rows = rows.get_or_insert_with(|| memory.run(|| or_raise(index, InsertState::new(index))));
-    let missing = or_raise(
+    let pages = or_raise(
         index,
-        rows.refresh(index, progress.generation).and_then(|()| rows.missing_entries(index, row, place.block)),
+        rows.refresh(index, progress.generation).and_then(|()| rows.append_missing(index, row, place.block)),
     );
-    if missing.is_empty() {
-        return;
-    }
-    let pages = or_raise(index, delta::append(index, &missing));
     if pages * PAGE as u64 > Options::of(index).delta_limit {
         or_raise(index, autosummarize::fold_delta(index));
     }

@@ -4,16 +4,18 @@
 use crate::hash;
 use crate::hash::keys::ColumnKeys;
 use crate::pages::bounds;
-use crate::pages::delta::DeltaEntry;
+use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Live};
 use crate::pages::entry::{Rescan, Segment};
 use crate::pages::map::{self, Map};
 use crate::pages::meta::{META_BLOCK, Meta};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment::{self, Group};
+use crate::pg::datum::Value;
 use crate::pg::error::Read;
 use crate::pg::evaluate::IndexRow;
-use crate::pg::{Rel, fail, memory::Scratch};
+use crate::pg::memory::{self, Scratch};
+use crate::pg::{Rel, fail};
 use pgrx::PgSqlErrorCode;
 use skip_map::key_part::KeySet;
 
@@ -22,6 +24,11 @@ use skip_map::key_part::KeySet;
 const STREAK: u32 = 256;
 /// The most memory for 64 ranges read as a whole, in bytes.
 const MOST_GROUP_BYTES: u64 = 8 << 20;
+/// The most keys of a value that are in memory at once, and entries: two megabytes.
+const MOST_KEYS: usize = 1 << 16;
+/// The most keys of a value that are looked up. Further ones become entries whether the filters have them or not: to
+/// look up a million keys one by one takes minutes.
+const MOST_LOOKUPS: usize = 1 << 12;
 
 /// What a statement's inserts keep from row to row. None of it is needed for correctness: the watermark is read again
 /// for each row, and an old list of segments is dropped when the generation has risen. Until then, each segment in the
@@ -34,6 +41,25 @@ pub struct InsertState {
     /// For each column the 64 ranges that the last row was inserted into: segment, number of the group, number of rows
     /// so far, and the bits once there were enough rows.
     groups: Vec<Option<RecentGroup>>,
+}
+
+/// Entries for the delta that are not there yet, and the delta's pages.
+#[derive(Default)]
+struct Missing {
+    entries: Vec<DeltaEntry>,
+    pages: u64,
+    /// Number of keys of the present value that were looked up.
+    lookups: usize,
+}
+
+impl Missing {
+    fn append(&mut self, index: Rel) -> Read<()> {
+        if !self.entries.is_empty() {
+            self.pages = delta::append(index, &self.entries)?;
+            self.entries.clear();
+        }
+        Ok(())
+    }
 }
 
 struct RecentGroup {
@@ -91,42 +117,83 @@ impl InsertState {
         Ok(())
     }
 
-    /// The keys of the row's values that the filters do not have yet, as entries for the delta. The memory that hashing
-    /// takes, for example for detoasted values, is freed afterwards.
+    /// Adds the keys of the row's values that the filters do not have yet to the delta. Returns the number of delta
+    /// pages in use if there were any, else 0. The memory that hashing takes, for example for detoasted values, is
+    /// freed afterwards. A value may have millions of keys: not all of them are in memory at once.
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn missing_entries(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<Vec<DeltaEntry>> {
-        Scratch::new().run(|| self.entries(index, row, block))
+    pub fn append_missing(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<u64> {
+        Scratch::new().run(|| {
+            let mut missing = Missing::default();
+            for column in 0..self.keys.len() {
+                // A column that this build hashes differently rules nothing out, so it needs no entries either.
+                let Some(mut keys) = self.keys[column].take() else { continue };
+                let value = row.value(column, keys.repr());
+                let added = self.add_keys(index, (column, block), &mut keys, value, &mut missing);
+                self.keys[column] = Some(keys);
+                added?;
+            }
+            missing.append(index)?;
+            Ok(missing.pages)
+        })
     }
 
-    /// The row's values that the filters do not have yet. Bits of a live segment are never removed, and merges copy
-    /// them, so a value that a filter has stays in the index, except during a rescan.
-    fn entries(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<Vec<DeltaEntry>> {
-        let mut missing = Vec::new();
-        for column in 0..self.keys.len() {
-            // A column that this build hashes differently rules nothing out, so it needs no entries either.
-            let Some(keys) = &mut self.keys[column] else { continue };
-            let mut hashes = Vec::new();
-            match row.value(column, keys.repr()) {
-                Some(value) => {
-                    if !keys.each_key(value, |hash| hashes.push(Some(hash))) {
-                        fail_damaged(index, column);
-                    }
+    /// Looks up the keys of a value of a column, of a row in a block.
+    fn add_keys(
+        &mut self,
+        index: Rel,
+        (column, block): (usize, u32),
+        keys: &mut ColumnKeys,
+        value: Option<Value<'_>>,
+        missing: &mut Missing,
+    ) -> Read<()> {
+        let Some(value) = value else {
+            return self.look_up(index, (column, block), &mut vec![None], missing);
+        };
+        missing.lookups = 0;
+        let (mut hashes, mut outcome) = (Vec::new(), Ok(()));
+        let is_sound = keys.each_key(value, |hash| {
+            hashes.push(Some(hash));
+            if hashes.len() >= MOST_KEYS && outcome.is_ok() {
+                memory::check_for_interrupts();
+                outcome = self.look_up(index, (column, block), &mut hashes, missing);
+                if missing.entries.len() >= MOST_KEYS && outcome.is_ok() {
+                    outcome = missing.append(index);
                 }
-                None => hashes.push(None),
             }
-            hashes.sort_unstable();
-            hashes.dedup();
-            let part = block / self.meta.pages_per_part(column as u16);
-            for hash in hashes {
-                let entry = DeltaEntry { part, column: column as u16, hash };
-                if !self.is_in_filter(index, &entry, block / self.meta.pages_per_range)? {
-                    missing.push(entry);
-                }
+            if outcome.is_err() {
+                hashes.clear();
+            }
+        });
+        if !is_sound {
+            fail_damaged(index, column);
+        }
+        outcome.and_then(|()| self.look_up(index, (column, block), &mut hashes, missing))
+    }
+
+    /// Adds the hashes that the filters do not have yet, and clears the list. Bits of a live segment are never removed,
+    /// and merges copy them, so a value that a filter has stays in the index, except during a rescan.
+    fn look_up(
+        &mut self,
+        index: Rel,
+        (column, block): (usize, u32),
+        hashes: &mut Vec<Option<u64>>,
+        missing: &mut Missing,
+    ) -> Read<()> {
+        hashes.sort_unstable();
+        hashes.dedup();
+        let column = column as u16;
+        let part = block / self.meta.pages_per_part(column);
+        for hash in hashes.drain(..) {
+            let entry = DeltaEntry { part, column, hash };
+            missing.lookups += 1;
+            let range = block / self.meta.pages_per_range;
+            if missing.lookups > MOST_LOOKUPS || !self.is_in_filter(index, &entry, range)? {
+                missing.entries.push(entry);
             }
         }
-        Ok(missing)
+        Ok(())
     }
 
     fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry, range: u32) -> Read<bool> {

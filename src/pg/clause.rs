@@ -54,6 +54,8 @@ pub enum Strategy {
     HasWords = 26,
     /// `column @@@* value`: as `@@@`, whatever the case.
     HasWordsIgnoreCase = 27,
+    /// `column = value`, where case makes no difference.
+    EqualIgnoreCase = 28,
     /// `column @@ value`: the tsquery matches the tsvector.
     MatchesQuery = 31,
     /// `value = ANY (column)`: one of the column's elements.
@@ -67,7 +69,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 25] = [
         Self::Equal,
         Self::Contains,
         Self::Overlaps,
@@ -87,6 +89,7 @@ impl Strategy {
         Self::StartsWith,
         Self::HasWords,
         Self::HasWordsIgnoreCase,
+        Self::EqualIgnoreCase,
         Self::MatchesQuery,
         Self::HasElement,
         Self::TextAtPath,

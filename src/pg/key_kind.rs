@@ -5,7 +5,7 @@
 //! How values of a kind become keys, and a query a condition over keys, is in [`crate::hash`].
 
 use super::clause::Strategy;
-use super::{Rel, boundary, catalog, user_keys};
+use super::{Rel, boundary, catalog, types, user_keys};
 use pgrx::prelude::*;
 use pgrx::{Internal, pg_sys};
 
@@ -95,8 +95,8 @@ impl KeyKind {
     /// Whether values of a type can be cut into such parts.
     pub fn can_cut(self, input: pg_sys::Oid) -> bool {
         match self {
-            Self::Fragments | Self::Words => input == pg_sys::TEXTOID,
-            Self::Prefix => input == pg_sys::TEXTOID || input == pg_sys::BYTEAOID,
+            Self::Fragments | Self::Words => types::is_like_text(input),
+            Self::Prefix => types::is_like_text(input) || input == pg_sys::BYTEAOID,
             Self::Whole
             | Self::Elements
             | Self::Paths

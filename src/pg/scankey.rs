@@ -80,7 +80,7 @@ fn key_type_of(index: Rel, column: u16, given: Oid) -> Option<Oid> {
 }
 
 /// The clause for a value that [`argument`] returned; None stands for IS NULL. The value is looked up by the operator
-/// of [`KeyKind::operator`].
+/// of [`KeyKind::operator`], or the first one that the operator family has.
 pub fn clause_of_argument<'a>(index: Rel, column: u16, value: Option<&'a AnyElement>) -> Clause<Values<'a>> {
     let Some(value) = value else {
         let key_type = pg_sys::InvalidOid;
@@ -91,6 +91,20 @@ pub fn clause_of_argument<'a>(index: Rel, column: u16, value: Option<&'a AnyElem
     let key_type = key_type_of(index, column, given).unwrap_or(given);
     // SAFETY: pgrx made the AnyElement from a non-null argument of type `given`, and lends it for the function call.
     let value = unsafe { Value::new(value.datum(), Repr::of_type(given)) };
-    let strategy = KeyKind::of_column(index, usize::from(column)).operator();
+    let strategy = strategy_of_argument(index, column, key_type);
     Clause { index: 0, column, key_type, strategy, path: 0, how: Match::Value, key: vec![value] }
+}
+
+/// The strategy by which a value of this type is looked up.
+fn strategy_of_argument(index: Rel, column: u16, key_type: Oid) -> Strategy {
+    let class = index.column_class(usize::from(column));
+    let usual = KeyKind::of_class(class.family, class.input).operator();
+    let members = catalog::operators(class.family);
+    let fits = |m: &&catalog::FamilyMember| m.left == class.input && m.right == key_type;
+    let mut numbers: Vec<i16> = members.iter().filter(fits).map(|member| member.number).collect();
+    numbers.sort_unstable();
+    if numbers.is_empty() || numbers.contains(&(usual as i16)) {
+        return usual;
+    }
+    numbers.into_iter().find_map(|number| Strategy::of_number(number.into())).unwrap_or(usual)
 }

@@ -232,6 +232,11 @@ pub fn display_name(oid: pg_sys::Oid) -> String {
     unsafe { text(pg_sys::format_type_extended(oid, -1, pg_sys::FORMAT_TYPE_ALLOW_INVALID as u16 as _)) }
 }
 
+/// Whether values of a type are texts, also of one that compares them in another way than text does, as citext does.
+pub fn is_like_text(oid: pg_sys::Oid) -> bool {
+    oid == pg_sys::TEXTOID || super::catalog::is_binary_coercible(oid, pg_sys::TEXTOID)
+}
+
 /// Schema and name of a type, in UTF-8.
 pub fn qualified_name(oid: pg_sys::Oid) -> Option<(String, String)> {
     // SAFETY: a syscache tuple, released after its contents were copied.

@@ -31,6 +31,7 @@ use std::cell::RefCell;
 struct ConditionRow {
     table: Oid,
     index: Oid,
+    /// As SQL writes it.
     index_name: String,
     column: Option<u16>,
     column_name: Option<String>,
@@ -89,7 +90,7 @@ impl Drop for Suspended {
 fn report(query: &[u8]) -> Vec<ConditionRow> {
     let _outer = Suspended(REPORT.replace(Some(Findings::default())));
     explain_query::plan_only(query);
-    let mut rows = REPORT.with_borrow_mut(Option::take).unwrap_or_default().rows;
+    let mut rows = merged(REPORT.with_borrow_mut(Option::take).unwrap_or_default().rows);
     for row in rows.iter_mut().filter(|row| !row.is_used && row.reason.is_none()) {
         let (reason, hint) = if settings::enable_scan() {
             (
@@ -102,6 +103,21 @@ fn report(query: &[u8]) -> Vec<ConditionRow> {
         (row.reason, row.hint) = (Some(reason.into()), Some(hint));
     }
     rows
+}
+
+/// The rows, each condition once: the planner may plan a table several times, for example for min() and max().
+fn merged(rows: Vec<ConditionRow>) -> Vec<ConditionRow> {
+    let mut merged: Vec<ConditionRow> = Vec::new();
+    for row in rows {
+        let is_same = |other: &&mut ConditionRow| {
+            (other.index, other.column, &other.condition) == (row.index, row.column, &row.condition)
+        };
+        match merged.iter_mut().find(is_same) {
+            Some(other) => other.is_used |= row.is_used,
+            None => merged.push(row),
+        }
+    }
+    merged
 }
 
 /// Reports the conditions of a table's skip indexes.
@@ -123,7 +139,7 @@ fn of_index(table: &Table<'_>, index: Oid) -> Vec<ConditionRow> {
     let nothing = |reason: &str| ConditionRow {
         table: table.oid(),
         index,
-        index_name: Table::name_of(index),
+        index_name: Table::quoted_name_of(index),
         column: None,
         column_name: None,
         condition: None,

@@ -274,7 +274,7 @@ mod tests {
         let set = |bytes: &mut Vec<u8>, at: usize, to: usize| {
             bytes[at..at + 4].copy_from_slice(&((to - from) as i32).to_ne_bytes());
         };
-        let (node, rest) = nodes.split_first().unwrap();
+        let [node, rest @ ..] = nodes else { return bytes.len() };
         if let Chain(inner) = node {
             return write(bytes, inner);
         }

@@ -168,6 +168,15 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// The index's name as SQL writes it.
+    pub fn quoted_name_of(index: pg_sys::Oid) -> String {
+        // SAFETY: a catalog lookup that gives NULL or a palloc'd string; that is quoted where it must be.
+        unsafe {
+            let name = pg_sys::get_rel_name(index);
+            if name.is_null() { String::new() } else { text::of_server(pg_sys::quote_identifier(name)) }
+        }
+    }
+
     /// One of the table's indexes, open as long as this table lives; None if it is hypothetical. The planner has locked
     /// it, and has read the size of its file, which does not become smaller while the index is locked.
     pub fn open_index(&self, number: usize) -> Option<Rel<'_>> {

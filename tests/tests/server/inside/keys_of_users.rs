@@ -243,6 +243,9 @@ fn skips_keys(session: &mut Session) {
         skips_most(session, &statement);
     }
     session.run("RESET ALL");
+    // A value is looked up by the first operator that the class has.
+    let map = session.one("SELECT skip_range_map('h_v', 'v', 'k700=>700'::hstore)");
+    assert_eq!(map.matches('#').count(), 1, "{map}");
 }
 
 fn pairs(rng: &mut Rng) -> String {

@@ -2,10 +2,12 @@
 //! with a history.
 mod arrays;
 mod bounds;
+mod citext;
 mod documents;
 mod fragments;
 mod jsonpaths;
 mod keys_of_users;
+mod large_values;
 mod lexemes;
 mod prefixes;
 mod text_cases;

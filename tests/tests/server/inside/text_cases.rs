@@ -245,3 +245,24 @@ pub fn search_parts(rng: &mut Rng) -> Search {
         _ => search(rng),
     }
 }
+
+/// A search in citext, whose operators ignore case.
+pub fn search_caseless(rng: &mut Rng) -> Search {
+    let (predicate, value) = match rng.u32(..8) {
+        0..=3 => {
+            let pattern = like(rng);
+            ("v LIKE $1", in_case(&pattern, rng))
+        }
+        4..=5 => {
+            let value = if rng.bool() { text(rng) } else { piece(rng) };
+            ("v = $1", in_case(&value, rng))
+        }
+        6 => {
+            let value = text(rng);
+            ("v = ANY (ARRAY[NULL, $1])", in_case(&value, rng))
+        }
+        _ => ("v ~ $1", regex(rng)),
+    };
+    let value = format!("{}::citext", quoted(&value));
+    Search { predicate: predicate.into(), kind: "citext".into(), value, is_served: true }
+}

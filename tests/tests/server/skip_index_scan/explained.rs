@@ -89,6 +89,10 @@ fn plans(database: &Database) {
     assert_eq!(of("(k = 7)")[2], "t", "{rows:?}");
     assert_eq!(of("(k < 9)")[2], "f", "{rows:?}");
     assert_eq!(of("'name 3'")[2], "t", "{rows:?}");
+    // The planner plans the table twice for max(): each condition is told of once.
+    let rows = explained(&mut session, "SELECT max(k) FROM t WHERE name = 'name 3' AND k IS NOT NULL");
+    let of_name = rows.iter().filter(|row| row[1].contains("'name 3'"));
+    assert_eq!(of_name.count(), 2, "of two indexes: {rows:?}");
     // A bitmap scan uses it, too; a sequential scan does not.
     session.run("SET enable_bitmapscan = on; SET pg_skip.enable_scan = off; SET enable_seqscan = off");
     let plan = session.plan("SELECT * FROM t WHERE k = 7");
