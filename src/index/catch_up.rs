@@ -30,6 +30,9 @@ use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
 /// The most bits that are gathered before they are written. Each takes 8 bytes, so this is 8 MB.
 const MOST_BITS: usize = 1 << 20;
 
+/// The most ranges of bounds that are gathered before they are widened: those of some pages.
+const MOST_WIDENINGS: usize = 4096;
+
 /// Adds the keys of the table's tuple versions that the filters or maps lack.
 pub fn before_valid(heap: Rel, index: Rel) {
     // A parallel VACUUM calls this for an index that was left behind. It could not continue after an error in users'
@@ -78,7 +81,11 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
                 continue;
             }
             if segment.is_of_bounds() {
-                widenings[c].push((*segment, Widening { range, with: of_contents(contents), closes: false }));
+                let of_column = &mut widenings[c];
+                of_column.push((*segment, Widening { range, with: of_contents(contents), closes: false }));
+                if of_column.len() >= MOST_WIDENINGS {
+                    widen(index, of_column)?;
+                }
                 continue;
             }
             let gaps = Gaps::at(&mut gaps[c], index, segment, range)?;
@@ -88,11 +95,8 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
             }
         }
     }
-    for of_column in widenings {
-        for of_segment in of_column.chunk_by(|(one, _), (other, _)| one.id == other.id) {
-            let widenings: Vec<Widening> = of_segment.iter().map(|&(_, widening)| widening).collect();
-            bounds::widen(index, &of_segment[0].0, &widenings)?;
-        }
+    for of_column in &mut widenings {
+        widen(index, of_column)?;
     }
     for gaps in gaps.iter_mut().flatten() {
         gaps.fill(index)?;
@@ -105,6 +109,16 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
         add_to_maps(&mut directory, check)?;
     }
     summarize::warn_of_failure(heap, index, collector.failure.take());
+    Ok(())
+}
+
+/// Widens bounds of a column, and clears the list.
+fn widen(index: Rel, of_column: &mut Vec<(Segment, Widening)>) -> Read<()> {
+    for of_segment in of_column.chunk_by(|(one, _), (other, _)| one.id == other.id) {
+        let widenings: Vec<Widening> = of_segment.iter().map(|&(_, widening)| widening).collect();
+        bounds::widen(index, &of_segment[0].0, &widenings)?;
+    }
+    of_column.clear();
     Ok(())
 }
 

@@ -168,27 +168,17 @@ fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Rea
     }
     match segment.kind {
         SegmentKind::Filters(_) => Ok(()),
-        SegmentKind::Bounds => check_summaries(index, meta, segment),
+        SegmentKind::Bounds => check_summaries(index, segment),
         SegmentKind::Map(_) | SegmentKind::Addition(_) => {
             Map::of(index, segment)?.verify().map_err(Miss::not_recycled)
         }
     }
 }
 
-/// Checks that the summaries of a segment of bounds exclude nothing that its pages have, unless a crash has interrupted
-/// a fold: then the delta has it.
-fn check_summaries(index: Rel, meta: &Meta, segment: &Segment) -> Read<()> {
+/// Checks that the summaries of a segment of bounds exclude nothing that its pages have.
+fn check_summaries(index: Rel, segment: &Segment) -> Read<()> {
     let wrong = bounds::wrong_summaries(index, segment).map_err(Miss::not_recycled)?;
     let Some(number) = wrong.first() else { return Ok(()) };
-    let mut is_in_fold = false;
-    delta::scan(index, meta, |entry| {
-        let span = segment.first_range..segment.end_range();
-        is_in_fold |= entry.column == segment.column && span.contains(&entry.part);
-    })
-    .map_err(Miss::not_recycled)?;
-    if is_in_fold {
-        return Ok(());
-    }
     let what = format!("the summary of page {number} of a segment of bounds does not fit the page");
     Err(Damage::new(segment.first_block, what))
 }

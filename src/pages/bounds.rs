@@ -6,9 +6,11 @@
 //!
 //! Bounds of a published segment are only ever made wider, in place ([`widen`]), with one exception in a safe order:
 //! an open range is closed in the same record that gives it its bounds. Each page is changed by one WAL record, so a
-//! reader, and a crash, find the bounds of a range as they were before or as they are after. The page is changed first,
-//! then its summary, and only then is what was added dropped from the delta. A reader that still finds an older summary
-//! has found the value in the delta, which it reads first.
+//! reader, and a crash, find the bounds of a range as they were before or as they are after. The summary is widened
+//! first, then the page, and only then is what was added dropped from the delta. So a summary never excludes what its
+//! page has: an insert that finds its value within the bounds of the page makes no entry in the delta, and a reader
+//! that has only the summary must not rule that value out. Where a range is closed, the summary is first widened as if
+//! the range stayed open, and narrowed after the page.
 //!
 //! Widening needs the maintenance lock, so the pages cannot be recycled meanwhile. Bounds that have become too wide are
 //! replaced by those of a new segment ([`super::upkeep::rescan`]).
@@ -132,8 +134,8 @@ pub struct Widening {
     pub closes: bool,
 }
 
-/// Widens bounds of ranges of a segment, in the order of the ranges, with one WAL record for each page that changes,
-/// and one for its summary. The caller holds the maintenance lock.
+/// Widens bounds of ranges of a segment, in the order of the ranges, with one WAL record for the summary of each page
+/// that changes, and then one for the page. The caller holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to a page.
@@ -150,8 +152,16 @@ pub fn widen(index: Rel, segment: &Segment, widenings: &[Widening]) -> Read<()> 
     for of_page in widenings.chunk_by(|one, other| number(one) == number(other)) {
         memory::check_for_interrupts();
         let number = number(&of_page[0]);
-        let summary = widen_page(index, segment, &shape, number, of_page)?;
         if shape.has_summaries() {
+            // What is closed below still counts as open.
+            let opens = |widening: &Widening| Widening { closes: false, ..*widening };
+            let still_open: Vec<Widening> = of_page.iter().map(opens).collect();
+            let mut all = self::of_page(index, segment, &shape, number).map_err(Miss::not_recycled)?;
+            apply(segment, &shape, &mut all, &still_open);
+            write_summary(index, segment, number, &PageSummary::of(all))?;
+        }
+        let summary = widen_page(index, segment, &shape, number, of_page)?;
+        if shape.has_summaries() && of_page.iter().any(|widening| widening.closes) {
             write_summary(index, segment, number, &summary)?;
         }
     }
@@ -171,6 +181,15 @@ fn widen_page(
         let bytes = edit.before()?.payload();
         (0..shape.ranges_of(number).len() as u32).map(|place| layout::get(bytes, place)).collect()
     };
+    for place in apply(segment, shape, &mut all, widenings) {
+        put(edit.image(), place, all[place as usize]);
+    }
+    edit.commit();
+    Ok(PageSummary::of(all))
+}
+
+/// Widens the bounds of ranges of one data page, which are `all` of that page. Returns the places of those that change.
+fn apply(segment: &Segment, shape: &BoundsShape, all: &mut [Bounds], widenings: &[Widening]) -> Vec<u32> {
     let mut places = Vec::with_capacity(widenings.len());
     for widening in widenings {
         let (_, place) = shape.locate(widening.range - segment.first_range);
@@ -183,11 +202,7 @@ fn widen_page(
             places.push(place);
         }
     }
-    for place in places {
-        put(edit.image(), place, all[place as usize]);
-    }
-    edit.commit();
-    Ok(PageSummary::of(all))
+    places
 }
 
 fn put(image: &mut PageImage, place: u32, bounds: Bounds) {
@@ -304,8 +319,7 @@ pub fn all(index: Rel, segment: &Segment) -> Read<Vec<Bounds>> {
     Ok(all)
 }
 
-/// The data pages of a segment whose summaries exclude what the pages have. After a crash there may be some until the
-/// delta is folded, which then has that.
+/// The data pages of a segment whose summaries exclude what the pages have: there must be none.
 ///
 /// # Errors
 /// As [`segment::read_page`].

@@ -4,16 +4,21 @@
 use super::{compat, server};
 use pgrx::prelude::*;
 use pgrx::{PgSqlErrorCode, pg_sys};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
-/// Plans a query, given in the database's encoding. A text of several statements is an error of the server, because a
-/// cursor is opened for it; so is a statement that EXPLAIN does not take.
-pub fn plan_only(query: &[u8]) {
+/// The statement that plans a query, which is given in the database's encoding.
+pub fn text(query: &[u8]) -> CString {
     let text = [compat::EXPLAIN.to_bytes(), query].concat();
     let Ok(text) = CString::new(text) else {
         // The server's texts have no NUL.
         super::fail(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, "the query has a NUL".into(), None, None)
     };
+    text
+}
+
+/// Plans a query, by the statement that [`text`] has made. A text of several statements is an error of the server,
+/// because a cursor is opened for it; so is a statement that EXPLAIN does not take.
+pub fn plan_only(text: &CStr) {
     Spi::connect(|_| {
         // SAFETY: SPI is connected; a NUL-terminated text without parameters. The cursor is not read-only, because the
         // server counts EXPLAIN among the commands that may write. After an ERROR the transaction's abort frees

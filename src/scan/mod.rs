@@ -28,13 +28,14 @@ use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
 use skip_scan::blocks::{ScanCounters, Survivors};
 use std::any::Any;
+use std::ffi::CStr;
 
 /// The Skip Index Scan.
 struct SkipIndexScan;
 
 impl custom::Implementation for SkipIndexScan {
-    fn planning(&self) -> Box<dyn Any> {
-        Box::new((probe::Planning::begin(), report::PlannerRun::begin()))
+    fn planning(&self, text: Option<&CStr>) -> Box<dyn Any> {
+        Box::new((probe::Planning::begin(), report::PlannerRun::begin(text)))
     }
 
     fn add_paths(&self, table: &Table<'_>) {

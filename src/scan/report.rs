@@ -9,8 +9,9 @@
 //! | a Skip Index Scan is planned ([`chosen`]) | its conditions are used |
 //! | the query has its plan ([`planned`]) | those of the indexes in its bitmap scans are used |
 //!
-//! Planning may run other queries: those of functions that are evaluated for an estimate. They are not reported, since
-//! the user may have no right to know them.
+//! Other queries may be planned meanwhile: those of functions that are evaluated for an estimate, for a parameter of
+//! EXECUTE, or to leave out partitions. They are not reported, since the user may have no right to know them. Only a
+//! planner run that is not within another, and has the text that skip_explain made, is that of the user's query.
 
 use super::matching;
 use super::refusal::{self, Refusal};
@@ -26,6 +27,7 @@ use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use skip_scan::Condition;
 use std::cell::RefCell;
+use std::ffi::{CStr, CString};
 
 /// A row of the report.
 struct ConditionRow {
@@ -46,8 +48,12 @@ struct ConditionRow {
 /// What is reported while a query is planned.
 #[derive(Default)]
 struct Findings {
+    /// The text that the server is given.
+    text: CString,
     /// Number of planner runs that have begun and not ended.
     runs: u32,
+    /// Whether the outermost of them has this text.
+    is_of_text: bool,
     rows: Vec<ConditionRow>,
 }
 
@@ -59,8 +65,14 @@ thread_local! {
 pub struct PlannerRun;
 
 impl PlannerRun {
-    pub fn begin() -> Self {
-        REPORT.with_borrow_mut(|report| report.iter_mut().for_each(|report| report.runs += 1));
+    pub fn begin(text: Option<&CStr>) -> Self {
+        REPORT.with_borrow_mut(|report| {
+            let Some(report) = report else { return };
+            if report.runs == 0 {
+                report.is_of_text = text == Some(&report.text);
+            }
+            report.runs += 1;
+        });
         Self
     }
 }
@@ -74,7 +86,7 @@ impl Drop for PlannerRun {
 
 /// Whether the present planner run is that of a query of skip_explain.
 pub fn is_wanted() -> bool {
-    REPORT.with_borrow(|report| report.as_ref().is_some_and(|report| report.runs == 1))
+    REPORT.with_borrow(|report| report.as_ref().is_some_and(|report| report.runs == 1 && report.is_of_text))
 }
 
 /// The report that was under way before; it goes on when the new one has ended, also by an error.
@@ -88,8 +100,10 @@ impl Drop for Suspended {
 
 /// The conditions of a query, whose text is in the database's encoding.
 fn report(query: &[u8]) -> Vec<ConditionRow> {
-    let _outer = Suspended(REPORT.replace(Some(Findings::default())));
-    explain_query::plan_only(query);
+    let text = explain_query::text(query);
+    let findings = Findings { text: text.clone(), ..Findings::default() };
+    let _outer = Suspended(REPORT.replace(Some(findings)));
+    explain_query::plan_only(&text);
     let mut rows = merged(REPORT.with_borrow_mut(Option::take).unwrap_or_default().rows);
     for row in rows.iter_mut().filter(|row| !row.is_used && row.reason.is_none()) {
         let (reason, hint) = if settings::enable_scan() {

@@ -6,10 +6,8 @@
 //! 8 all have, 16 some is open
 //! ```
 //!
-//! An open range counts as one with NULLs and with all values. The summary is written after the page. What it says of
-//! the page as it was before is still right, as long as bounds only become wider: nothing then matches that did not
-//! match before, but what is added, and that is in the delta until the summary is written too. So it may not be used
-//! for bounds that become narrower, except by closing open ranges: these match everything before that.
+//! An open range counts as one with NULLs and with all values. A summary is widened before
+//! its page is, and narrowed after it: it never excludes what the page has.
 
 use crate::bounds::{Bounds, BoundsTest, overlaps};
 

@@ -394,7 +394,10 @@ impl<'a> Directory<'a> {
     }
 
     /// Joins adjacent free extents, so that large segments find room.
-    fn join_free_extents(&mut self) -> Read<()> {
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    pub fn join_free_extents(&mut self) -> Read<()> {
         let mut free: Vec<(u32, u32, usize)> = Vec::new();
         for (at, (_, _, entry)) in self.slots.iter().enumerate() {
             if let Entry::Free { first_block, blocks } = entry {

@@ -34,6 +34,8 @@ const TAIL_SHARE: u32 = 16;
 /// Damage to the index.
 pub fn compact(directory: &mut Directory<'_>) -> Read<()> {
     let mut copies = None;
+    // What is freed below must not be joined to an extent before the one that was chosen.
+    directory.join_free_extents()?;
     while let Some((segment, free)) = next_move(directory) {
         let left = copies.get_or_insert_with(|| MOST_COPIES * free_before(directory, u32::MAX));
         let is_twice = free.1 < segment.blocks;

@@ -32,13 +32,15 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 use plan::Expected;
 use skip_scan::blocks::{ScanCounters, Survivors};
 use std::any::Any;
+use std::ffi::CStr;
 use std::sync::OnceLock;
 use table::Table;
 
 /// What a Skip Index Scan does, as safe functions.
 pub trait Implementation: Sync {
-    /// Called when a run of the planner begins. The result is dropped when the run ends, also by an error.
-    fn planning(&self) -> Box<dyn Any>;
+    /// Called when a run of the planner begins, with the text of the query. The result is dropped when the run ends,
+    /// also by an error.
+    fn planning(&self, text: Option<&CStr>) -> Box<dyn Any>;
     /// Adds paths to a table that is being planned.
     fn add_paths(&self, table: &Table<'_>);
     /// Decides which of a plan's conditions the indexes serve, and what the plan keeps for the executor. `left_out`

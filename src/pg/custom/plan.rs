@@ -15,6 +15,7 @@ use super::{Planned, encode_private, implementation};
 use crate::pg::{boundary, plan_tree, planner, server, settings};
 use pgrx::pg_sys;
 use skip_scan::cost::Prices;
+use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -66,7 +67,9 @@ unsafe extern "C-unwind" fn planner(
     params: pg_sys::ParamListInfo,
 ) -> *mut pg_sys::PlannedStmt {
     boundary::callback(|| {
-        let _run = implementation().planning();
+        // SAFETY: the server passes the text of the query that it plans, or NULL.
+        let query_text = unsafe { (!text.is_null()).then(|| CStr::from_ptr(text)) };
+        let _run = implementation().planning(query_text);
         // SAFETY: the arguments come from PostgreSQL; the result is a plan.
         unsafe {
             let planned = match PREVIOUS_PLANNER.get() {

@@ -62,6 +62,16 @@ const BOUNDED_GROWING: &str = "CREATE TABLE t (id int, a int, b text COLLATE \"C
     CREATE INDEX t_skip ON t USING skip (a int4_minmax_skip_ops, b text_minmax_skip_ops, id)
         WITH (pages_per_range = 1, delta_limit = 8192)";
 
+/// So many ranges that there is a page of summaries: a row fills half of a block.
+const BOUNDED_WIDELY: &str =
+    "CREATE TABLE t (id int, a int, b text COLLATE \"C\", filler text DEFAULT repeat('x', 3500))
+        WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL, ALTER COLUMN filler SET STORAGE PLAIN;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 800) i;
+    CREATE INDEX t_skip ON t USING skip (a int4_minmax_skip_ops, b text_minmax_skip_ops, id)
+        WITH (pages_per_range = 1, autosummarize = off, delta_limit = 1048576);
+    UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 13 = 0";
+
 alone!(every_prefix_of_maintenance);
 fn every_prefix_of_maintenance() {
     every_prefix(BASE, maintain, 18);
@@ -85,6 +95,12 @@ fn every_prefix_with_key_parts() {
 alone!(every_prefix_of_maintenance_of_bounds);
 fn every_prefix_of_maintenance_of_bounds() {
     every_prefix(BOUNDED, maintain, 8);
+}
+
+alone!(every_prefix_of_maintenance_of_wide_bounds);
+/// The summary of a page never excludes what the page has.
+fn every_prefix_of_maintenance_of_wide_bounds() {
+    every_prefix(BOUNDED_WIDELY, fold_only, 8);
 }
 
 alone!(every_prefix_of_growth_of_bounds);
@@ -182,6 +198,21 @@ fn maintain(server: &Server) -> Maintained {
     assert!(session.number(behind) <= 0.0, "a segment goes on behind the table's end");
     let file = file(&mut session);
     Maintained { start, rebuilt, end: session.one(at), file }
+}
+
+/// Folds a delta, and closes a range.
+fn fold_only(server: &Server) -> Maintained {
+    let mut session = server.connect("skip_template");
+    let mut other = server.connect("skip_template");
+    let at = "SELECT pg_current_wal_insert_lsn()";
+    let start = session.one(at);
+    other.run("BEGIN; INSERT INTO t SELECT 0, 0, repeat('long', 3000)");
+    session.run("SELECT skip_summarize('t_skip')");
+    other.run("COMMIT");
+    session.run("UPDATE t SET a = a + 200000, b = NULL WHERE id % 17 = 1; SELECT skip_summarize('t_skip')");
+    let end = session.one(at);
+    // The deltas of new primaries find pages that were used before.
+    Maintained { rebuilt: start.clone(), start, end, file: file(&mut session) }
 }
 
 /// Inserts rows, so that segments are merged in steps, and changes rows of those that are being merged.

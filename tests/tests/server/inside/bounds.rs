@@ -313,7 +313,8 @@ fn few_ranges(database: &Database) {
         skips_most(&mut session, &statement);
         let node = executed(&mut session, &statement);
         let (pages, heap) = (node.number("Shared Hit Blocks"), node.number("Ranges Scanned"));
-        assert!(pages < heap + 14, "{predicate}: {pages} pages, {heap} of the table");
+        // Filters of the other column are read slice by slice.
+        assert!(pages < heap + 24, "{predicate}: {pages} pages, {heap} of the table");
         session.run("RESET ALL");
         same(&mut session, &Way::skip_scan(), &Case::using(&statement));
         same(&mut session, &Way::skip_scan().parallel(), &Case::any(&statement));

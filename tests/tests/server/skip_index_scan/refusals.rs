@@ -27,8 +27,12 @@ fn why_a_forced_index_is_not_used(database: &Database) {
             vec!["on \"amount\"", "an expression or a cast of \"amount\""],
             "Compare the column itself",
         ),
-        ("k < 7", vec!["on \"k\"", "<(integer,integer)", "not an equality operator"], "=, IN or IS NULL"),
-        ("7 > k", vec!["on \"k\"", ">(integer,integer)", "not an equality operator"], "=, IN or IS NULL"),
+        (
+            "k < 7",
+            vec!["on \"k\"", "<(integer,integer)", "not in the operator class"],
+            "int4_minmax_skip_ops",
+        ),
+        ("7 > k", vec!["on \"k\"", "(integer,integer)", "not in the operator class"], "int4_minmax_skip_ops"),
         ("k <> 7", vec!["<>(integer,integer)", "not an equality operator"], ""),
         ("k = k + 0", vec!["on \"k\"", "not the same for all rows"], ""),
         ("k = (random() * 10)::int", vec!["on \"k\"", "volatile"], ""),
@@ -72,13 +76,13 @@ fn why_a_forced_index_is_not_used(database: &Database) {
     // Subqueries' and parameters' values are keys; what is asked about them is told without trouble.
     session.run("SELECT count(*) FROM t WHERE k = (SELECT max(k) FROM t s WHERE s.k = 7)");
     let error = session.error("SELECT count(*) FROM t WHERE k < (SELECT 7 WHERE random() < 2)");
-    assert!(error.detail().is_some_and(|detail| detail.contains("not an equality operator")), "{error:?}");
+    assert!(error.detail().is_some_and(|detail| detail.contains("not in the operator class")), "{error:?}");
     session.run("SET plan_cache_mode = force_generic_plan; PREPARE q AS SELECT count(*) FROM t WHERE k > $1");
     assert!(
         session
             .error("EXECUTE q (7)")
             .detail()
-            .is_some_and(|detail| detail.contains("not an equality operator"))
+            .is_some_and(|detail| detail.contains("not in the operator class"))
     );
     for (index, word) in [("t_part", "partial"), ("t_btree", "not a skip index")] {
         session.run(&format!("SET pg_skip.force_indexes = '{index}'"));
