@@ -100,7 +100,7 @@ fn every_prefix_of_maintenance_of_bounds() {
 alone!(every_prefix_of_maintenance_of_wide_bounds);
 /// The summary of a page never excludes what the page has.
 fn every_prefix_of_maintenance_of_wide_bounds() {
-    every_prefix(BOUNDED_WIDELY, fold_only, 8);
+    every_prefix(BOUNDED_WIDELY, fold_only, 16);
 }
 
 alone!(every_prefix_of_growth_of_bounds);
@@ -200,16 +200,12 @@ fn maintain(server: &Server) -> Maintained {
     Maintained { start, rebuilt, end: session.one(at), file }
 }
 
-/// Folds a delta, and closes a range.
+/// Folds a delta.
 fn fold_only(server: &Server) -> Maintained {
     let mut session = server.connect("skip_template");
-    let mut other = server.connect("skip_template");
     let at = "SELECT pg_current_wal_insert_lsn()";
     let start = session.one(at);
-    other.run("BEGIN; INSERT INTO t SELECT 0, 0, repeat('long', 3000)");
     session.run("SELECT skip_summarize('t_skip')");
-    other.run("COMMIT");
-    session.run("UPDATE t SET a = a + 200000, b = NULL WHERE id % 17 = 1; SELECT skip_summarize('t_skip')");
     let end = session.one(at);
     // The deltas of new primaries find pages that were used before.
     Maintained { rebuilt: start.clone(), start, end, file: file(&mut session) }
@@ -321,13 +317,14 @@ fn sample(records: &[String], count: usize) -> Vec<&String> {
     let count = count.clamp(1, last);
     let mut places: BTreeSet<usize> =
         (0..count).map(|part| rng.usize(part * last / count..(part + 1) * last / count)).collect();
-    places.extend([0, last, half_written(records)]);
+    places.extend([0, last]);
+    places.extend(half_written(records));
     places.into_iter().map(|place| &records[place]).collect()
 }
 
 /// The record after which only the last page of a segment is missing. Of all segments of several pages it is the one
 /// that lies farthest behind in the file, so its pages are new ones.
-fn half_written(records: &[String]) -> usize {
+fn half_written(records: &[String]) -> Option<usize> {
     let new_page = |record: &str| {
         let block = field(record, " blk ").parse::<u32>().expect("a block number");
         record.contains("desc: FPI").then_some(block)
@@ -336,7 +333,8 @@ fn half_written(records: &[String]) -> usize {
         let block = new_page(&pair[0])?;
         (new_page(&pair[1]) == Some(block + 1)).then_some((block, Reverse(place)))
     });
-    let (_, Reverse(place)) = pairs.max().expect("a segment of several pages");
+    let place = pairs.max().map(|(_, Reverse(place))| place);
+    assert!(place.is_some() || records.len() < 60, "no segment of several pages");
     place
 }
 
