@@ -23,16 +23,16 @@ layout=${LAYOUT:-filters}
 root=$(cd "$here/.." && pwd)
 revision=$(git -C "$root" rev-parse --verify --short "$2^{commit}") || die "there is no commit $2"
 kept=$root/target/against
-library=$("$pg_config" --pkglibdir)
+libraries=$("$pg_config" --pkglibdir)
 extension=$("$pg_config" --sharedir)/extension
 
 # keep_library NAME: keeps the files that are installed. use_library NAME: installs them again.
 keep_library() {
     mkdir -p "$kept/$1"
-    cp "$library"/pg_skip.so "$extension"/pg_skip.control "$extension"/pg_skip--*.sql "$kept/$1"
+    cp "$libraries"/pg_skip.so "$extension"/pg_skip.control "$extension"/pg_skip--*.sql "$kept/$1"
 }
 use_library() {
-    cp "$kept/$1"/*.so "$library"
+    cp "$kept/$1"/*.so "$libraries"
     cp "$kept/$1"/pg_skip.control "$kept/$1"/pg_skip--*.sql "$extension"
 }
 
@@ -63,7 +63,7 @@ keep() { PGDATABASE=postgres sql -c "INSERT INTO result VALUES ('$2', '$1', $3)"
 index="CREATE INDEX bench_index ON events USING skip (trace_id)
        WITH (pages_per_range = 16, false_positive_rate = 0.0001)"
 build() { PGOPTIONS="-c pg_skip.default_layout=$layout" sql -c 'DROP INDEX IF EXISTS bench_index' -c "$1" 2>/dev/null; }
-timed() { echo "CALL bench.timed(\$\$$1\$\$)"; }
+timed() { echo "CALL bench.timed(\$timed\$$1\$timed\$)"; }
 query_ms() { sql -c 'SET enable_seqscan = off' -c "SELECT bench.query_ms(bench.queries('events.trace_id', $1), 3)"; }
 once_ms() {
     keep "$1" "$2" "$(sql -c "$(timed "$3")") * 1000"
