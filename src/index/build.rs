@@ -11,7 +11,7 @@ use super::indexable;
 use super::summarize::{self, Caller};
 use crate::hash::keys::ColumnKeys;
 use crate::pages::directory::{self, Directory};
-use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta};
+use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta, NO_CANON};
 use crate::pg::error::or_raise;
 use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
@@ -122,7 +122,7 @@ fn new_meta(index: Rel) -> Meta {
     let columns = (0..index.key_columns()).map(|column| {
         let rate = options.rate_of(index, column);
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 19, num_probes: 13 });
-        let canon = ColumnKeys::of_column(index, column, seed).map_or(0, |keys| keys.canon());
+        let canon = ColumnKeys::of_column(index, column, seed).map_or(NO_CANON, |keys| keys.canon());
         let layout = choose::at_first(index, &options, column);
         ColumnMeta { canon, sizing, rate, layout, sample: None }
     });

@@ -8,15 +8,15 @@ use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Live};
 use crate::pages::entry::{Rescan, Segment};
 use crate::pages::map::{self, Map};
-use crate::pages::meta::{META_BLOCK, Meta};
+use crate::pages::meta::{self, META_BLOCK, Meta, NO_CANON};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment::{self, Group};
 use crate::pg::datum::Value;
-use crate::pg::error::Read;
+use crate::pg::error::{self, Read};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::memory::{self, Scratch};
 use crate::pg::{Rel, fail};
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
 use skip_map::key_part::KeySet;
 
 /// Consecutive rows whose values are looked up in the same 64 ranges before those ranges are read as a whole. Reading
@@ -77,6 +77,7 @@ impl InsertState {
     pub fn new(index: Rel) -> Read<Self> {
         let meta = Meta::read(index)?;
         let keys = hash::column_keys(index, &meta);
+        give_up_columns(index, &meta, &keys)?;
         let groups = meta.columns.iter().map(|_| None).collect();
         let mut state = Self { meta, keys, live: Live::default(), groups };
         state.read_segments(index)?;
@@ -127,7 +128,7 @@ impl InsertState {
         Scratch::new().run(|| {
             let mut missing = Missing::default();
             for column in 0..self.keys.len() {
-                // A column that this build hashes differently rules nothing out, so it needs no entries either.
+                // This column rules nothing out any more: it was given up.
                 let Some(mut keys) = self.keys[column].take() else { continue };
                 let value = row.value(column, keys.repr());
                 let added = self.add_keys(index, (column, block), &mut keys, value, &mut missing);
@@ -266,6 +267,38 @@ impl InsertState {
         }
         Ok(recent.bits.as_ref())
     }
+}
+
+/// Has the columns that this build makes no keys for, or other keys than the index's build, rule nothing out until the
+/// index is rebuilt. The row that is inserted gets no entries for them. So nobody may look up keys in them from now on,
+/// also not after the library or the operator class has become what it was when the index was built.
+fn give_up_columns(index: Rel, meta: &Meta, keys: &[Option<ColumnKeys>]) -> Read<()> {
+    let is_lost = |c: usize, canon: u16| canon != NO_CANON && keys.get(c).is_some_and(Option::is_none);
+    let lost: Vec<usize> = (0..meta.columns.len()).filter(|&c| is_lost(c, meta.columns[c].canon)).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    meta::update(index, |meta| {
+        for (_, column) in meta.columns.iter_mut().enumerate().filter(|(c, _)| lost.contains(c)) {
+            column.canon = NO_CANON;
+        }
+    })?;
+    for column in lost {
+        error::report(
+            PgLogLevel::WARNING,
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!(
+                "index \"{}\" is not used for column \"{}\" any more",
+                index.name(),
+                index.column_name(column)
+            ),
+            Some(
+                "A row was inserted, and its keys are made differently than when the index was built.".into(),
+            ),
+            Some(format!("To rebuild the index from the table: REINDEX INDEX {};", index.qualified_name())),
+        );
+    }
+    Ok(())
 }
 
 /// On a recycled page the entry counts as not found.

@@ -56,6 +56,9 @@ const BOUNDS: u8 = 200;
 const IS_MAP: u8 = 1;
 const IS_RATE_SET: u8 = 2;
 
+/// The canonical form of a column that no build makes keys of. Its index rules nothing out by the column.
+pub const NO_CANON: u16 = 0;
+
 /// The most parts of a range: the meta page has 16 bits for their number.
 pub const MOST_PARTS: u32 = u16::MAX as u32;
 
@@ -123,7 +126,7 @@ pub struct Sample {
 /// The options of one indexed column. They are fixed at build, but for a layout that is chosen with the first ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnMeta {
-    /// The canonical form of its values: the number of a [`crate::hash::Canon`].
+    /// The canonical form of its values: the number of a [`crate::hash::Canon`], or [`NO_CANON`].
     pub canon: u16,
     /// Bits per distinct value and number of probes of its filters.
     pub sizing: Sizing,
