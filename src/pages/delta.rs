@@ -104,6 +104,24 @@ pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<
     Ok(())
 }
 
+/// Whether the delta has no entries.
+///
+/// # Errors
+/// Damage, or a page that was recycled meanwhile.
+pub fn is_empty(index: Rel, meta: &Meta) -> Fetch<bool> {
+    let (index, block) = (meta.bind(index), meta.delta_head);
+    if block == NO_BLOCK {
+        return Ok(true);
+    }
+    KnownBlocks::new(index).check(block.saturating_add(1))?;
+    let page = SharedPage::read(index, block);
+    let view = page.any_view()?.ok_or(Miss::Recycled(block))?;
+    if !view.is(PageKind::Delta) || view.owner() != meta.delta_head_sequence {
+        return Err(Miss::Recycled(block));
+    }
+    Ok(entries(&view, block)?.next().is_none() && get_u32(view.payload(), 0) == NO_BLOCK)
+}
+
 /// Adds entries to the last page, and adds pages as needed. Returns the number of delta pages in use.
 ///
 /// # Errors
@@ -315,6 +333,20 @@ pub fn read_sealed(index: Rel, most: usize, end: u64) -> Read<Option<Sealed>> {
         (sealed.next, sealed.next_sequence) = (next, sealed.next_sequence + 1);
     }
     Ok((!sealed.pages.is_empty()).then_some(sealed))
+}
+
+/// Takes the only page out of the chain, which has no entries. Nothing refers to its block any more. The caller holds the
+/// maintenance lock, and makes sure that no other process uses the index.
+///
+/// # Errors
+/// Damage to the meta page.
+pub fn forget_empty(index: Rel) -> Read<()> {
+    meta::update(index, |meta| {
+        (meta.delta_head, meta.delta_tail) = (NO_BLOCK, NO_BLOCK);
+        // The next page gets a number that no page had before.
+        meta.delta_tail_sequence += 1;
+        meta.delta_head_sequence = meta.delta_tail_sequence;
+    })
 }
 
 /// Takes a folded stretch out of the chain and keeps its pages for reuse. The caller holds the maintenance lock.

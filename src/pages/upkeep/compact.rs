@@ -118,13 +118,21 @@ pub fn shorten(directory: &mut Directory<'_>) -> Read<()> {
     let meta = Meta::read(index)?;
     let end_of = |pages: Vec<u32>| pages.into_iter().max().map_or(0, |last| last + 1);
     let spare = delta::spare_pages(index, &meta)?;
-    let mut end = end_of_segments(directory).max(end_of(delta::pages(index, &meta)?));
+    let (mut end, end_of_delta) = (end_of_segments(directory), end_of(delta::pages(index, &meta)?));
+    // A delta without entries has a page nevertheless, which may be the last one of the file.
+    let is_delta_cut = end_of_delta > end && delta::is_empty(index, &meta).map_err(Miss::not_recycled)?;
+    if !is_delta_cut {
+        end = end.max(end_of_delta);
+    }
     if is_worth(end) && end_of(spare.clone()) > end {
         directory.free_spare_pages(spare)?;
     } else {
         end = end.max(end_of(spare));
     }
     if index.blocks() == blocks && is_worth(end) {
+        if is_delta_cut {
+            delta::forget_empty(index)?;
+        }
         directory.forget_free_from(end)?;
         alone.truncate(end);
     }
