@@ -117,7 +117,7 @@ done
 PGDATABASE=postgres
 cat <<END
 $rows rows, layout = $layout, $rounds rounds, $(sql -c "SELECT split_part(version(), ' on ', 1)"), $(machine);
-commit $revision beside $(git -C "$root" rev-parse --short HEAD). Medians, least and greatest in brackets.
+commit $revision beside $(git -C "$root" describe --always --dirty). Medians, least and greatest in brackets.
 
 | | $revision | this tree | this tree / $revision |
 |---|---|---|---|

@@ -335,8 +335,8 @@ pub fn read_sealed(index: Rel, most: usize, end: u64) -> Read<Option<Sealed>> {
     Ok((!sealed.pages.is_empty()).then_some(sealed))
 }
 
-/// Takes the only page out of the chain, which has no entries. Nothing refers to its block any more. The caller holds the
-/// maintenance lock, and makes sure that no other process uses the index.
+/// Takes the only page out of the chain, which has no entries. Nothing refers to its block any more. The caller holds
+/// the maintenance lock, and makes sure that no other process uses the index.
 ///
 /// # Errors
 /// Damage to the meta page.

@@ -18,6 +18,7 @@ mod consult;
 pub mod facts;
 pub mod hashed;
 mod lookup;
+pub mod planned;
 pub mod probe;
 
 use crate::pages::directory::Live;
@@ -186,13 +187,13 @@ pub fn prune(
 ///
 /// # Errors
 /// Damage to the index.
-fn prune_with(asked: IndexClauses<'_>, blocks: u32, budget: Budget) -> Read<Option<Pruned>> {
+fn prune_with(asked: &mut IndexClauses<'_>, blocks: u32, budget: Budget) -> Read<Option<Pruned>> {
     let IndexClauses { meta, clauses, .. } = &asked;
     let all = (0..clauses.len()).map(|clause| Condition::Leaf(Ask { index: 0, clause })).collect();
     let Some(all) = Condition::all(all) else {
         return Ok(Some(Pruned::nothing(blocks, meta.pages_per_range)));
     };
-    prune_all(&mut [asked], &all, blocks, budget).map_err(|(_, damage)| damage)
+    prune_all(std::slice::from_mut(asked), &all, blocks, budget).map_err(|(_, damage)| damage)
 }
 
 /// The ranges, in units, of a table of `blocks` blocks that may hold rows satisfying a condition over several indexes.

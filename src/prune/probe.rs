@@ -7,8 +7,8 @@
 //! a thousand lookups. A lookup in a damaged index gives no answer here; the executor will report the damage.
 
 use super::facts::Facts;
-use super::{Budget, HashedClause, IndexClauses, Pruned, prune_with};
-use crate::pg::{Rel, settings};
+use super::{Budget, HashedClause, IndexClauses, Pruned, planned, prune_with};
+use crate::pg::{Rel, page, settings};
 use pgrx::pg_sys::Oid;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -68,9 +68,14 @@ pub fn probe(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: 
     }
     // Nothing is borrowed here: the lookup may be cancelled.
     let (meta, remembered) = (facts.meta.clone(), facts.live.clone());
-    let asked = IndexClauses { index, meta, clauses: clauses.clone(), remembered };
-    let pruned = prune_with(asked, blocks, Budget { pages: Some(left) });
+    let mut asked = IndexClauses { index, meta, clauses: clauses.clone(), remembered };
+    let pages = page::pages_read();
+    let pruned = prune_with(&mut asked, blocks, Budget { pages: Some(left) });
     let pruned = pruned.ok().flatten().map(Rc::new);
+    // If the lookup started over, it has not used what was remembered.
+    if let (Some(pruned), Some(live), [clause]) = (&pruned, &asked.remembered, &clauses[..]) {
+        planned::keep(index, (&asked.meta, live), clause, blocks, pruned, page::pages_read() - pages);
+    }
     STATE.with_borrow_mut(|state| {
         state.pages += pruned.as_ref().map_or(1, |pruned| pruned.slices + 1);
         state.bytes += pruned.as_ref().map_or(0, |pruned| pruned.ranges.bytes() + pruned.unfiltered.bytes());

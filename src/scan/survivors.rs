@@ -5,7 +5,7 @@ use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::page;
-use crate::prune::{self, Ask, Budget, HashedClause, IndexClauses, Pruned, hashed};
+use crate::prune::{self, Ask, HashedClause, IndexClauses, Pruned, hashed, planned};
 use skip_bounds::KeySpans;
 use skip_scan::Condition;
 use skip_scan::blocks::Survivors;
@@ -48,8 +48,10 @@ pub fn survivors<'k>(
     let pruned = match condition {
         Some(condition) => {
             let condition = merged(condition, &mut asked);
-            let pruned = prune::prune_all(&mut asked, &condition, blocks, Budget { pages: None });
-            pruned.unwrap_or_else(|(number, damage)| damage.raise(indexes[number]))
+            let found = planned::prune_all(&mut asked, &condition, blocks);
+            let found = found.unwrap_or_else(|(number, damage)| damage.raise(indexes[number]));
+            pages -= found.planning_pages;
+            found.pruned
         }
         None => None,
     };

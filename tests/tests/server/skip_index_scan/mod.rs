@@ -15,6 +15,7 @@ mod generated;
 mod hooks;
 mod isolation;
 mod keys;
+mod planned;
 mod prepared;
 mod queries;
 mod refusals;
