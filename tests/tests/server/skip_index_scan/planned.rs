@@ -55,6 +55,23 @@ fn an_answer_is_used_again(database: &Database) {
     assert_eq!(execute(Some(8)), (anew, pages), "another key");
 }
 
+on_shared!(a_table_cut_off_and_grown_again);
+/// The table has as many blocks as when the query was planned, but the last ones are new.
+fn a_table_cut_off_and_grown_again(database: &Database) {
+    let mut other = database.session();
+    other.run(TABLE);
+    let mut session = with_statement(database);
+    let blocks = "SELECT pg_relation_size('t') / 8192";
+    let before = other.number(blocks);
+    plan(&mut session, -5);
+    other.run("DELETE FROM t WHERE id > 2500");
+    other.run("VACUUM t");
+    assert!(other.number(blocks) < before * 0.6, "the table was not cut off");
+    other.run("INSERT INTO t SELECT i, -5 FROM generate_series(2501, 5000) i");
+    assert_eq!(other.number(blocks), before, "blocks");
+    assert_eq!(session.column("EXECUTE by_key (-5)").len(), 2500);
+}
+
 on_shared!(changes_since_planning_0 = changes(0));
 on_shared!(changes_since_planning_1 = changes(1));
 /// Rows that came between planning and execution are found.
