@@ -13,6 +13,7 @@
 //! more. So where little is read on average, for these values and for any, both plans get that average as their
 //! estimate, without a lookup.
 
+pub mod remembered;
 mod sight;
 
 use crate::pg::Rel;
@@ -33,6 +34,7 @@ const NEARLY_ALL: f64 = 0.9;
 const MOST_KEYS: usize = 256;
 
 /// What a scan will read.
+#[derive(Clone)]
 pub struct Estimate {
     /// Ranges to read, in units.
     pub ranges: u32,
@@ -58,6 +60,10 @@ type Terms<'l, 'a> = Condition<Term<&'l Leaf<'a>, Ask>>;
 
 /// What a scan with this condition will read.
 pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estimate {
+    remembered::or_make(table, condition, || estimate_anew(table, condition))
+}
+
+fn estimate_anew<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estimate {
     let mut sight = Sight::new(table, condition);
     let is_coarse = Cell::new(false);
     let reads = usual(&sight, condition).unwrap_or_else(|| {

@@ -18,6 +18,7 @@ mod refusal;
 mod report;
 mod survivors;
 
+use crate::estimate::remembered::EstimatingRun;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::custom::expr::Expr;
@@ -35,7 +36,7 @@ struct SkipIndexScan;
 
 impl custom::Implementation for SkipIndexScan {
     fn planning(&self, text: Option<&CStr>) -> Box<dyn Any> {
-        Box::new((probe::Planning::begin(), report::PlannerRun::begin(text)))
+        Box::new((probe::Planning::begin(), EstimatingRun::begin(), report::PlannerRun::begin(text)))
     }
 
     fn add_paths(&self, table: &Table<'_>) {

@@ -48,6 +48,7 @@ pub fn add(table: &Table<'_>) {
             add_parameterised(table);
         }
     }
+    estimate::remembered::forget();
     probe::forget();
 }
 
