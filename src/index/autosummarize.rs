@@ -47,7 +47,7 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<bool
             return Ok(None);
         }
         let summary = summarize::summarize_to(heap, index, &mut directory, end, Caller::Insert)?;
-        growth::merge_some(&mut directory, meta.columns.len())?;
+        growth::merge_some(&mut directory, meta.columns.len(), pace.is_bulk)?;
         Ok(summary.failure)
     })?;
     drop(sandbox);
@@ -64,9 +64,12 @@ fn complete_ranges(heap: Rel, progress: &Progress, newest: u32) -> u32 {
 }
 
 /// Summarizes what a statement that inserted many rows has left at the end of the table: as many ranges as if it had
-/// inserted few.
+/// inserted few. Merges the segments that it has left, within bounds.
 pub fn catch_up(heap: Rel, index: Rel) {
     let work = || -> Read<()> {
+        if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {
+            return Ok(());
+        }
         let progress = Progress::read(index)?;
         let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(()) };
         let columns = Meta::read(index)?.columns;
@@ -77,7 +80,10 @@ pub fn catch_up(heap: Rel, index: Rel) {
             pages_per_range: progress.pages_per_range,
             has_filters,
         };
-        autosummarize(heap, index, last_block, inserting.pace()).map(|_| ())
+        autosummarize(heap, index, last_block, inserting.pace())?;
+        let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
+        let (meta, mut directory) = upkeep::load(index)?;
+        growth::catch_up(&mut directory, meta.columns.len())
     };
     or_raise(index, work());
 }

@@ -20,29 +20,52 @@ use crate::pages::entry::{Segment, Unfinished};
 use crate::pg::{error::Read, settings};
 use skip_map::key_part::KeySet;
 use skip_segment::SegmentShape;
-use skip_segment::growth::{Link, room, run_to_merge};
+use skip_segment::growth::{Link, bulk_room, room, run_to_merge};
 use skip_segment::page::SLICE_BYTES;
+
+/// How many segments may be left, by the number of ranges and of segments that are being merged.
+type Room = fn(u32, usize) -> usize;
 
 /// The most merges at once that one insert does for a column.
 const MOST_MERGES: usize = 4;
 
-/// Merges what a batch of new ranges gives cause to merge, in all columns, and goes on with what was begun.
+/// Merges at the end of a large statement's transaction write so many times the pages of a usual step, at most: with
+/// the default setting 8 MB, some 30 milliseconds.
+const PAGES_AT_COMMIT: u32 = 32;
+
+/// Merges what a batch of new ranges gives cause to merge, in all columns, and goes on with what was begun. If `is_bulk`,
+/// many more batches follow.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_some(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
+pub fn merge_some(directory: &mut Directory<'_>, columns: usize, is_bulk: bool) -> Read<()> {
+    merge_all_newest(directory, columns, if is_bulk { bulk_room } else { room })?;
+    go_on(directory, columns)
+}
+
+/// Merges what a statement that inserted many rows has left, in all columns.
+///
+/// # Errors
+/// Damage to the index.
+pub fn catch_up(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
+    merge_all_newest(directory, columns, room)?;
+    go_on_for(directory, columns, settings::merge_pages().saturating_mul(PAGES_AT_COMMIT))
+}
+
+/// `room` tells how many segments may be left, by the number of ranges and of segments that are being merged.
+fn merge_all_newest(directory: &mut Directory<'_>, columns: usize, room: Room) -> Read<()> {
     for column in 0..columns as u16 {
         if directory.segments(column).iter().any(Segment::is_of_bounds) {
             merge_bounds::merge_column(directory, column)?;
             continue;
         }
         for _ in 0..MOST_MERGES {
-            if !merge_newest(directory, column)? {
+            if !merge_newest(directory, column, room)? {
                 break;
             }
         }
     }
-    go_on(directory, columns)
+    Ok(())
 }
 
 /// Goes on with what was begun, in all columns.
@@ -50,9 +73,14 @@ pub fn merge_some(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
 /// # Errors
 /// Damage to the index.
 pub fn go_on(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
+    go_on_for(directory, columns, settings::merge_pages())
+}
+
+/// As [`go_on`], with a bound of the pages of each column.
+fn go_on_for(directory: &mut Directory<'_>, columns: usize, most: u32) -> Read<()> {
     for column in 0..columns as u16 {
         unfinished::begin_next_parts(directory, column)?;
-        let mut left = settings::merge_pages();
+        let mut left = most;
         while left > 0
             && let Some(next) = least_left(directory, column)
         {
@@ -81,7 +109,7 @@ pub fn merge_additions(directory: &mut Directory<'_>, columns: usize) -> Read<()
 
 /// Merges the newest segments of a column, those behind all that are being merged in steps, if there are too many.
 /// Returns whether there may be more to merge.
-fn merge_newest(directory: &mut Directory<'_>, column: u16) -> Read<bool> {
+fn merge_newest(directory: &mut Directory<'_>, column: u16, room: Room) -> Read<bool> {
     let regions = regions::of_column(directory, column);
     let end = regions.last().map_or(0, |region| region.end);
     let begun = directory.unfinished(column);
