@@ -80,7 +80,9 @@ pub fn catch_up(heap: Rel, index: Rel) {
             pages_per_range: progress.pages_per_range,
             has_filters,
         };
-        autosummarize(heap, index, last_block, inserting.pace())?;
+        // The small segments are merged below, before a large merge has them.
+        let pace = Pace { is_bulk: true, ..inserting.pace() };
+        autosummarize(heap, index, last_block, pace)?;
         let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
         let (meta, mut directory) = upkeep::load(index)?;
         growth::catch_up(&mut directory, meta.columns.len())

@@ -23,44 +23,66 @@ use skip_segment::SegmentShape;
 use skip_segment::growth::{Link, bulk_room, room, run_to_merge};
 use skip_segment::page::SLICE_BYTES;
 
-/// How many segments may be left, by the number of ranges and of segments that are being merged.
-type Room = fn(u32, usize) -> usize;
-
 /// The most merges at once that one insert does for a column.
 const MOST_MERGES: usize = 4;
 
-/// Merges at the end of a large statement's transaction write so many times the pages of a usual step, at most: with
-/// the default setting 8 MB, some 30 milliseconds.
-const PAGES_AT_COMMIT: u32 = 32;
+/// A merge that a large statement does at once writes so many times the pages of a usual one, at most: with the default
+/// setting 8 MB, some 30 milliseconds.
+const BULK_PAGES: u32 = 32;
 
-/// Merges what a batch of new ranges gives cause to merge, in all columns, and goes on with what was begun. If `is_bulk`,
-/// many more batches follow.
+/// What is merged.
+struct Effort {
+    /// How many segments may be left, by the number of ranges and of segments that are being merged.
+    room: fn(u32, usize) -> usize,
+    /// The most pages of a merge that is done at once.
+    at_once: u32,
+    /// Whether larger merges are begun.
+    begins: bool,
+}
+
+impl Effort {
+    fn usual() -> Self {
+        Self { room, at_once: settings::merge_pages(), begins: true }
+    }
+
+    /// Of a large statement, while it inserts or at its end.
+    fn bulk(room: fn(u32, usize) -> usize) -> Self {
+        Self { room, at_once: settings::merge_pages().saturating_mul(BULK_PAGES), begins: false }
+    }
+}
+
+/// Merges what a batch of new ranges gives cause to merge, in all columns, and goes on with what was begun. If
+/// `is_bulk`, many more batches follow.
 ///
 /// # Errors
 /// Damage to the index.
 pub fn merge_some(directory: &mut Directory<'_>, columns: usize, is_bulk: bool) -> Read<()> {
-    merge_all_newest(directory, columns, if is_bulk { bulk_room } else { room })?;
+    if is_bulk {
+        // A large merge that is begun keeps the small segments that it has from being merged until it is done.
+        merge_all_newest(directory, columns, &Effort::bulk(bulk_room))?;
+        merge_all_newest(directory, columns, &Effort { room: bulk_room, ..Effort::usual() })?;
+    } else {
+        merge_all_newest(directory, columns, &Effort::usual())?;
+    }
     go_on(directory, columns)
 }
 
-/// Merges what a statement that inserted many rows has left, in all columns.
+/// Merges the segments that a statement of many rows has left, in all columns.
 ///
 /// # Errors
 /// Damage to the index.
 pub fn catch_up(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
-    merge_all_newest(directory, columns, room)?;
-    go_on_for(directory, columns, settings::merge_pages().saturating_mul(PAGES_AT_COMMIT))
+    merge_all_newest(directory, columns, &Effort::bulk(room))
 }
 
-/// `room` tells how many segments may be left, by the number of ranges and of segments that are being merged.
-fn merge_all_newest(directory: &mut Directory<'_>, columns: usize, room: Room) -> Read<()> {
+fn merge_all_newest(directory: &mut Directory<'_>, columns: usize, effort: &Effort) -> Read<()> {
     for column in 0..columns as u16 {
         if directory.segments(column).iter().any(Segment::is_of_bounds) {
             merge_bounds::merge_column(directory, column)?;
             continue;
         }
         for _ in 0..MOST_MERGES {
-            if !merge_newest(directory, column, room)? {
+            if !merge_newest(directory, column, effort)? {
                 break;
             }
         }
@@ -73,14 +95,9 @@ fn merge_all_newest(directory: &mut Directory<'_>, columns: usize, room: Room) -
 /// # Errors
 /// Damage to the index.
 pub fn go_on(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
-    go_on_for(directory, columns, settings::merge_pages())
-}
-
-/// As [`go_on`], with a bound of the pages of each column.
-fn go_on_for(directory: &mut Directory<'_>, columns: usize, most: u32) -> Read<()> {
     for column in 0..columns as u16 {
         unfinished::begin_next_parts(directory, column)?;
-        let mut left = most;
+        let mut left = settings::merge_pages();
         while left > 0
             && let Some(next) = least_left(directory, column)
         {
@@ -109,7 +126,7 @@ pub fn merge_additions(directory: &mut Directory<'_>, columns: usize) -> Read<()
 
 /// Merges the newest segments of a column, those behind all that are being merged in steps, if there are too many.
 /// Returns whether there may be more to merge.
-fn merge_newest(directory: &mut Directory<'_>, column: u16, room: Room) -> Read<bool> {
+fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> Read<bool> {
     let regions = regions::of_column(directory, column);
     let end = regions.last().map_or(0, |region| region.end);
     let begun = directory.unfinished(column);
@@ -123,15 +140,16 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, room: Room) -> Read<
     // Nothing is merged with a segment that is as large as one can be, nor across it.
     let newest = newest.rsplit(is_full).next().unwrap_or_default();
     let links: Vec<Link> = (0..newest.len()).map(|at| link(newest, at)).collect();
-    let is_good = |run: std::ops::Range<usize>| blocks_of(&newest[run]).is_some();
-    let Some(run) = run_to_merge(&links, room(end, busy), is_good) else { return Ok(false) };
+    let most = if effort.begins { u32::MAX } else { effort.at_once };
+    let is_good = |run: std::ops::Range<usize>| blocks_of(&newest[run]).is_some_and(|blocks| blocks <= most);
+    let Some(run) = run_to_merge(&links, (effort.room)(end, busy), is_good) else { return Ok(false) };
     let run = &newest[run];
     let (Some(blocks), Some(first), Some(last)) = (blocks_of(run), run.first(), run.last()) else {
         return Ok(false);
     };
     let is_of_maps = first.is_of_maps();
     let segments: Vec<Segment> = run.iter().flat_map(Region::segments).collect();
-    if blocks > settings::merge_pages() {
+    if blocks > effort.at_once {
         let parts = regions::parts_in_order(&segments, regions::depth_of(run), KeySet::NONE);
         let key_part = parts.first().copied().unwrap_or_default();
         let target = MergeTarget { column, first_range: first.first_range, end: last.end, key_part };
