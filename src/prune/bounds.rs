@@ -75,27 +75,28 @@ pub fn matching_ranges(
     Ok(pages)
 }
 
-/// What is known of a range of a column with bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownBounds {
-    /// The bounds of all values of the range, those in the delta among them. If they are open, the range may hold
-    /// anything, though some of its values are known.
-    pub bounds: Bounds,
-    /// Whether the delta has values or NULLs of the range.
-    pub has_additions: bool,
+/// The bounds of all ranges of a column.
+pub struct ColumnBounds {
+    /// By the numbers of the ranges: the bounds of all values of each range, those in the delta among them. An open
+    /// range may hold anything, though some of its values are known.
+    pub ranges: Vec<Bounds>,
+    /// Heap blocks per range.
+    pub pages_per_range: u32,
 }
 
-/// The bounds of all ranges of a column of a table of `blocks` blocks, by their numbers. A range that is not summarized
-/// is open. Every row that a snapshot sees which was taken before is within the bounds of its range, as long as these
-/// are not open; the table's size must have been read after the snapshot. A range has `meta.pages_per_range` blocks.
+/// A range of which nothing is known.
+const UNKNOWN: Bounds = Bounds { open: true, ..Bounds::EMPTY };
+
+/// The bounds of all ranges of a column of a table of `blocks` blocks. A range that is not summarized is open. Every
+/// row that a snapshot sees which was taken before is within the bounds of its range, as long as these are not open;
+/// the table's size must have been read after the snapshot.
 ///
 /// It reads all bounds of the column, 16 bytes a range. None if the column has no bounds, or this build makes order
 /// keys differently.
 ///
 /// # Errors
 /// Damage to the index.
-#[allow(dead_code, reason = "for scans that read ranges in the order of their bounds")]
-pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<Vec<KnownBounds>>> {
+pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<ColumnBounds>> {
     for _ in 0..super::MOST_RESTARTS {
         memory::check_for_interrupts();
         let meta = Meta::read(index)?;
@@ -104,7 +105,9 @@ pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<Vec<KnownB
             return Ok(None);
         }
         let block = match try_of_column(index, &meta, column, blocks) {
-            Ok(found) => return Ok(found),
+            Ok(found) => {
+                return Ok(found.map(|ranges| ColumnBounds { ranges, pages_per_range: meta.pages_per_range }));
+            }
             Err(Miss::Damage(damage)) => return Err(damage),
             Err(Miss::Recycled(block)) => block,
         };
@@ -114,23 +117,23 @@ pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<Vec<KnownB
             return Err(Damage::new(block, what));
         }
     }
-    let open = KnownBounds { bounds: Bounds { open: true, ..Bounds::EMPTY }, has_additions: false };
-    Ok(Some(vec![open; Meta::read(index)?.ranges_in(blocks) as usize]))
+    let meta = Meta::read(index)?;
+    let ranges = vec![UNKNOWN; meta.ranges_in(blocks) as usize];
+    Ok(Some(ColumnBounds { ranges, pages_per_range: meta.pages_per_range }))
 }
 
-fn try_of_column(index: Rel, meta: &Meta, column: u16, blocks: u32) -> Fetch<Option<Vec<KnownBounds>>> {
+fn try_of_column(index: Rel, meta: &Meta, column: u16, blocks: u32) -> Fetch<Option<Vec<Bounds>>> {
     if meta.columns.get(usize::from(column)).is_none_or(|column| column.layout != SegmentLayout::Bounds) {
         return Ok(None);
     }
     let index = meta.bind(index);
-    let count = meta.ranges_in(blocks) as usize;
     let mut additions: Vec<(u32, Bounds)> = Vec::new();
     delta::scan(index, meta, |entry| {
         if entry.column == column {
             additions.push((entry.part, Bounds::of(entry.hash)));
         }
     })?;
-    let mut found: Vec<Option<Bounds>> = vec![None; count];
+    let mut found: Vec<Option<Bounds>> = vec![None; meta.ranges_in(blocks) as usize];
     let live = directory::live(index, meta, |c| if c == column { KeySet::ALL } else { KeySet::NONE })?;
     for segment in live.of_column(column) {
         bounds::each(
@@ -139,20 +142,20 @@ fn try_of_column(index: Rel, meta: &Meta, column: u16, blocks: u32) -> Fetch<Opt
             |_, _| true,
             |range, bounds| {
                 if let Some(place) = found.get_mut(range as usize) {
-                    // Of two segments that have a range, each is right.
-                    *place = Some(bounds);
+                    // While a segment is replaced, there are two.
+                    *place = Some(place.map_or(bounds, |before: Bounds| before.union(bounds)));
                 }
             },
         )?;
     }
-    let known = |bounds: Option<Bounds>| KnownBounds {
-        bounds: bounds.unwrap_or(Bounds { open: true, ..Bounds::EMPTY }),
-        has_additions: false,
-    };
-    let mut found: Vec<KnownBounds> = found.into_iter().map(known).collect();
+    for stretch in live.open.iter().filter(|stretch| stretch.column == column) {
+        let ranges = stretch.first_range as usize..stretch.end_range() as usize;
+        found.iter_mut().take(ranges.end).skip(ranges.start).for_each(|place| *place = None);
+    }
+    let mut found: Vec<Bounds> = found.into_iter().map(|bounds| bounds.unwrap_or(UNKNOWN)).collect();
     for (range, addition) in additions {
-        if let Some(place) = found.get_mut(range as usize) {
-            *place = KnownBounds { bounds: place.bounds.union(addition), has_additions: true };
+        if let Some(bounds) = found.get_mut(range as usize) {
+            *bounds = bounds.union(addition);
         }
     }
     Ok(Some(found))
