@@ -21,6 +21,7 @@ mod sort_keys;
 mod sorted;
 
 use super::super::list::list;
+use super::ordering::OrderedColumn;
 use super::pages::Pages;
 use super::{Private, implementation};
 use crate::pg::clause::Clause;
@@ -80,6 +81,9 @@ pub(super) struct Run {
     pages: Option<Pages>,
     /// The state of a scan in the order of a column, from the first row on.
     ordered: Option<Ordered>,
+    /// What the index knows of the order. It is right for all executions of the node, which have the same snapshot,
+    /// whatever their keys are.
+    column: Option<OrderedColumn>,
     /// Keys have changed: they must be looked up in the indexes again.
     is_stale: bool,
     /// The shared state is gone: there are no more rows until the next execution. Continuing without it would repeat
@@ -157,6 +161,7 @@ pub(super) unsafe extern "C-unwind" fn begin(
                 blocks: None,
                 pages: None,
                 ordered: None,
+                column: None,
                 is_stale: true,
                 is_over: false,
                 shared: None,
@@ -215,7 +220,8 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
             let pages = page::pages_read();
             let index = run.private.indexes.iter().position(|&index| index == sort.index);
             let index = index.and_then(|place| run.indexes.rels().get(place));
-            let column = index.and_then(|&index| implementation().ordered_column(index, sort.column, size));
+            let read = || implementation().ordered_column(*index?, sort.column, size);
+            let column = run.column.take().or_else(read);
             let ordered = Ordered::new(node, sort, column, size);
             blocks.get().read_in_order(ordered.pages_per_range());
             blocks.get().counters.index_pages += page::pages_read() - pages;
@@ -241,7 +247,7 @@ fn count_shared(run: &mut Run) {
 /// Ends reading and keeps the counts.
 fn stop(run: &mut Run) {
     if let Some(ordered) = run.ordered.take() {
-        ordered.end();
+        run.column = Some(ordered.end());
     }
     if let Some(pages) = run.pages.take() {
         pages.end();

@@ -3,7 +3,8 @@
 //!
 //! The bounds are read after the snapshot was taken and after the table's size was read, like everything else in the
 //! index. So every row that the snapshot sees is within the bounds of its range, or the range is open; ranges that are
-//! not summarized, and those that the index does not know, are open. Open ranges are read before all others.
+//! not summarized, and those that the index does not know, are open. Open ranges are read before all others. Bounds are
+//! read once for all executions of a node. Blocks that the table got since have no row that the snapshot sees.
 //!
 //! All rows of a range are checked when it is read. Of those that satisfy the conditions, the place in the table, the
 //! rank and the value are kept. A row is fetched by its place when its turn comes: no row that a snapshot in use sees
@@ -104,11 +105,13 @@ impl Ordered {
         self.unread = UnreadRanges::new(&self.keys.order, self.column.bounds.iter().copied());
     }
 
-    /// Ends the scan. (Drop does not do that: after an error, the abort of the transaction releases everything.)
-    pub(super) fn end(mut self) {
+    /// Ends the scan, and returns what was known of the order. (Drop does not do that: after an error, the abort of the
+    /// transaction releases everything.)
+    pub(super) fn end(mut self) -> OrderedColumn {
         self.forget_rows();
         // SAFETY: made in new(), deleted once.
         unsafe { pg_sys::MemoryContextDelete(self.values) }
+        self.column
     }
 
     fn forget_rows(&mut self) {
