@@ -158,13 +158,6 @@ impl Facts {
         column.map_or(0.0, |column| column.filters.iter().map(of).sum::<f64>() + column.map_pages)
     }
 
-    /// Pages of the bounds of a column.
-    pub fn bounds_pages(&self, column: u16) -> u64 {
-        let pages =
-            |column: &Segments| column.of_bounds.iter().map(|segment| u64::from(segment.blocks)).sum();
-        self.columns.get(usize::from(column)).map_or(0, pages)
-    }
-
     /// The expected false-positive rate of a column for ranges, or parts of ranges if it has maps, with at most
     /// `distinct` distinct values: the target
     /// false-positive rate, or a lower one, because many filters are larger than they need to be.

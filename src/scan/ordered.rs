@@ -1,14 +1,14 @@
 //! Paths in the order of a column, `ORDER BY column LIMIT n`.
 //!
 //! Such a path reads ranges in the order of their bounds, and stops when nobody requests more rows. What it reads until
-//! then depends on how far the ranges overlap. So planning reads the bounds, and finds from them how many ranges must
-//! be read for the rows that the query wants ([`expected_read`]). For a table in rough order that is one or two, for
-//! one without order most of them. The planner takes the cost of a part of the rows to be that part of the total,
-//! beside the cost of starting up. The startup cost is therefore chosen so that the cost of the rows that the query
-//! wants is right.
+//! then depends on how far the ranges overlap. So planning looks at the bounds as the executor will do, page by page,
+//! and finds how many ranges must be read for the rows that the query wants ([`expected_read`]). For a table in rough
+//! order that is one or two, for one without order most of them. The planner takes the cost of a part of the rows to be
+//! that part of the total, beside the cost of starting up. The startup cost is therefore chosen so that the cost of the
+//! rows that the query wants is right.
 //!
-//! If the bounds have too many pages to be read while planning, the part of the ranges that overlap with others is used
-//! instead, as found from some pages ([`Facts`]).
+//! If planning may read no more pages, the part of the ranges that overlap with others is used instead, as found from
+//! some pages ([`Facts`]).
 
 use super::cost::{self, ScanCost};
 use crate::estimate::{self, Estimate};
@@ -20,20 +20,22 @@ use crate::pg::custom::plan::{Expected, NewPath};
 use crate::pg::custom::table::{Qual, Table};
 use crate::pg::error::or_raise;
 use crate::pg::{Rel, memory};
-use crate::prune::bounds::{self, ColumnBounds};
+use crate::prune::bounds::{self, GroupedBounds};
 use crate::prune::facts::Facts;
 use crate::prune::probe;
 use skip_bounds::Bounds;
-use skip_bounds::ordered::{ExpectedRead, SortOrder, expected_read};
-use skip_scan::Condition;
+use skip_bounds::ordered::{ExpectedRead, RangeSample, SortOrder, expected_read};
+use skip_bounds::page::RANGES_PER_PAGE;
 use skip_scan::cost::Prices;
+use skip_scan::{Condition, RangeSet};
 use skip_segment::page::PAGE;
+use std::ops::Range;
 
-/// The most pages of bounds that are read to plan one table: a millisecond's work.
+/// The most pages of bounds, besides those of summaries, that are read to plan one table: a millisecond's work.
 const MOST_PAGES: u64 = 64;
-/// The most ranges from which it is found how many rows wait to be returned.
-const MOST_SAMPLED: usize = 256;
-/// CPU cost of a range whose bounds are read, in units of cpu_operator_cost.
+/// The least number of groups of ranges from which it is found how many rows wait to be returned.
+const LEAST_GROUPS: usize = 4;
+/// CPU cost of a group of ranges, or of a range in a group that is read, in units of cpu_operator_cost.
 const OPERATORS_A_RANGE: f64 = 0.5;
 /// CPU cost of keeping a row and fetching it again, in units of cpu_operator_cost, beside the comparisons.
 const OPERATORS_A_ROW: f64 = 20.0;
@@ -42,14 +44,15 @@ const BYTES_A_ROW: f64 = 48.0;
 
 /// What an index column knows of the order of a table's rows; None if nothing.
 pub fn column(index: Rel, column: u16, blocks: u32) -> Option<OrderedColumn> {
-    let ColumnBounds { ranges, pages_per_range } = or_raise(index, bounds::of_column(index, column, blocks))?;
+    let found = or_raise(index, bounds::of_column(index, column, blocks))?;
     let meta = or_raise(index, Meta::read(index));
     let ColumnKeys::Order(keys) = ColumnKeys::of_index(index, &meta, column.into())? else { return None };
-    let is_exact = keys.is_exact();
     Some(OrderedColumn {
-        bounds: ranges,
-        pages_per_range,
-        is_exact,
+        groups: found.groups.clone(),
+        additions: found.additions.clone(),
+        pages_per_range: found.pages_per_range,
+        is_exact: keys.is_exact(),
+        ranges_of: Box::new(move |index, group| or_raise(index, found.ranges_of(index, group))),
         key: Box::new(move |value| keys.key(value)),
     })
 }
@@ -115,25 +118,23 @@ impl Reads {
         let table_blocks = table.blocks();
         let blocks = whole.map_or(table_blocks.into(), |estimate| estimate.heap_blocks);
         let wanted = (table.rows_wanted().unwrap_or(1.0) / table.rows_left()).min(1.0);
-        let pages = facts.bounds_pages(order.column);
-        let known = if pages <= probe::pages_left().min(MOST_PAGES) {
-            probe::spend(pages);
+        let known = if probe::pages_left() > 0 {
             bounds::of_column(index, order.column, table_blocks).ok()?
         } else {
             None
         };
         let of = facts.meta.ranges_in(table_blocks);
-        let (expected, waiting) = match known {
+        let (expected, waiting, pages) = match known {
             Some(known) => {
                 let surviving = condition.and_then(|condition| estimate::surviving(table, condition));
-                let ranges = shares(&known, table_blocks, surviving);
-                let order = order.order(keys.is_exact());
-                (expected_read(&order, &ranges, wanted), waiting(&order, &ranges))
+                let looked_at = LookedAt { index, known: &known, table_blocks, surviving };
+                looked_at.expected(&order.order(keys.is_exact()), wanted)
             }
             None => {
                 let overlap = facts.rate(order.column, 1.0);
                 let share = (wanted + overlap + 1.0 / f64::from(of.max(1))).min(1.0);
-                (ExpectedRead { ranges: (share * f64::from(of)).ceil() as u32, share }, overlap)
+                let ranges = (share * f64::from(of)).ceil() as u32;
+                (ExpectedRead { ranges, share, groups: 1 }, overlap, 1)
             }
         };
         let index_blocks = index.blocks().into();
@@ -141,7 +142,7 @@ impl Reads {
             of,
             blocks,
             table_blocks: table_blocks.into(),
-            pages: pages as f64,
+            pages: pages as f64 + f64::from(expected.groups),
             index_blocks,
             wanted,
             expected,
@@ -153,7 +154,8 @@ impl Reads {
     fn cost(&self, table: &Table<'_>, whole: Option<&ScanCost>) -> ScanCost {
         let prices = table.prices();
         let (startup, per_row) = table.row_costs(None);
-        let words = f64::from(self.of) * OPERATORS_A_RANGE * prices.operator;
+        let looked_at = self.pages * f64::from(RANGES_PER_PAGE);
+        let words = looked_at.min(self.of.into()) * OPERATORS_A_RANGE * prices.operator;
         let consult = prices.lookup(self.pages, self.index_blocks, 0.0) + words;
         let before = consult + whole.map_or(startup, |cost| cost.startup);
         let rows_a_page = table.rows() / self.table_blocks.max(1.0);
@@ -167,7 +169,7 @@ impl Reads {
                 + table.pages_fetched_again(self.blocks * waiting, rows * returned) * prices.random
         };
         let total = before + read(1.0, ranges, 1.0, self.waiting);
-        let ExpectedRead { ranges, share } = self.expected;
+        let ExpectedRead { ranges, share, .. } = self.expected;
         let for_wanted = (before + read(share, ranges, self.wanted, share)).min(total);
         // The cost of the rows wanted is `startup + wanted * (total - startup)` for the planner.
         let startup = if self.wanted < 1.0 {
@@ -187,32 +189,66 @@ fn kept(prices: &Prices, rows: f64, waiting: f64) -> f64 {
     rows * prices.operator * (OPERATORS_A_ROW + 2.0 * waiting.max(2.0).log2()) + written
 }
 
-/// The part of all rows that are read and not returned yet, when half of them are returned. Some ranges stand for all.
-fn waiting(order: &SortOrder, ranges: &[(Bounds, f64)]) -> f64 {
-    let step = ranges.len().div_ceil(MOST_SAMPLED).max(1);
-    let sample: Vec<(Bounds, f64)> = ranges.iter().copied().step_by(step).collect();
-    let all: f64 = sample.iter().map(|range| range.1).sum();
-    let half = expected_read(order, &sample, all / 2.0).share;
-    ((half - all / 2.0) / all.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+/// The bounds of a column while a query is planned.
+struct LookedAt<'a> {
+    index: Rel<'a>,
+    known: &'a GroupedBounds,
+    table_blocks: u32,
+    /// The ranges, in units, that a condition leaves, and the blocks of each.
+    surviving: Option<(RangeSet, u32)>,
 }
 
-/// The bounds of the ranges that a condition leaves, and their parts of all rows.
-fn shares(
-    known: &ColumnBounds,
-    table_blocks: u32,
-    surviving: Option<(skip_scan::RangeSet, u32)>,
-) -> Vec<(Bounds, f64)> {
-    let pages = u64::from(known.pages_per_range);
-    let blocks_of = |range: u64| match &surviving {
-        Some((ranges, unit)) => {
-            let unit = u64::from(*unit);
-            let count = ranges.count_in(range * pages / unit, ((range + 1) * pages).div_ceil(unit));
-            (count * unit) as f64
+impl LookedAt<'_> {
+    /// What is expected to be read for the part of the rows that is wanted; the part of all rows that are read and not
+    /// returned yet, when half of them are returned; and pages of bounds that are read in any case.
+    fn expected(&self, order: &SortOrder, wanted: f64) -> (ExpectedRead, f64, u64) {
+        let all = self.blocks(0..u32::MAX).max(1.0);
+        let sample = |bounds: Bounds, ranges: Range<u32>| RangeSample {
+            bounds,
+            share: self.blocks(ranges.clone()) / all,
+            ranges: ranges.len() as u32,
+        };
+        let spans = (0..).map(|group| self.known.span(group));
+        let groups: Vec<RangeSample> =
+            self.known.groups.iter().zip(spans).map(|(&bounds, ranges)| sample(bounds, ranges)).collect();
+        probe::spend(self.known.pages);
+        let mut left = probe::pages_left().min(MOST_PAGES);
+        let ranges_of = |group: u32| {
+            let known = if left > 0 { self.known.ranges_of(self.index, group).ok() } else { None };
+            left = left.saturating_sub(1);
+            probe::spend(u64::from(known.is_some()));
+            let ranges = known.map(|known| {
+                let one = |(range, bounds)| sample(bounds, range..range + 1);
+                known.into_iter().map(one).filter(|range| range.share > 0.0).collect()
+            });
+            ranges.unwrap_or_else(|| groups.get(group as usize).copied().into_iter().collect())
+        };
+        let expected = expected_read(order, &groups, ranges_of, wanted);
+        let total: f64 = groups.iter().map(|group| group.share).sum();
+        // Many groups tell enough of how far ranges overlap.
+        let ranges_of = |group: u32| {
+            let whole = || groups.get(group as usize).copied().into_iter().collect();
+            let known =
+                if groups.len() < LEAST_GROUPS { self.known.ranges_of(self.index, group).ok() } else { None };
+            known.map_or_else(whole, |known| {
+                known.into_iter().map(|(range, bounds)| sample(bounds, range..range + 1)).collect()
+            })
+        };
+        let half = expected_read(order, &groups, ranges_of, total / 2.0).share;
+        (expected, (half - total / 2.0).clamp(0.0, 1.0), self.known.pages)
+    }
+
+    /// Blocks of some ranges that the condition leaves.
+    fn blocks(&self, ranges: Range<u32>) -> f64 {
+        let pages = u64::from(self.known.pages_per_range);
+        let end = (u64::from(ranges.end) * pages).min(self.table_blocks.into());
+        let start = (u64::from(ranges.start) * pages).min(end);
+        match &self.surviving {
+            Some((left, unit)) => {
+                let unit = u64::from(*unit);
+                (left.count_in(start / unit, end.div_ceil(unit)) * unit) as f64
+            }
+            None => (end - start) as f64,
         }
-        None => u64::from(table_blocks).saturating_sub(range * pages).min(pages) as f64,
-    };
-    let blocks: Vec<f64> = (0..known.ranges.len() as u64).map(blocks_of).collect();
-    let all: f64 = blocks.iter().sum::<f64>().max(1.0);
-    let left = known.ranges.iter().zip(blocks).filter(|(_, blocks)| *blocks > 0.0);
-    left.map(|(&bounds, blocks)| (bounds, blocks / all)).collect()
+    }
 }

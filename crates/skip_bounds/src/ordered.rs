@@ -47,11 +47,11 @@ impl Rank {
         self.group == 1
     }
 
-    /// Its place on a line that begins with the key `start`, for estimates.
-    fn number(self, start: u64) -> f64 {
+    /// Its place on a line on which the key `zero` is 0, for estimates.
+    fn number(self, zero: u64) -> f64 {
         match self.group {
-            0 => -1.0,
-            1 => self.key.saturating_sub(start) as f64,
+            0 => -2.0 * u64::MAX as f64,
+            1 => (i128::from(self.key) - i128::from(zero)) as f64,
             _ => 2.0 * u64::MAX as f64,
         }
     }
@@ -94,34 +94,71 @@ impl SortOrder {
     }
 }
 
-/// The ranges that were not read yet, in the order of their first ranks.
-pub struct UnreadRanges(BinaryHeap<Reverse<(Rank, u32)>>);
+/// What comes next, before all ranges are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Next {
+    /// A group of ranges, whose bounds must be found out and added.
+    Group(u32),
+    /// A range, to be read.
+    Range(u32),
+}
+
+/// The ranges that were not read yet, in the order of their first ranks. At first only the bounds of groups of ranges
+/// are known, and possibly those of some ranges. The same range may be there several times: it comes only once, when
+/// the first of its ranks does.
+pub struct UnreadRanges {
+    next: BinaryHeap<Reverse<(Rank, Next)>>,
+    /// The ranges that came: a bit for each.
+    taken: Vec<u64>,
+}
 
 impl UnreadRanges {
-    /// All ranges that may hold a row, numbered as in `bounds`.
-    pub fn new(order: &SortOrder, bounds: impl IntoIterator<Item = Bounds>) -> Self {
-        let first = |(range, bounds): (u32, Bounds)| Some(Reverse((order.ranks(&bounds)?.0, range)));
-        let ranges: Vec<_> = (0u32..).zip(bounds).filter_map(first).collect();
-        Self(ranges.into())
+    /// Groups of ranges, numbered as in `groups`, and some ranges with their numbers.
+    pub fn new(order: &SortOrder, groups: &[Bounds], ranges: &[(u32, Bounds)]) -> Self {
+        let first = |bounds: &Bounds, next| Some(Reverse((order.ranks(bounds)?.0, next)));
+        let groups =
+            groups.iter().zip(0u32..).filter_map(|(bounds, group)| first(bounds, Next::Group(group)));
+        let ranges = ranges.iter().filter_map(|(range, bounds)| first(bounds, Next::Range(*range)));
+        Self { next: groups.chain(ranges).collect::<Vec<_>>().into(), taken: Vec::new() }
     }
 
-    /// The lowest first rank of a range.
+    /// Adds the ranges of a group.
+    pub fn add(&mut self, order: &SortOrder, ranges: impl IntoIterator<Item = (u32, Bounds)>) {
+        for (range, bounds) in ranges {
+            if let Some((first, _)) = order.ranks(&bounds)
+                && !self.is_taken(range)
+            {
+                self.next.push(Reverse((first, Next::Range(range))));
+            }
+        }
+    }
+
+    /// The lowest first rank of a range that was not taken.
     #[inline]
     pub fn first(&self) -> Option<Rank> {
-        self.0.peek().map(|Reverse((rank, _))| *rank)
+        self.next.peek().map(|Reverse((rank, _))| *rank)
     }
 
-    /// Takes the range with the lowest first rank.
-    pub fn take(&mut self) -> Option<u32> {
-        self.0.pop().map(|Reverse((_, range))| range)
+    /// Takes the group or the range with the lowest first rank.
+    pub fn take(&mut self) -> Option<Next> {
+        let Reverse((_, next)) = self.next.pop()?;
+        if let Next::Range(range) = next {
+            let word = range as usize / 64;
+            if self.taken.len() <= word {
+                self.taken.resize(word + 1, 0);
+            }
+            self.taken[word] |= 1 << (range % 64);
+        }
+        while let Some(Reverse((_, Next::Range(again)))) = self.next.peek()
+            && self.is_taken(*again)
+        {
+            self.next.pop();
+        }
+        Some(next)
     }
 
-    /// Takes all ranges, in the order of their numbers.
-    pub fn take_all(&mut self) -> Vec<u32> {
-        let mut all: Vec<u32> =
-            std::mem::take(&mut self.0).into_iter().map(|Reverse((_, range))| range).collect();
-        all.sort_unstable();
-        all
+    fn is_taken(&self, range: u32) -> bool {
+        self.taken.get(range as usize / 64).is_some_and(|word| word >> (range % 64) & 1 != 0)
     }
 }
 
@@ -197,73 +234,138 @@ impl<R> RowHeap<R> {
     }
 }
 
-/// What is expected to be read until `wanted` rows are returned.
+/// Ranges whose bounds are looked at together, for an estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RangeSample {
+    /// The bounds of all of them.
+    pub bounds: Bounds,
+    /// The part of all rows that they hold.
+    pub share: f64,
+    /// Number of ranges.
+    pub ranges: u32,
+}
+
+/// What is expected to be read until the rows wanted are returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExpectedRead {
     /// Ranges read.
     pub ranges: u32,
     /// The part of all rows that they hold.
     pub share: f64,
+    /// Groups of ranges whose ranges must be known.
+    pub groups: u32,
 }
 
 /// What is expected to be read until the part `wanted` of all rows is returned, if the values of a range are spread
-/// evenly between its bounds. `ranges` has the bounds of each range that is looked into, and its part of all rows.
-pub fn expected_read(order: &SortOrder, ranges: &[(Bounds, f64)], wanted: f64) -> ExpectedRead {
-    let known = || ranges.iter().map(|range| &range.0).filter(|bounds| !bounds.open && bounds.has_values());
-    let ends = |bounds: &Bounds| {
-        let (one, other) = (order.rank(Some(bounds.least)), order.rank(Some(bounds.greatest)));
-        (one.min(other), one.max(other))
-    };
-    // Counted from the first value, numbers are exact enough: a float has 53 bits.
-    let start = known().map(|bounds| ends(bounds).0.key).min().unwrap_or(0);
-    let of_values = |bounds: &Bounds| (ends(bounds).0.number(start), ends(bounds).1.number(start));
-    // The values of an open range are taken to be spread between those of all others.
-    let everywhere = known().map(of_values).reduce(|all, range| (all.0.min(range.0), all.1.max(range.1)));
-    let spread = |(bounds, share): &(Bounds, f64)| {
-        let (first, last) = order.ranks(bounds)?;
-        let (from, to) = match everywhere {
-            Some(everywhere) if bounds.open => everywhere,
-            _ if bounds.has_values() => of_values(bounds),
-            _ => (last.number(start), last.number(start)),
-        };
-        Some((first, from, to, *share))
-    };
-    let all: Vec<(Rank, f64, f64, f64)> = ranges.iter().filter_map(spread).collect();
-    let total: f64 = all.iter().map(|range| range.3).sum();
-    let mut unread: BinaryHeap<_> =
-        all.iter().zip(0u32..).map(|(range, at)| Reverse((range.0, at))).collect();
-    let mut read: Vec<(Rank, f64, f64, f64)> = Vec::new();
-    // The part of all rows that may be returned when ranges were read, and the next one has this first rank.
-    let returned = |read: &[(Rank, f64, f64, f64)], next: Option<Rank>| -> f64 {
-        let Some(next) = next else { return total };
-        let limit = next.number(start);
-        let before = |&(_, from, to, share): &(Rank, f64, f64, f64)| {
-            if to < limit { share } else { share * ((limit - from) / (to - from).max(1.0)).clamp(0.0, 1.0) }
-        };
-        read.iter().map(before).sum()
-    };
+/// evenly between its bounds. `ranges_of` gives the ranges of a group, or the group itself if they are not known.
+pub fn expected_read(
+    order: &SortOrder,
+    groups: &[RangeSample],
+    mut ranges_of: impl FnMut(u32) -> Vec<RangeSample>,
+    wanted: f64,
+) -> ExpectedRead {
+    let line = Line::of(order, groups);
+    let first = |sample: &RangeSample| Some(order.ranks(&sample.bounds)?.0);
+    let has_rows = |sample: &&RangeSample| first(sample).is_some();
+    let total: f64 = groups.iter().filter(has_rows).map(|group| group.share).sum();
+    let wanted = wanted.min(total);
+    let of_group = |(group, at): (&RangeSample, u32)| Some(Reverse((first(group)?, Next::Group(at))));
+    let mut next: BinaryHeap<_> = groups.iter().zip(0u32..).filter_map(of_group).collect();
+    let mut known: Vec<RangeSample> = Vec::new();
+    let mut read: Vec<Spread> = Vec::new();
+    let mut expanded = 0;
     // What is returned grows with the number of ranges read. Mostly few are enough.
     let (mut few, mut count) = (0, 1);
-    let enough = loop {
+    let mut enough = loop {
         while read.len() < count
-            && let Some(Reverse((_, at))) = unread.pop()
+            && let Some(Reverse((rank, taken))) = next.pop()
         {
-            read.push(all[at as usize]);
+            match taken {
+                Next::Group(group) => {
+                    expanded += 1;
+                    for range in ranges_of(group) {
+                        if let Some(first) = first(&range) {
+                            next.push(Reverse((first, Next::Range(known.len() as u32))));
+                            known.push(range);
+                        }
+                    }
+                }
+                Next::Range(at) => read.push(line.spread(order, &known[at as usize], rank)),
+            }
         }
-        let next = unread.peek().map(|Reverse((rank, _))| *rank);
-        if returned(&read, next) >= wanted.min(total) || next.is_none() {
+        let Some(Reverse((rank, _))) = next.peek() else { break read.len() };
+        if line.returned(&read, *rank) >= wanted {
             break read.len();
         }
-        (few, count) = (count, count * 2);
+        (few, count) = (read.len(), count * 2);
     };
-    let mut enough = enough;
     while few + 1 < enough {
         let middle = few + (enough - few) / 2;
-        if returned(&read[..middle], Some(read[middle].0)) >= wanted.min(total) {
+        if line.returned(&read[..middle], read[middle].first) >= wanted {
             enough = middle;
         } else {
             few = middle;
         }
     }
-    ExpectedRead { ranges: enough as u32, share: read[..enough].iter().map(|range| range.3).sum() }
+    let read = &read[..enough];
+    ExpectedRead {
+        ranges: read.iter().map(|range| range.ranges).sum(),
+        share: read.iter().map(|range| range.share).sum(),
+        groups: expanded,
+    }
+}
+
+/// The values of a range on a [`Line`].
+struct Spread {
+    first: Rank,
+    from: f64,
+    to: f64,
+    share: f64,
+    ranges: u32,
+}
+
+/// Ranks as numbers, counted from some value, so that they are exact enough: a float has 53 bits.
+struct Line {
+    zero: u64,
+    /// The first and the last value of all ranges that are not open.
+    everywhere: Option<(f64, f64)>,
+}
+
+impl Line {
+    fn of(order: &SortOrder, groups: &[RangeSample]) -> Self {
+        let closed = groups.iter().map(|group| &group.bounds).filter(|b| !b.open && b.has_values());
+        let ends = closed.map(|bounds| Self::ends(order, bounds));
+        let ends = ends.reduce(|all, group| (all.0.min(group.0), all.1.max(group.1)));
+        let zero = ends.map_or(1 << 63, |ends| ends.0.key);
+        Self { zero, everywhere: ends.map(|(from, to)| (from.number(zero), to.number(zero))) }
+    }
+
+    fn ends(order: &SortOrder, bounds: &Bounds) -> (Rank, Rank) {
+        let (one, other) = (order.rank(Some(bounds.least)), order.rank(Some(bounds.greatest)));
+        (one.min(other), one.max(other))
+    }
+
+    /// The values of an open range are taken to be spread between those of all others.
+    fn spread(&self, order: &SortOrder, range: &RangeSample, first: Rank) -> Spread {
+        let (from, to) = match self.everywhere {
+            Some(everywhere) if range.bounds.open => everywhere,
+            _ if range.bounds.has_values() => {
+                let (from, to) = Self::ends(order, &range.bounds);
+                (from.number(self.zero), to.number(self.zero))
+            }
+            _ => (first.number(self.zero), first.number(self.zero)),
+        };
+        Spread { first, from, to, share: range.share, ranges: range.ranges }
+    }
+
+    /// The part of all rows that may be returned when ranges were read, and the next one has this first rank.
+    fn returned(&self, read: &[Spread], next: Rank) -> f64 {
+        let limit = next.number(self.zero);
+        let before = |range: &Spread| {
+            let part =
+                if range.to < limit { 1.0 } else { (limit - range.from) / (range.to - range.from).max(1.0) };
+            range.share * part.clamp(0.0, 1.0)
+        };
+        read.iter().map(before).sum()
+    }
 }

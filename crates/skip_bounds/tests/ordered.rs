@@ -4,7 +4,10 @@
 
 use proptest::prelude::*;
 use skip_bounds::Bounds;
-use skip_bounds::ordered::{Rank, RowHeap, SortOrder, UnreadRanges, expected_read};
+use skip_bounds::PageSummary;
+use skip_bounds::ordered::{
+    ExpectedRead, Next, RangeSample, Rank, RowHeap, SortOrder, UnreadRanges, expected_read,
+};
 
 /// Values have twice the numbers of their keys if keys are not exact: two values share a key.
 fn key_of(value: u64, is_exact: bool) -> u64 {
@@ -59,7 +62,16 @@ fn returned(order: &SortOrder, ranges: &[Range]) -> Vec<(Option<u64>, usize)> {
     let is_before = |one: &Row, other: &Row| {
         one.0 < other.0 || one.0 == other.0 && place(order, one.1) < place(order, other.1)
     };
-    let mut unread = UnreadRanges::new(order, ranges.iter().map(|range| bounds_of(range, order.is_exact)));
+    // Groups of three ranges; some ranges are known before, by a part of their values.
+    let bounds: Vec<Bounds> = ranges.iter().map(|range| bounds_of(range, order.is_exact)).collect();
+    let groups: Vec<Bounds> =
+        bounds.chunks(3).map(|group| PageSummary::of(group.iter().copied()).bounds()).collect();
+    let known = |(range, (values, kind)): (u32, &Range)| {
+        let value = values.first().filter(|_| kind % 2 == 0)?;
+        Some((range, Bounds::of(value.map(|value| key_of(value, order.is_exact)))))
+    };
+    let known: Vec<(u32, Bounds)> = (0u32..).zip(ranges).filter_map(known).collect();
+    let mut unread = UnreadRanges::new(order, &groups, &known);
     let (mut rows, mut read, mut found) = (RowHeap::default(), 0, Vec::new());
     loop {
         match rows.first() {
@@ -68,7 +80,16 @@ fn returned(order: &SortOrder, ranges: &[Range]) -> Vec<(Option<u64>, usize)> {
                 found.push((value, read));
             }
             _ => {
-                let Some(range) = unread.take() else { return found };
+                let range = match unread.take() {
+                    None => return found,
+                    Some(Next::Group(group)) => {
+                        let first = 3 * group;
+                        let of_group = bounds.iter().copied().skip(first as usize).take(3);
+                        unread.add(order, (first..).zip(of_group));
+                        continue;
+                    }
+                    Some(Next::Range(range)) => range,
+                };
                 read += 1;
                 for &value in &ranges[range as usize].0 {
                     rows.push(
@@ -122,34 +143,68 @@ fn range_of(least: u64, greatest: u64) -> Bounds {
     Bounds::of(Some(least)).union(Bounds::of(Some(greatest)))
 }
 
+/// What is expected to be read of ranges with the same number of rows, in groups of ten; groups are unknown inside if
+/// `are_known` is false.
+fn expected(order: &SortOrder, ranges: &[Bounds], wanted: f64, are_known: bool) -> ExpectedRead {
+    let share = 1.0 / ranges.len().max(1) as f64;
+    let sample = |group: &[Bounds]| RangeSample {
+        bounds: PageSummary::of(group.iter().copied()).bounds(),
+        share: share * group.len() as f64,
+        ranges: group.len() as u32,
+    };
+    let groups: Vec<RangeSample> = ranges.chunks(10).map(sample).collect();
+    let ranges_of = |group: u32| match are_known {
+        true => ranges.chunks(10).nth(group as usize).unwrap().iter().map(|&b| sample(&[b])).collect(),
+        false => vec![groups[group as usize]],
+    };
+    expected_read(order, &groups, ranges_of, wanted)
+}
+
 #[test]
 fn ranges_in_order_are_read_one_by_one() {
-    let order = SortOrder { descends: true, nulls_first: true, is_exact: true };
-    let ranges: Vec<_> = (0..100).map(|i| (range_of(i * 1000, i * 1000 + 999), 0.01)).collect();
-    assert_eq!(expected_read(&order, &ranges, 0.0001).ranges, 1);
-    assert_eq!(expected_read(&order, &ranges, 0.095).ranges, 10);
-    assert_eq!(expected_read(&order, &ranges, 2.0).ranges, 100);
-    assert_eq!(expected_read(&order, &[], 0.5).ranges, 0);
+    for nulls_first in [false, true] {
+        let order = SortOrder { descends: true, nulls_first, is_exact: true };
+        let ranges: Vec<_> = (0..100).map(|i| range_of(i * 1000, i * 1000 + 999)).collect();
+        let one = expected(&order, &ranges, 0.0001, true);
+        assert_eq!((one.ranges, one.groups), (1, 1));
+        assert_eq!(expected(&order, &ranges, 0.095, true).ranges, 10);
+        assert_eq!(expected(&order, &ranges, 0.095, false).ranges, 10);
+        assert_eq!(expected(&order, &ranges, 2.0, true).ranges, 100);
+        assert_eq!(expected(&order, &ranges, 0.5, false).share, 0.5);
+        assert_eq!(expected(&order, &[], 0.5, true).ranges, 0);
+    }
 }
 
 #[test]
 fn ranges_that_overlap_are_read_together() {
     let order = SortOrder { descends: false, nulls_first: false, is_exact: true };
     // Each reaches over the next nine.
-    let rough: Vec<_> = (0..100).map(|i| (range_of(i * 1000, i * 1000 + 9999), 0.01)).collect();
-    let one = expected_read(&order, &rough, 0.0001).ranges;
+    let rough: Vec<_> = (0..100).map(|i| range_of(i * 1000, i * 1000 + 9999)).collect();
+    let one = expected(&order, &rough, 0.0001, true).ranges;
     assert!(one <= 2, "{one}");
-    let ten = expected_read(&order, &rough, 0.01).ranges;
+    let ten = expected(&order, &rough, 0.01, true).ranges;
     assert!((3..=10).contains(&ten), "{ten}");
-    let all_alike: Vec<_> = (0..100).map(|i| (range_of(i, 1_000_000 - i), 0.01)).collect();
-    assert_eq!(expected_read(&order, &all_alike, 0.01).ranges, 100);
+    let all_alike: Vec<_> = (0..100).map(|i| range_of(i, 1_000_000 - i)).collect();
+    assert_eq!(expected(&order, &all_alike, 0.01, true).ranges, 100);
+    // A few NULLs do not make a range reach further.
+    let with_nulls: Vec<_> = rough.iter().map(|&range| range.union(Bounds::of(None))).collect();
+    let order = SortOrder { nulls_first: true, ..order };
+    assert_eq!(expected(&order, &with_nulls, 0.01, true).ranges, 100, "all may have NULLs, which come first");
+}
+
+#[test]
+fn large_keys_are_told_apart() {
+    let order = SortOrder { descends: false, nulls_first: false, is_exact: true };
+    // Integers are moved up by 2^63.
+    let ranges: Vec<_> = (0..100).map(|i| range_of((1 << 63) + i * 10, (1 << 63) + i * 10 + 9)).collect();
+    assert_eq!(expected(&order, &ranges, 0.045, true).ranges, 5);
 }
 
 #[test]
 fn open_ranges_are_read_first() {
     let order = SortOrder { descends: true, nulls_first: false, is_exact: true };
     let open = Bounds { open: true, ..Bounds::EMPTY };
-    let mut ranges: Vec<_> = (0..98).map(|i| (range_of(i * 1000, i * 1000 + 999), 0.01)).collect();
-    ranges.extend([(open, 0.01), (open, 0.01)]);
-    assert_eq!(expected_read(&order, &ranges, 0.0001).ranges, 3);
+    let mut ranges: Vec<_> = (0..98).map(|i| range_of(i * 1000, i * 1000 + 999)).collect();
+    ranges.extend([open, open]);
+    assert_eq!(expected(&order, &ranges, 0.0001, true).ranges, 3);
 }

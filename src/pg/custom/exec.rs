@@ -218,9 +218,8 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
         let mut blocks = SharedBlocks::new(blocks);
         if let Some(sort) = run.private.order {
             let pages = page::pages_read();
-            let index = run.private.indexes.iter().position(|&index| index == sort.index);
-            let index = index.and_then(|place| run.indexes.rels().get(place));
-            let read = || implementation().ordered_column(*index?, sort.column, size);
+            let index = run.indexes.find(sort.index);
+            let read = || implementation().ordered_column(index?, sort.column, size);
             let column = run.column.take().or_else(read);
             let ordered = Ordered::new(node, sort, column, size);
             blocks.get().read_in_order(ordered.pages_per_range());
@@ -279,7 +278,7 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
             start(node, run);
             let context = (*scan).ps.ps_ExprContext;
             (*context).ecxt_scantuple = slot;
-            let Run { pages, blocks: Some(blocks), served, ordered, .. } = run else {
+            let Run { pages, blocks: Some(blocks), served, ordered, indexes, private, .. } = run else {
                 return pg_sys::ExecClearTuple(slot);
             };
             let Some(pages) = pages else {
@@ -287,7 +286,8 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
                 return pg_sys::ExecClearTuple(slot);
             };
             if let Some(ordered) = ordered {
-                let found = ordered.next_row(&mut RowReader { node, pages, blocks, served });
+                let index = private.order.and_then(|sort| indexes.find(sort.index));
+                let found = ordered.next_row(&mut RowReader { node, pages, blocks, served, index });
                 return if found { slot } else { pg_sys::ExecClearTuple(slot) };
             }
             loop {

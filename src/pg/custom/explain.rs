@@ -73,7 +73,12 @@ pub(super) unsafe extern "C-unwind" fn explain(
                 expected(&out, &run.private);
             }
             if out.state().analyze {
-                counters(&out, &run.counters(), run.private.order.is_some());
+                let mut counters = run.counters();
+                if run.private.served == 0 {
+                    // Nothing was looked up: that no range was ruled out is not for want of a filter.
+                    counters.unsummarized = 0;
+                }
+                self::counters(&out, &counters, run.private.order.is_some());
             }
         }
     })

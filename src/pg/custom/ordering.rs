@@ -6,7 +6,7 @@
 
 use super::super::datum::Value;
 use super::super::list::list;
-use super::super::{compat, types};
+use super::super::{Rel, compat, types};
 use super::index::Index;
 use super::table::Table;
 use crate::pg::key_kind::KeyKind;
@@ -17,10 +17,17 @@ use skip_bounds::ordered::SortOrder;
 /// The number of the function of a btree operator class that compares two values (BTORDER_PROC).
 const COMPARE: i16 = 1;
 
+/// Finds out the bounds of the ranges of a group in the index.
+type RangesOf = dyn Fn(Rel<'_>, u32) -> Vec<(u32, Bounds)>;
+
 /// What an index column knows of the order of a table's rows.
 pub struct OrderedColumn {
-    /// The bounds of all ranges, by their numbers.
-    pub bounds: Vec<Bounds>,
+    /// The bounds of groups of ranges, by the numbers of the groups.
+    pub groups: Vec<Bounds>,
+    /// The bounds of a part of what some ranges hold, beside the bounds that their groups have of them.
+    pub additions: Vec<(u32, Bounds)>,
+    /// The bounds of the ranges of a group, with their numbers. A range may be in several groups.
+    pub ranges_of: Box<RangesOf>,
     /// Heap blocks per range.
     pub pages_per_range: u32,
     /// Whether values with the same order key are equal.

@@ -3,8 +3,9 @@
 //!
 //! The bounds are read after the snapshot was taken and after the table's size was read, like everything else in the
 //! index. So every row that the snapshot sees is within the bounds of its range, or the range is open; ranges that are
-//! not summarized, and those that the index does not know, are open. Open ranges are read before all others. Bounds are
-//! read once for all executions of a node. Blocks that the table got since have no row that the snapshot sees.
+//! not summarized, and those that the index does not know, are open. Open ranges are read before all others. What is
+//! known of groups of ranges is read once for all executions of a node, the bounds of the ranges of a group when its
+//! turn comes. Blocks that the table got since have no row that the snapshot sees.
 //!
 //! All rows of a range are checked when it is read. Of those that satisfy the conditions, the place in the table, the
 //! rank and the value are kept. A row is fetched by its place when its turn comes: no row that a snapshot in use sees
@@ -22,10 +23,10 @@ use super::lists::is_true;
 use super::served::Served;
 use super::sort_keys::{KeptRow, SortKeys, attribute};
 use super::sorted::{Filling, Sorted};
-use crate::pg::{Rel, fail, memory, server};
+use crate::pg::{Rel, fail, memory, page, server};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use skip_bounds::Bounds;
-use skip_bounds::ordered::{Rank, RowHeap, UnreadRanges};
+use skip_bounds::ordered::{Next, Rank, RowHeap, UnreadRanges};
 
 /// What a scan in order reads rows with.
 pub(super) struct RowReader<'r> {
@@ -33,6 +34,8 @@ pub(super) struct RowReader<'r> {
     pub(super) pages: &'r mut Pages,
     pub(super) blocks: &'r mut SharedBlocks,
     pub(super) served: &'r mut Served,
+    /// The index with the bounds.
+    pub(super) index: Option<Rel<'r>>,
 }
 
 /// A scan in the order of a column.
@@ -65,9 +68,11 @@ impl Ordered {
         blocks: u32,
     ) -> Self {
         let column = column.unwrap_or_else(|| OrderedColumn {
-            bounds: vec![Bounds { open: true, ..Bounds::EMPTY }],
+            groups: Vec::new(),
+            additions: vec![(0, Bounds { open: true, ..Bounds::EMPTY })],
             pages_per_range: blocks.max(1),
             is_exact: false,
+            ranges_of: Box::new(|_, _| Vec::new()),
             key: Box::new(|_| Some(0)),
         });
         // SAFETY: the node's table is open. All that is made here lives as long as the query.
@@ -75,7 +80,7 @@ impl Ordered {
             let keys = SortKeys::new(Rel::from_raw((*node).ss.ss_currentRelation), sort, column.is_exact);
             let is_volatile = pg_sys::contain_volatile_functions((*(*node).ss.ps.plan).qual.cast());
             Self {
-                unread: UnreadRanges::new(&keys.order, column.bounds.iter().copied()),
+                unread: UnreadRanges::new(&keys.order, &column.groups, &column.additions),
                 column,
                 rows: RowHeap::default(),
                 bytes: 0,
@@ -102,7 +107,7 @@ impl Ordered {
     /// Starts over, with the same bounds.
     pub(super) fn restart(&mut self) {
         self.forget_rows();
-        self.unread = UnreadRanges::new(&self.keys.order, self.column.bounds.iter().copied());
+        self.unread = UnreadRanges::new(&self.keys.order, &self.column.groups, &self.column.additions);
     }
 
     /// Ends the scan, and returns what was known of the order. (Drop does not do that: after an error, the abort of the
@@ -143,8 +148,8 @@ impl Ordered {
                 {
                     break self.take(is_sorted);
                 }
-                let Some(range) = self.unread.take() else { break None };
-                self.read(reader, range);
+                let Some(next) = self.unread.take() else { break None };
+                self.read(reader, next);
                 self.sort_rows(reader);
             };
             pg_sys::MemoryContextSwitchTo(before);
@@ -192,11 +197,28 @@ impl Ordered {
         }
     }
 
+    /// Reads a range, or finds out the bounds of the ranges of a group.
+    ///
+    /// # Safety
+    /// As [`Ordered::next_row`].
+    unsafe fn read(&mut self, reader: &mut RowReader<'_>, next: Next) {
+        match next {
+            // SAFETY: as the caller promises.
+            Next::Range(range) => unsafe { self.read_range(reader, range) },
+            Next::Group(group) => {
+                let pages = page::pages_read();
+                let ranges = reader.index.map(|index| (self.column.ranges_of)(index, group));
+                self.unread.add(&self.keys.order, ranges.unwrap_or_default());
+                reader.blocks.get().counters.index_pages += page::pages_read() - pages;
+            }
+        }
+    }
+
     /// Reads a range.
     ///
     /// # Safety
     /// As [`Ordered::next_row`].
-    unsafe fn read(&mut self, reader: &mut RowReader<'_>, range: u32) {
+    unsafe fn read_range(&mut self, reader: &mut RowReader<'_>, range: u32) {
         if !reader.blocks.get().choose(range, self.column.pages_per_range) {
             return;
         }
@@ -310,12 +332,13 @@ impl Ordered {
             while let Some(filling) = &self.filling
                 && let Some(first) = self.unread.first()
             {
-                if filling.takes_all() {
-                    self.unread.take_all().into_iter().for_each(|range| self.read(reader, range));
-                } else if filling.first().is_some_and(|row| self.keys.order.may_return(row, Some(first))) {
+                let is_enough =
+                    filling.first().is_some_and(|row| self.keys.order.may_return(row, Some(first)));
+                if is_enough && !filling.takes_all() {
                     break;
-                } else if let Some(range) = self.unread.take() {
-                    self.read(reader, range);
+                }
+                if let Some(next) = self.unread.take() {
+                    self.read(reader, next);
                 }
             }
             if let Some(filling) = self.filling.take() {

@@ -38,6 +38,8 @@ fn stops_early(database: &Database) {
         let node = executed(&mut session, &statement);
         let (read, never) = (node.number("Ranges Scanned"), node.number("Ranges Never Read"));
         assert!(read <= most && read + never == node.number("Ranges Total"), "{statement}: {read} {never}");
+        // Meta page, directory, delta, summaries, and one or two pages of bounds.
+        assert!(node.number("Index Pages Read") <= 12, "{statement}: {node:?}");
         let expected = node.number("Ranges Expected");
         assert!(
             expected <= 3 * read && read <= 3 * expected,

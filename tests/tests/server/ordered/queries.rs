@@ -68,6 +68,46 @@ fn cursors(database: &Database) {
     assert_eq!(rest, session.rows("SELECT at FROM t ORDER BY at DESC LIMIT 28 OFFSET 2"));
 }
 
+on_shared!(late_pages);
+/// Bounds are read page by page, as a cursor comes to them. Meanwhile their segments are widened, replaced and merged,
+/// and the pages get others.
+fn late_pages(database: &Database) {
+    let mut session = database.session();
+    log(&mut session, 20_000);
+    session.run(
+        "CREATE INDEX t_at ON t USING skip (at timestamptz_minmax_skip_ops, n int4_minmax_skip_ops)
+            WITH (pages_per_range = 1, delta_limit = 64);
+         ANALYZE t",
+    );
+    let mut other = database.session();
+    let segments =
+        "SELECT string_agg(segment_id::text, ' ' ORDER BY segment_id) FROM skip_index_segments('t_at')";
+    for order in ["at", "n DESC NULLS LAST"] {
+        let query = format!("SELECT id, at, n FROM t ORDER BY {order}, id");
+        let expected = session.rows(&query);
+        let before = session.one(segments);
+        session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+        in_order().set(&mut session);
+        session.run(&format!("DECLARE c CURSOR FOR {query}"));
+        let mut found = session.rows("FETCH 10 FROM c");
+        for round in 0..10 {
+            other.run(&format!(
+                "UPDATE t SET at = at + interval '9 years', n = n + 70000 WHERE id % 41 = {round};
+                 UPDATE t SET at = at - interval '9 years', n = -n WHERE id % 41 = {round} + 20;
+                 INSERT INTO t (at, n) SELECT '2020-01-01', i FROM generate_series(1, 700) i"
+            ));
+            other.run("VACUUM t");
+            other.run("SELECT skip_summarize('t_at')");
+            found.extend(session.rows("FETCH 2500 FROM c"));
+        }
+        found.extend(session.rows("FETCH ALL FROM c"));
+        assert!(found == expected, "{query}: {} rows, {} expected", found.len(), expected.len());
+        session.run("COMMIT; RESET ALL");
+        assert_ne!(session.one(segments), before, "segments were replaced");
+        other.run("VACUUM t");
+    }
+}
+
 on_shared!(inner_sides);
 /// LATERAL and subqueries run it again and again, with the same keys and with others.
 fn inner_sides(database: &Database) {
