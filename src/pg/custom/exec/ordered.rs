@@ -21,7 +21,7 @@ use super::super::pages::Pages;
 use super::SharedBlocks;
 use super::lists::is_true;
 use super::served::Served;
-use super::sort_keys::{KeptRow, SortKeys, attribute};
+use super::sort_keys::{KeptRow, SortKeys, attribute, context};
 use super::sorted::{Filling, Sorted};
 use crate::pg::{Rel, fail, memory, page, server};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -75,7 +75,7 @@ impl Ordered {
             ranges_of: Box::new(|_, _| Vec::new()),
             key: Box::new(|_| Some(0)),
         });
-        // SAFETY: the node's table is open. All that is made here lives as long as the query.
+        // SAFETY: the node's table is open. What is made here lives until end(), or to the query's end.
         unsafe {
             let keys = SortKeys::new(Rel::from_raw((*node).ss.ss_currentRelation), sort, column.is_exact);
             let is_volatile = pg_sys::contain_volatile_functions((*(*node).ss.ps.plan).qual.cast());
@@ -84,13 +84,7 @@ impl Ordered {
                 column,
                 rows: RowHeap::default(),
                 bytes: 0,
-                values: pg_sys::AllocSetContextCreateInternal(
-                    keys.memory,
-                    c"pg_skip ordered values".as_ptr(),
-                    pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
-                    pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
-                    pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-                ),
+                values: context(keys.memory),
                 keys,
                 filling: None,
                 sorted: None,
@@ -114,8 +108,8 @@ impl Ordered {
     /// transaction releases everything.)
     pub(super) fn end(mut self) -> OrderedColumn {
         self.forget_rows();
-        // SAFETY: made in new(), deleted once.
-        unsafe { pg_sys::MemoryContextDelete(self.values) }
+        // SAFETY: made in new(), deleted once, with all that was made below it.
+        unsafe { pg_sys::MemoryContextDelete(self.keys.memory) }
         self.column
     }
 

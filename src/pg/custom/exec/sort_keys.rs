@@ -27,12 +27,12 @@ pub(super) struct SortKeys {
     pub(super) kind: pg_sys::Oid,
     pub(super) len: i16,
     pub(super) is_by_value: bool,
-    /// Memory that lives as long as the query.
+    /// Memory of the scan.
     pub(super) memory: pg_sys::MemoryContext,
 }
 
 impl SortKeys {
-    /// Prepares the comparison of values of a table's column, in the current memory context.
+    /// Prepares the comparison of values of a table's column, in a memory context below the current one.
     ///
     /// # Safety
     /// `sort` is the order of a plan for the table. The current memory context is the query's.
@@ -42,8 +42,10 @@ impl SortKeys {
             let place = usize::try_from(sort.attribute - 1).unwrap_or(0);
             let column = compat::attribute((*table.raw()).rd_att, place);
             let (kind, len, is_by_value) = ((*column).atttypid, (*column).attlen, (*column).attbyval);
-            let compare = pg_sys::palloc0(size_of::<pg_sys::FmgrInfo>()).cast::<pg_sys::FmgrInfo>();
-            pg_sys::fmgr_info(sort.compare, compare);
+            let memory = context(pg_sys::CurrentMemoryContext);
+            let compare = pg_sys::MemoryContextAllocZero(memory, size_of::<pg_sys::FmgrInfo>());
+            let compare = compare.cast::<pg_sys::FmgrInfo>();
+            pg_sys::fmgr_info_cxt(sort.compare, compare, memory);
             Self {
                 sort,
                 order: sort.order(is_exact),
@@ -52,7 +54,7 @@ impl SortKeys {
                 kind,
                 len,
                 is_by_value,
-                memory: pg_sys::CurrentMemoryContext,
+                memory,
             }
         }
     }
@@ -95,6 +97,23 @@ impl SortKeys {
     pub(super) unsafe fn size(&self, value: pg_sys::Datum) -> usize {
         // SAFETY: the header of a varlena tells its length.
         usize::try_from(self.len).unwrap_or_else(|_| unsafe { pgrx::varsize_any(value.cast_mut_ptr()) })
+    }
+}
+
+/// A memory context below another one, for a scan in order.
+///
+/// # Safety
+/// `parent` is a memory context.
+pub(super) unsafe fn context(parent: pg_sys::MemoryContext) -> pg_sys::MemoryContext {
+    // SAFETY: the name is a static string, as the server demands.
+    unsafe {
+        pg_sys::AllocSetContextCreateInternal(
+            parent,
+            c"pg_skip order".as_ptr(),
+            pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+            pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        )
     }
 }
 
