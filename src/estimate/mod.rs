@@ -89,6 +89,15 @@ fn estimate_anew<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Esti
     }
 }
 
+/// The ranges that the tests with known keys leave, and the blocks of each; None if no key is known, or planning may
+/// read no more pages.
+pub fn surviving<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Option<(RangeSet, u32)> {
+    let mut sight = Sight::new(table, condition);
+    let terms = terms(&mut sight, condition);
+    let (found, ..) = survivors(&sight, &estimate::known(&terms)?)?;
+    Some((found, sight.unit))
+}
+
 /// The estimate by statistics, where it is good enough: when planning may read no more pages, or when the values of
 /// parameters make no difference.
 fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<ExpectedReads> {

@@ -44,6 +44,11 @@ impl OrderKeys {
         self.repr
     }
 
+    /// Whether values with the same key are equal.
+    pub fn is_exact(&self) -> bool {
+        self.kind.is_exact()
+    }
+
     /// The key of a value; None if the value is damaged.
     #[inline]
     pub fn key(&self, value: Value<'_>) -> Option<u64> {

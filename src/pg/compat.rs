@@ -392,6 +392,14 @@ pub fn relopt(
     }
 }
 
+/// Whether a sort key of the planner wants the greatest value first.
+pub fn descends(pathkey: &pg_sys::PathKey) -> bool {
+    #[cfg(not(feature = "pg18"))]
+    return pathkey.pk_strategy == pg_sys::BTGreaterStrategyNumber as i32;
+    #[cfg(feature = "pg18")]
+    return pathkey.pk_cmptype == pg_sys::CompareType::COMPARE_GT;
+}
+
 /// Lets the executor node hold tuples in buffers, with their system columns. Before 16 the server makes the scan slot
 /// of every custom scan a virtual one, and compiles the node's expressions for it. Therefore both are made again here.
 ///

@@ -295,6 +295,11 @@ impl NodeIndexes {
         &self.0
     }
 
+    /// One of the indexes.
+    pub fn find(&self, oid: pg_sys::Oid) -> Option<Rel<'_>> {
+        self.0.iter().find(|index| index.oid() == oid).copied()
+    }
+
     /// Closes the indexes. Their locks are kept until the transaction ends, like those of the server's own index scans.
     pub fn close(self) {
         for index in self.0 {

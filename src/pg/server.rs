@@ -9,10 +9,10 @@ use super::boundary::call;
 use pgrx::pg_sys;
 use pgrx::pg_sys::{
     Bitmapset, BlockNumber, Buffer, BufferAccessStrategy, Datum, EState, ExecScanAccessMtd,
-    ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo, ForkNumber, IndexInfo, JoinType, List, Node,
-    Oid, ParallelContext, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo, Portal, Query,
-    ReadBufferMode, RelOptInfo, Relation, ScanState, Selectivity, SpecialJoinInfo, TupleTableSlot,
-    shm_mq_handle, shm_mq_result,
+    ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo, ForkNumber, IndexInfo, ItemPointer, JoinType,
+    List, Node, Oid, ParallelContext, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo,
+    Portal, Query, ReadBufferMode, RelOptInfo, Relation, ScanState, Selectivity, Snapshot, SpecialJoinInfo,
+    TupleTableSlot, Tuplesortstate, shm_mq_handle, shm_mq_result,
 };
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -85,6 +85,16 @@ passing_errors! {
         rel: Relation, fork: ForkNumber::Type, block: BlockNumber, mode: ReadBufferMode::Type,
         strategy: BufferAccessStrategy,
     ) -> Buffer;
+    /// Adds a row to a sort; may sort what it has, and compare values.
+    fn tuplesort_puttupleslot(sort: *mut Tuplesortstate, slot: *mut TupleTableSlot);
+    /// Sorts all rows.
+    fn tuplesort_performsort(sort: *mut Tuplesortstate);
+    /// Puts the next row of a sort into a slot; merges runs meanwhile.
+    fn tuplesort_gettupleslot(
+        sort: *mut Tuplesortstate, forward: bool, copy: bool, slot: *mut TupleTableSlot, abbreviated: *mut Datum,
+    ) -> bool;
+    /// Copies a value.
+    fn datumCopy(value: Datum, by_value: bool, len: c_int) -> Datum;
     /// Waits for parallel workers, and raises their errors.
     fn WaitForParallelWorkersToFinish(context: *mut ParallelContext);
     /// Sends a message through a queue; waits, and processes interrupts, while the queue is full.
@@ -130,6 +140,24 @@ pub unsafe fn call_function(function: *mut FmgrInfo, collation: Oid, arguments: 
         let address = (*function).fn_addr;
         let value = call(|| address.map(|address| address(info)));
         value.filter(|_| !(*info).isnull)
+    }
+}
+
+/// Puts the row at a place of a table into a slot; false if the snapshot does not see it.
+///
+/// # Safety
+/// `rel` is an open table, and `slot` is one for its rows.
+pub unsafe fn fetch_row(
+    rel: Relation,
+    tid: ItemPointer,
+    snapshot: Snapshot,
+    slot: *mut TupleTableSlot,
+) -> bool {
+    // SAFETY: the access method of an open table has all functions. This is table_tuple_fetch_row_version, an inline
+    // function of tableam.h.
+    unsafe {
+        let fetch = (*(*rel).rd_tableam).tuple_fetch_row_version;
+        call(|| fetch.is_some_and(|fetch| fetch(rel, tid, snapshot, slot)))
     }
 }
 

@@ -147,6 +147,15 @@ pub fn hash_class(oid: pg_sys::Oid) -> Option<(pg_sys::Oid, pg_sys::Oid)> {
     }
 }
 
+/// Family of the default operator class of a type for sorting.
+pub fn btree_family(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: catalog lookups.
+    unsafe {
+        let class = pg_sys::GetDefaultOpClass(oid, pg_sys::BTREE_AM_OID);
+        (class != pg_sys::InvalidOid).then(|| pg_sys::get_opclass_family(class))
+    }
+}
+
 /// The `=` of a type in an operator class for hashing or sorting, if the type has one of its own and does not use
 /// another type's.
 pub fn own_equality(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {

@@ -8,9 +8,10 @@ use crate::pages::entry::Segment;
 use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pg::{Damage, Rel, error::Read, memory};
-use skip_bounds::{Bounds, Verdict};
+use skip_bounds::{Bounds, PageSummary, Verdict};
 use skip_map::key_part::KeySet;
 use skip_scan::RangeSet;
+use std::ops::Range;
 
 /// How exact a lookup is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,36 +76,76 @@ pub fn matching_ranges(
     Ok(pages)
 }
 
-/// What is known of a range of a column with bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownBounds {
-    /// The bounds of all values of the range, those in the delta among them. If they are open, the range may hold
-    /// anything, though some of its values are known.
-    pub bounds: Bounds,
-    /// Whether the delta has values or NULLs of the range.
-    pub has_additions: bool,
+/// A range of which nothing is known.
+const UNKNOWN: Bounds = Bounds { open: true, ..Bounds::EMPTY };
+
+/// The bounds of groups of ranges of a column, of which the bounds of single ranges can be found out. Every row that a
+/// snapshot sees which was taken before is within the bounds of its range, or of an addition to it, unless the range is
+/// open. A range that is not summarized is open. The table's size must have been read after the snapshot.
+///
+/// Summaries, and the delta, are read at first, the bounds of a group when they are wanted, perhaps much later: bounds
+/// of rows that were there before are in the pages until these are recycled. If they are, the ranges count as open.
+pub struct GroupedBounds {
+    /// The bounds of each group.
+    pub groups: Vec<Bounds>,
+    places: Vec<RangeGroup>,
+    /// Bounds of what the delta has of some ranges, each once.
+    pub additions: Vec<(u32, Bounds)>,
+    /// Heap blocks per range.
+    pub pages_per_range: u32,
+    /// Pages of bounds that were read.
+    pub pages: u64,
+    seed: u64,
 }
 
-/// The bounds of all ranges of a column of a table of `blocks` blocks, by their numbers. A range that is not summarized
-/// is open. Every row that a snapshot sees which was taken before is within the bounds of its range, as long as these
-/// are not open; the table's size must have been read after the snapshot. A range has `meta.pages_per_range` blocks.
-///
-/// It reads all bounds of the column, 16 bytes a range. None if the column has no bounds, or this build makes order
+/// Ranges of a group, and the data page of a segment with their bounds; None if nothing is known of them.
+struct RangeGroup {
+    ranges: Range<u32>,
+    page: Option<(Segment, u32)>,
+}
+
+impl GroupedBounds {
+    /// The bounds of the ranges of a group, with their numbers.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn ranges_of(&self, index: Rel, group: u32) -> Read<Vec<(u32, Bounds)>> {
+        let Some(RangeGroup { ranges, page }) = self.places.get(group as usize) else {
+            return Ok(Vec::new());
+        };
+        let read = |(segment, number): &(Segment, u32)| {
+            bounds::of_page(index.salted(self.seed), segment, &segment.bounds_shape()?, *number)
+        };
+        let found = match page.as_ref().map(read) {
+            Some(Ok(found)) => found,
+            Some(Err(Miss::Damage(damage))) => return Err(damage),
+            Some(Err(Miss::Recycled(_))) | None => vec![UNKNOWN; ranges.len()],
+        };
+        Ok(ranges.clone().zip(found).collect())
+    }
+
+    /// The ranges of a group.
+    pub fn span(&self, group: u32) -> Range<u32> {
+        self.places.get(group as usize).map_or(0..0, |group| group.ranges.clone())
+    }
+}
+
+/// The bounds of a column of a table of `blocks` blocks. None if the column has no bounds, or this build makes order
 /// keys differently.
 ///
 /// # Errors
 /// Damage to the index.
-#[allow(dead_code, reason = "for scans that read ranges in the order of their bounds")]
-pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<Vec<KnownBounds>>> {
+pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<GroupedBounds>> {
     for _ in 0..super::MOST_RESTARTS {
         memory::check_for_interrupts();
         let meta = Meta::read(index)?;
         let keys = crate::hash::keys::ColumnKeys::of_index(index, &meta, column.into());
-        if keys.is_none_or(|keys| !keys.are_ordered()) {
+        let layout = meta.columns.get(usize::from(column)).map(|column| column.layout);
+        if layout != Some(SegmentLayout::Bounds) || keys.is_none_or(|keys| !keys.are_ordered()) {
             return Ok(None);
         }
         let block = match try_of_column(index, &meta, column, blocks) {
-            Ok(found) => return Ok(found),
+            Ok(found) => return Ok(Some(found)),
             Err(Miss::Damage(damage)) => return Err(damage),
             Err(Miss::Recycled(block)) => block,
         };
@@ -114,46 +155,90 @@ pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<Vec<KnownB
             return Err(Damage::new(block, what));
         }
     }
-    let open = KnownBounds { bounds: Bounds { open: true, ..Bounds::EMPTY }, has_additions: false };
-    Ok(Some(vec![open; Meta::read(index)?.ranges_in(blocks) as usize]))
+    let mut unknown = Collected::default();
+    let meta = Meta::read(index)?;
+    unknown.add_unknown(0..meta.ranges_in(blocks));
+    Ok(Some(unknown.grouped(&meta, Vec::new())))
 }
 
-fn try_of_column(index: Rel, meta: &Meta, column: u16, blocks: u32) -> Fetch<Option<Vec<KnownBounds>>> {
-    if meta.columns.get(usize::from(column)).is_none_or(|column| column.layout != SegmentLayout::Bounds) {
-        return Ok(None);
+/// Groups while they are collected.
+#[derive(Default)]
+struct Collected {
+    groups: Vec<Bounds>,
+    places: Vec<RangeGroup>,
+    pages: u64,
+}
+
+/// The most ranges of which nothing is known in a group: as many as a page has bounds of.
+const MOST_UNKNOWN: usize = skip_bounds::page::RANGES_PER_PAGE as usize;
+
+impl Collected {
+    fn add(&mut self, bounds: Bounds, ranges: Range<u32>, page: Option<(Segment, u32)>) {
+        if !ranges.is_empty() {
+            self.groups.push(bounds);
+            self.places.push(RangeGroup { ranges, page });
+        }
     }
+
+    fn add_unknown(&mut self, ranges: Range<u32>) {
+        let end = ranges.end;
+        for first in ranges.step_by(MOST_UNKNOWN) {
+            self.add(UNKNOWN, first..first.saturating_add(MOST_UNKNOWN as u32).min(end), None);
+        }
+    }
+
+    fn grouped(self, meta: &Meta, additions: Vec<(u32, Bounds)>) -> GroupedBounds {
+        let Self { groups, places, pages } = self;
+        GroupedBounds {
+            groups,
+            places,
+            additions,
+            pages_per_range: meta.pages_per_range,
+            pages,
+            seed: meta.seed,
+        }
+    }
+}
+
+fn try_of_column(index: Rel, meta: &Meta, column: u16, blocks: u32) -> Fetch<GroupedBounds> {
     let index = meta.bind(index);
-    let count = meta.ranges_in(blocks) as usize;
-    let mut additions: Vec<(u32, Bounds)> = Vec::new();
+    let count = meta.ranges_in(blocks);
+    let mut added: Vec<(u32, Bounds)> = Vec::new();
     delta::scan(index, meta, |entry| {
-        if entry.column == column {
-            additions.push((entry.part, Bounds::of(entry.hash)));
+        if entry.column == column && entry.part < count {
+            added.push((entry.part, Bounds::of(entry.hash)));
         }
     })?;
-    let mut found: Vec<Option<Bounds>> = vec![None; count];
-    let live = directory::live(index, meta, |c| if c == column { KeySet::ALL } else { KeySet::NONE })?;
-    for segment in live.of_column(column) {
-        bounds::each(
-            index,
-            segment,
-            |_, _| true,
-            |range, bounds| {
-                if let Some(place) = found.get_mut(range as usize) {
-                    // Of two segments that have a range, each is right.
-                    *place = Some(bounds);
-                }
-            },
-        )?;
-    }
-    let known = |bounds: Option<Bounds>| KnownBounds {
-        bounds: bounds.unwrap_or(Bounds { open: true, ..Bounds::EMPTY }),
-        has_additions: false,
+    added.sort_unstable_by_key(|&(range, _)| range);
+    let union = |of_range: &[(u32, Bounds)]| {
+        let all = of_range.iter().fold(Bounds::EMPTY, |all, (_, bounds)| all.union(*bounds));
+        (of_range[0].0, all)
     };
-    let mut found: Vec<KnownBounds> = found.into_iter().map(known).collect();
-    for (range, addition) in additions {
-        if let Some(place) = found.get_mut(range as usize) {
-            *place = KnownBounds { bounds: place.bounds.union(addition), has_additions: true };
+    let additions = added.chunk_by(|one, other| one.0 == other.0).map(union).collect();
+    let live = directory::live(index, meta, |c| if c == column { KeySet::ALL } else { KeySet::NONE })?;
+    let mut found = Collected::default();
+    let mut covered = 0;
+    for segment in live.of_column(column) {
+        let (shape, first) = (segment.bounds_shape()?, segment.first_range);
+        if first > covered {
+            found.add_unknown(covered..first.min(count));
+        }
+        covered = covered.max(segment.end_range());
+        let summaries = bounds::summaries(index, segment)?;
+        found.pages += 1;
+        for number in 0..shape.data_pages() {
+            let of_page = shape.ranges_of(number);
+            let ranges = first + of_page.start..(first + of_page.end).min(count);
+            let summary = match summaries.as_ref().and_then(|all| all.get(number as usize)) {
+                Some(summary) => *summary,
+                None => PageSummary::of(bounds::of_page(index, segment, &shape, number)?),
+            };
+            found.add(summary.bounds(), ranges, Some((segment.segment, number)));
         }
     }
-    Ok(Some(found))
+    found.add_unknown(covered.min(count)..count);
+    for stretch in live.open.iter().filter(|stretch| stretch.column == column) {
+        found.add_unknown(stretch.first_range.min(count)..stretch.end_range().min(count));
+    }
+    Ok(found.grouped(meta, additions))
 }

@@ -104,6 +104,11 @@ pub fn pages_left() -> u64 {
     settings::plan_probe_pages().saturating_sub(STATE.with_borrow(|state| state.pages))
 }
 
+/// Counts pages that were read otherwise in this planner run.
+pub fn spend(pages: u64) {
+    STATE.with_borrow_mut(|state| state.pages += pages);
+}
+
 /// Drops the answers: the next table, or the next query, makes lookups of its own. The pages read still count.
 pub fn forget() {
     STATE.with_borrow_mut(|state| {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`matching`] | conditions of the query become tests of index columns |
 //! | [`paths`] | conditions become paths, and the chosen path becomes a plan |
+//! | [`ordered`] | paths in the order of a column, for `ORDER BY`, and what they are expected to read |
 //! | [`cost`] | what the paths cost, by what they are expected to read ([`crate::estimate`]) |
 //! | [`refusal`] | why a condition cannot be looked up in an index |
 //! | [`report`] | skip_explain: which conditions of a query are looked up, and why others are not |
@@ -13,6 +14,7 @@
 
 mod cost;
 mod matching;
+mod ordered;
 mod paths;
 mod refusal;
 mod report;
@@ -22,6 +24,7 @@ use crate::estimate::remembered::EstimatingRun;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::custom::expr::Expr;
+use crate::pg::custom::ordering::OrderedColumn;
 use crate::pg::custom::table::Table;
 use crate::pg::custom::{self, Planned};
 use crate::prune::probe;
@@ -63,6 +66,10 @@ impl custom::Implementation for SkipIndexScan {
         key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values<'k>>,
     ) -> Survivors {
         survivors::survivors(code, blocks, indexes, key)
+    }
+
+    fn ordered_column(&self, index: Rel<'_>, column: u16, blocks: u32) -> Option<OrderedColumn> {
+        ordered::column(index, column, blocks)
     }
 
     fn started(&self) {

@@ -8,12 +8,14 @@
 
 use super::cost;
 use super::matching;
+use super::ordered;
 use super::refusal;
 use super::report;
 use super::survivors;
 use crate::estimate;
 use crate::pg::custom::Planned;
 use crate::pg::custom::expr::{Expr, Leaf};
+use crate::pg::custom::ordering::WantedOrder;
 use crate::pg::custom::plan::{Expected, NewPath};
 use crate::pg::custom::table::{Outer, Qual, Table};
 use crate::pg::{catalog, fail, settings};
@@ -105,11 +107,14 @@ fn check_forced(
     table: &Table<'_>,
     exprs: &[Expr<'_>],
     condition: Option<&Condition<Leaf<'_>>>,
+    order: Option<&WantedOrder>,
     forced: &[Oid],
 ) {
     for &index in forced {
         let is_used = |leaf: &&Leaf<'_>| table.indexes()[leaf.index].oid() == index;
-        if settings::enable_scan() && condition.is_some_and(|c| c.leaves().iter().any(is_used)) {
+        let is_of_order = order.is_some_and(|order| table.indexes()[order.index].oid() == index);
+        let is_of_condition = condition.is_some_and(|c| c.leaves().iter().any(is_used));
+        if settings::enable_scan() && (is_of_condition || is_of_order) {
             continue;
         }
         let (why, hint) = if settings::enable_scan() {
@@ -150,11 +155,17 @@ fn add_parameterised(table: &Table<'_>) {
 fn add_path(table: &Table<'_>, quals: &[Qual<'_>], forced: &[Oid], outer: Option<Outer<'_>>) -> bool {
     let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
     let choice = choose(table, &exprs, forced, |_, part| estimate::rules_out(table, part));
-    check_forced(table, &exprs, choice.condition.as_ref(), forced);
-    let Some(condition) = &choice.condition else { return false };
+    // The server takes no notice of the order of a path that needs the values of other tables.
+    let order = if outer.is_none() { table.wanted_order(&order(table, forced)) } else { None };
+    check_forced(table, &exprs, choice.condition.as_ref(), order.as_ref(), forced);
     if !forced.is_empty() {
         table.drop_paths();
     }
+    if let Some(order) = &order {
+        let left_out = left_out(quals, &choice.served);
+        ordered::add(table, order, choice.condition.as_ref(), &left_out);
+    }
+    let Some(condition) = &choice.condition else { return false };
     add_choice(table, quals, condition, &choice.served, outer);
     let mut indexes: Vec<usize> = condition.leaves().iter().map(|leaf| leaf.index).collect();
     indexes.sort_unstable();
@@ -182,8 +193,7 @@ fn add_choice(
 ) {
     let estimate = estimate::estimate(table, condition);
     let cost = cost::cost(table, condition, &estimate, outer);
-    let left_out: Vec<Qual<'_>> =
-        quals.iter().zip(served).filter(|(_, served)| !**served).map(|(&qual, _)| qual).collect();
+    let left_out = left_out(quals, served);
     let path = |workers, shared| NewPath {
         outer,
         startup: cost.startup,
@@ -192,12 +202,18 @@ fn add_choice(
         workers,
         expected: Expected { ranges: estimate.ranges, of: estimate.count, is_exact: estimate.is_exact },
         left_out: &left_out,
+        order: None,
     };
     table.add(&path(0, 0.0));
     let workers = if outer.is_none() { table.workers(estimate.heap_blocks) } else { 0 };
     if workers > 0 {
         table.add(&path(workers, cost.shared));
     }
+}
+
+/// The conditions that are not served.
+fn left_out<'a>(quals: &[Qual<'a>], served: &[bool]) -> Vec<Qual<'a>> {
+    quals.iter().zip(served).filter(|(_, served)| !**served).map(|(&qual, _)| qual).collect()
 }
 
 /// The part of a plan with these conditions that the executor needs. `left_out` says which of them the path does not

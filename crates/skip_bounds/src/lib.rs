@@ -8,6 +8,7 @@
 //! | bounds lie on pages | [`page`] | [`page::BoundsShape`] |
 //! | a page of bounds is summed up, so that it need not be read | [`summary`] | [`summary::PageSummary`] |
 //! | bounds say how many ranges share a value | [`overlap`] | [`overlap::overlap`] |
+//! | bounds say which range is read first, for `ORDER BY` | [`ordered`] | [`ordered::UnreadRanges`] |
 //!
 //! Order keys, and the bytes of pages, are frozen: they are on disk. `tests/golden.rs` holds them. Everything is
 //! little-endian and gives the same result on every CPU.
@@ -19,6 +20,7 @@
 pub mod bounds;
 mod numeric;
 pub mod order;
+pub mod ordered;
 pub mod overlap;
 pub mod page;
 pub mod spans;

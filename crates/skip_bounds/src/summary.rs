@@ -95,6 +95,13 @@ impl PageSummary {
         (self.least[0], self.greatest[1])
     }
 
+    /// The bounds of all that the ranges hold; open, if some range is.
+    pub fn bounds(&self) -> Bounds {
+        let (least, greatest) = self.extremes();
+        let nulls = self.flags & SOME_NULLS != 0;
+        Bounds { least, greatest, nulls, open: self.has_open(), widened: false }
+    }
+
     /// Its bytes.
     pub fn encode(&self) -> [u8; SUMMARY_BYTES] {
         let mut bytes = [0u8; SUMMARY_BYTES];

@@ -209,6 +209,27 @@ impl Blocks {
         (self.claim, self.is_done, self.run) = ((0, 0), false, (0, 0));
     }
 
+    /// From now on, only the blocks of single ranges of `pages_per_range` blocks are fed, which [`Blocks::choose`]
+    /// chooses. What was ruled out is counted. Parallel processes do not share such a scan.
+    pub fn read_in_order(&mut self, pages_per_range: u32) {
+        let nothing = RangeSet::empty(0);
+        let none =
+            Survivors { ranges: nothing.clone(), unfiltered: nothing, pages_per_range, index_pages: 0 };
+        let unit = greatest_divisor(self.survivors.pages_per_range, pages_per_range.max(1));
+        self.survivors = std::mem::replace(&mut self.survivors, none).in_ranges_of(unit, self.blocks);
+        (self.claim, self.is_done, self.run) = ((0, 0), true, (0, 0));
+        self.count_survivors();
+    }
+
+    /// Feeds the blocks of a range of `pages_per_range` blocks next, as far as they survived; false if none did.
+    pub fn choose(&mut self, range: u32, pages_per_range: u32) -> bool {
+        let unit = u64::from(self.survivors.pages_per_range);
+        let first = u64::from(range) * u64::from(pages_per_range);
+        self.claim = (first / unit, (first + u64::from(pages_per_range)).div_ceil(unit));
+        self.run = (0, 0);
+        self.survivors.ranges.any_in(self.claim.0, self.claim.1)
+    }
+
     /// Whether nothing survived.
     pub fn is_nothing(&self) -> bool {
         self.survivors.ranges.is_empty()

@@ -6,22 +6,29 @@
 //! read; then the indexes are read. Their answer is used for this execution only, or for the next one if it has the
 //! same keys: both executions have the same snapshot.
 //!
+//! If the plan returns rows in the order of a column, [`ordered`] chooses the ranges and the rows.
+//!
 //! The node checks the served conditions on each row ([`served`]), and so learns whether a range was read in vain.
 //! ExecScan checks all other conditions. For EvalPlanQual, ExecScan provides the row itself and lets the node check the
 //! served conditions on it, without regard to ranges.
 
 mod binding;
 mod lists;
+mod ordered;
 pub(super) mod parallel;
 mod served;
+mod sort_keys;
+mod sorted;
 
 use super::super::list::list;
+use super::ordering::OrderedColumn;
 use super::pages::Pages;
 use super::{Private, implementation};
 use crate::pg::clause::Clause;
 use crate::pg::memory::Scratch;
 use crate::pg::relation::NodeIndexes;
-use crate::pg::{Rel, boundary, compat, lock, server};
+use crate::pg::{Rel, boundary, compat, lock, page, server};
+use ordered::{Ordered, RowReader};
 use pgrx::{PgMemoryContexts, pg_sys};
 use served::Served;
 use skip_scan::blocks::{Blocks, ScanCounters, SharedScan, Survivors};
@@ -72,6 +79,11 @@ pub(super) struct Run {
     /// The blocks that are being read, from the first row on.
     blocks: Option<SharedBlocks>,
     pages: Option<Pages>,
+    /// The state of a scan in the order of a column, from the first row on.
+    ordered: Option<Ordered>,
+    /// What the index knows of the order. It is right for all executions of the node, which have the same snapshot,
+    /// whatever their keys are.
+    column: Option<OrderedColumn>,
     /// Keys have changed: they must be looked up in the indexes again.
     is_stale: bool,
     /// The shared state is gone: there are no more rows until the next execution. Continuing without it would repeat
@@ -148,6 +160,8 @@ pub(super) unsafe extern "C-unwind" fn begin(
                 served,
                 blocks: None,
                 pages: None,
+                ordered: None,
+                column: None,
                 is_stale: true,
                 is_over: false,
                 shared: None,
@@ -202,9 +216,20 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
             run.indexes.rels().iter().for_each(|&index| compat::count_index_scan(index));
         }
         let mut blocks = SharedBlocks::new(blocks);
+        if let Some(sort) = run.private.order {
+            let pages = page::pages_read();
+            let index = run.indexes.find(sort.index);
+            let read = || implementation().ordered_column(index?, sort.column, size);
+            let column = run.column.take().or_else(read);
+            let ordered = Ordered::new(node, sort, column, size);
+            blocks.get().read_in_order(ordered.pages_per_range());
+            blocks.get().counters.index_pages += page::pages_read() - pages;
+            run.ordered = Some(ordered);
+        }
         // Often there is nothing to read. Then no scan is set up.
         if !blocks.get().is_nothing() {
-            run.pages = Some(Pages::begin(heap, (*estate).es_snapshot, blocks.0));
+            let is_ordered = run.ordered.is_some();
+            run.pages = Some(Pages::begin(heap, (*estate).es_snapshot, blocks.0, !is_ordered));
         }
         run.blocks = Some(blocks);
         run.is_stale = false;
@@ -220,6 +245,9 @@ fn count_shared(run: &mut Run) {
 
 /// Ends reading and keeps the counts.
 fn stop(run: &mut Run) {
+    if let Some(ordered) = run.ordered.take() {
+        run.column = Some(ordered.end());
+    }
     if let Some(pages) = run.pages.take() {
         pages.end();
     }
@@ -250,13 +278,18 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
             start(node, run);
             let context = (*scan).ps.ps_ExprContext;
             (*context).ecxt_scantuple = slot;
-            let Run { pages, blocks: Some(blocks), served, .. } = run else {
+            let Run { pages, blocks: Some(blocks), served, ordered, indexes, private, .. } = run else {
                 return pg_sys::ExecClearTuple(slot);
             };
             let Some(pages) = pages else {
                 while blocks.get().next_block().is_some() {} // no survivors: counts the skipped ranges
                 return pg_sys::ExecClearTuple(slot);
             };
+            if let Some(ordered) = ordered {
+                let index = private.order.and_then(|sort| indexes.find(sort.index));
+                let found = ordered.next_row(&mut RowReader { node, pages, blocks, served, index });
+                return if found { slot } else { pg_sys::ExecClearTuple(slot) };
+            }
             loop {
                 let mut removed = 0;
                 while pages.next_row(slot, served.raw_test(), &mut removed) {
@@ -313,6 +346,10 @@ pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState
                     && let Some(blocks) = &mut run.blocks
                 {
                     blocks.get().restart();
+                    if let Some(ordered) = &mut run.ordered {
+                        ordered.restart();
+                        blocks.get().read_in_order(ordered.pages_per_range());
+                    }
                     if let Some(pages) = &mut run.pages {
                         pages.restart();
                     }

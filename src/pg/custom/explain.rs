@@ -3,6 +3,7 @@
 use super::super::list::list;
 use super::Private;
 use super::exec::run_of;
+use super::ordering::SortColumn;
 use super::table::Table;
 use crate::pg::{boundary, text};
 use pgrx::pg_sys;
@@ -65,11 +66,19 @@ pub(super) unsafe extern "C-unwind" fn explain(
             if let Some(condition) = condition(node, ancestors, &out, run.private.served) {
                 out.text(c"Index Cond", &condition);
             }
+            if let Some(sort) = &run.private.order {
+                out.text(c"Order By", &order(node, ancestors, &out, sort));
+            }
             if out.state().costs {
                 expected(&out, &run.private);
             }
             if out.state().analyze {
-                counters(&out, &run.counters());
+                let mut counters = run.counters();
+                if run.private.served == 0 {
+                    // Nothing was looked up: that no range was ruled out is not for want of a filter.
+                    counters.unsummarized = 0;
+                }
+                self::counters(&out, &counters, run.private.order.is_some());
             }
         }
     })
@@ -88,7 +97,7 @@ fn expected(out: &Output, private: &Private) {
     }
 }
 
-fn counters(out: &Output, c: &ScanCounters) {
+fn counters(out: &Output, c: &ScanCounters, is_ordered: bool) {
     let false_positives = c.full_positives.saturating_sub(c.true_positives);
     if out.is_text() {
         if c.removed_rows > 0 {
@@ -108,7 +117,64 @@ fn counters(out: &Output, c: &ScanCounters) {
         out.integer(c"Ranges False Positives", false_positives);
         out.integer(c"Ranges Unsummarized", c.unsummarized);
     }
+    if is_ordered {
+        out.integer(c"Ranges Never Read", c.total.saturating_sub(c.skipped + c.scanned));
+    }
     out.integer(c"Index Pages Read", c.index_pages);
+}
+
+/// The order of the rows, as the server writes a sort key.
+///
+/// # Safety
+/// The arguments are those that PostgreSQL passes to ExplainCustomScan, and the order of the node.
+unsafe fn order(
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    out: &Output,
+    sort: &SortColumn,
+) -> CString {
+    // SAFETY: explain() has the node and its ancestors from the server. The node's table is open, and has the column.
+    unsafe {
+        let plan = (*node).ss.ps.plan;
+        let table = (*(*node).ss.ss_currentRelation).rd_id;
+        let (mut kind, mut modifier, mut collation) = (pg_sys::InvalidOid, 0, pg_sys::InvalidOid);
+        pg_sys::get_atttypetypmodcoll(table, sort.attribute, &mut kind, &mut modifier, &mut collation);
+        let relid = (*plan.cast::<pg_sys::Scan>()).scanrelid as _;
+        let variable = pg_sys::makeVar(relid, sort.attribute, kind, modifier, collation, 0);
+        let column = deparse(variable.cast(), node, ancestors, out);
+        let direction = if sort.descends { " DESC" } else { "" };
+        let nulls = match (sort.descends, sort.nulls_first) {
+            (false, true) => " NULLS FIRST",
+            (true, false) => " NULLS LAST",
+            _ => "",
+        };
+        let mut text = column.into_bytes();
+        if sort.collation != pg_sys::get_typcollation(kind) {
+            text.extend(b" COLLATE ");
+            text.extend(CStr::from_ptr(pg_sys::generate_collation_name(sort.collation)).to_bytes());
+        }
+        text.extend(direction.bytes().chain(nulls.bytes()));
+        CString::new(text).unwrap_or_default()
+    }
+}
+
+/// An expression as SQL.
+///
+/// # Safety
+/// As [`order`], with an expression of the node's plan.
+unsafe fn deparse(
+    expr: *mut pg_sys::Node,
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    out: &Output,
+) -> CString {
+    // SAFETY: the expression is prepared for printing as the server does it.
+    unsafe {
+        let es = out.state();
+        let context = pg_sys::set_deparse_context_plan(es.deparse_cxt, (*node).ss.ps.plan, ancestors);
+        let has_prefix = es.verbose || (!es.rtable.is_null() && (*es.rtable).length > 1);
+        CStr::from_ptr(pg_sys::deparse_expression(expr, context, has_prefix, false)).to_owned()
+    }
 }
 
 /// The served conditions as SQL.
@@ -131,11 +197,7 @@ unsafe fn condition(
         if conditions.is_null() {
             return None;
         }
-        let es = out.state();
-        let context = pg_sys::set_deparse_context_plan(es.deparse_cxt, plan, ancestors);
-        let has_prefix = es.verbose || (!es.rtable.is_null() && (*es.rtable).length > 1);
         let all = pg_sys::make_ands_explicit(conditions);
-        let text = pg_sys::deparse_expression(all.cast(), context, has_prefix, false);
-        Some(CStr::from_ptr(text).to_owned())
+        Some(deparse(all.cast(), node, ancestors, out))
     }
 }

@@ -104,19 +104,24 @@ impl Index<'_> {
         is_member.then(|| planner::strategy_and_type(operator, family)).flatten()
     }
 
+    /// What the keys of the column are.
+    pub(super) fn kind(&self, column: u16) -> KeyKind {
+        KeyKind::of_class(self.family(column), self.input_type(column))
+    }
+
     /// Whether the keys of the column are the scalars of documents.
     pub fn has_paths(&self, column: u16) -> bool {
-        KeyKind::of_class(self.family(column), self.input_type(column)) == KeyKind::Paths
+        self.kind(column) == KeyKind::Paths
     }
 
     /// Whether the keys of the column are the elements of arrays.
     pub fn has_elements(&self, column: u16) -> bool {
-        KeyKind::of_class(self.family(column), self.input_type(column)) == KeyKind::Elements
+        self.kind(column) == KeyKind::Elements
     }
 
     /// Whether the keys of the column are parts of a text, or it has bounds: another column may rule out more.
     pub fn is_coarse(&self, column: u16) -> bool {
-        let kind = KeyKind::of_class(self.family(column), self.input_type(column));
+        let kind = self.kind(column);
         kind.cuts_text() || kind == KeyKind::Order
     }
 

@@ -7,6 +7,7 @@
 //! | [`describe`] | descriptions of both for messages |
 //! | [`plan`] | hooks, paths, plans |
 //! | [`exec`] | the executor node |
+//! | [`ordering`] | the order that a query wants, and a column that has it |
 //! | [`pages`] | reading the surviving pages, in the order of [`skip_scan::blocks`] |
 //! | [`raw`] | a test of rows in the form in which they are on a page |
 //! | [`explain`] | EXPLAIN |
@@ -19,6 +20,7 @@ mod exec;
 mod explain;
 pub mod expr;
 pub mod index;
+pub mod ordering;
 mod pages;
 pub mod plan;
 mod raw;
@@ -28,6 +30,7 @@ use super::clause::{Clause, Values};
 use super::list::{integers, list};
 use super::{Rel, fail};
 use expr::Expr;
+use ordering::{OrderedColumn, SortColumn};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use plan::Expected;
 use skip_scan::blocks::{ScanCounters, Survivors};
@@ -59,6 +62,8 @@ pub trait Implementation: Sync {
         indexes: &[Rel<'_>],
         key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values<'k>>,
     ) -> Survivors;
+    /// What an index column (0-based) of a table of `blocks` blocks knows of the order of its rows; None if nothing.
+    fn ordered_column(&self, index: Rel<'_>, column: u16, blocks: u32) -> Option<OrderedColumn>;
     /// Called when the executor has started a scan of these indexes.
     fn started(&self);
     /// Called when the scan has ended.
@@ -68,8 +73,8 @@ pub trait Implementation: Sync {
 /// The data that a plan keeps for the executor.
 ///
 /// custom_private contains a list of integers (expected ranges, ranges of the table, whether the number is exact,
-/// number of served conditions), a list of the indexes' OIDs, and a list of integers that only the [`Implementation`]
-/// understands.
+/// number of served conditions), a list of the indexes' OIDs, a list of integers that only the [`Implementation`]
+/// understands, and the order of the rows ([`SortColumn`]; an empty list if they come in no order).
 #[derive(Default)]
 pub struct Planned<'a> {
     /// For each condition whether the indexes serve it.
@@ -167,6 +172,7 @@ unsafe fn encode_private(
     expected: *mut pg_sys::List,
     served: usize,
     planned: &Planned<'_>,
+    order: *mut pg_sys::List,
 ) -> *mut pg_sys::List {
     // SAFETY: builds lists of lists; the path's own list is copied.
     unsafe {
@@ -175,7 +181,9 @@ unsafe fn encode_private(
         let empty: *mut pg_sys::List = std::ptr::null_mut();
         let indexes = planned.indexes.iter().fold(empty, |all, &oid| pg_sys::lappend_oid(all, oid));
         let code = int_list(planned.code.iter().copied());
-        [head, indexes, code].iter().fold(empty, |all, &part| pg_sys::lappend(all, part.cast()))
+        [head, indexes, code, pg_sys::list_copy(order)]
+            .iter()
+            .fold(empty, |all, &part| pg_sys::lappend(all, part.cast()))
     }
 }
 
@@ -186,13 +194,15 @@ struct Private {
     served: usize,
     indexes: Vec<pg_sys::Oid>,
     code: Vec<i32>,
+    /// The order of the rows.
+    order: Option<SortColumn>,
 }
 
 impl Private {
     /// # Safety
     /// A plan made by [`plan::plan`].
     unsafe fn of(scan: *mut pg_sys::CustomScan) -> Self {
-        // SAFETY: three lists of integers; the second's are OIDs.
+        // SAFETY: four lists of integers; the second's are OIDs.
         unsafe {
             let parts: Vec<*mut pg_sys::List> = list((*scan).custom_private).collect();
             let numbers = |part: usize| parts.get(part).map(|&list| integers(list)).unwrap_or_default();
@@ -203,6 +213,7 @@ impl Private {
                 served: at(3).max(0) as usize,
                 indexes: numbers(1).into_iter().map(|oid| pg_sys::Oid::from(oid as u32)).collect(),
                 code: numbers(2),
+                order: SortColumn::decode(&numbers(3)),
             }
         }
     }

@@ -6,7 +6,8 @@
 //! one by one. [`crate::pg::compat::PageFeed`] hides the difference.
 //!
 //! A scan that reads more than a quarter of shared buffers uses a ring of buffers, as sequential scans do, so that it
-//! does not evict pages that others use. A smaller scan leaves its pages in shared buffers for the next one.
+//! does not evict pages that others use. A smaller scan leaves its pages in shared buffers for the next one, and so
+//! does one in the order of a column, which comes back to its pages.
 
 use super::raw::RawTest;
 use crate::pg::Rel;
@@ -39,7 +40,12 @@ impl Pages {
     /// # Safety
     /// `heap` is an open heap table, locked for reading, and `snapshot` an active snapshot; both, and `blocks`, outlive
     /// the scan. Only the scan uses `blocks.next_block`.
-    pub unsafe fn begin(heap: Rel, snapshot: pg_sys::Snapshot, blocks: *mut Blocks) -> Self {
+    pub unsafe fn begin(
+        heap: Rel,
+        snapshot: pg_sys::Snapshot,
+        blocks: *mut Blocks,
+        may_use_ring: bool,
+    ) -> Self {
         // SAFETY: the node has its table open and locked to the query's end, and so has its EState the snapshot. It
         // drops `blocks` after it has ended the scan, or does not use the scan any more. Without a scan type in the
         // flags, the scan is not counted in the statistics, takes no predicate lock (the caller has taken it), and has
@@ -50,7 +56,8 @@ impl Pages {
             let scan = pg_sys::heap_beginscan(heap.raw(), snapshot, 0, std::ptr::null_mut(), none, flags)
                 .cast::<pg_sys::HeapScanDescData>();
             (*scan).rs_ctup.t_tableOid = heap.oid();
-            if (*blocks).count() > u64::try_from(pg_sys::NBuffers / 4).unwrap_or(0) && !heap.is_temporary() {
+            let most = u64::try_from(pg_sys::NBuffers / 4).unwrap_or(0);
+            if may_use_ring && (*blocks).count() > most && !heap.is_temporary() {
                 let kind = pg_sys::BufferAccessStrategyType::BAS_BULKREAD;
                 (*scan).rs_strategy = pg_sys::GetAccessStrategy(kind);
             }

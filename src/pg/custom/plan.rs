@@ -1,15 +1,16 @@
 //! Planner hooks: they add paths to a table, and make a plan of the chosen path.
 //!
-//! A path contains the expected number of ranges, for EXPLAIN, and the conditions that it does not look up (in
-//! custom_private: a list of integers, then these conditions). The keys are determined again from the conditions that
-//! the planner passes when it makes the plan, because conditions are translated for child tables. The plan never
-//! contains an answer of the index.
+//! A path contains the expected number of ranges, for EXPLAIN, the order of its rows, and the conditions that it does
+//! not look up (in custom_private: two lists of integers, then these conditions). The keys are determined again from
+//! the conditions that the planner passes when it makes the plan, because conditions are translated for child tables.
+//! The plan never contains an answer of the index.
 //!
 //! custom_exprs of the plan holds first the conditions that the index serves (Index Cond), then the key expressions.
 //! The server adjusts both like those of its own nodes. For custom_private see [`super::Planned`].
 
-use super::super::list::list;
+use super::super::list::{integers, list};
 use super::expr::Expr;
+use super::ordering::{SortColumn, WantedOrder};
 use super::table::{Outer, Qual, Table};
 use super::{Planned, encode_private, implementation};
 use crate::pg::{boundary, plan_tree, planner, server, settings};
@@ -146,6 +147,8 @@ pub struct NewPath<'a> {
     pub expected: Expected,
     /// Conditions that could be looked up in indexes but will not be, and those that cannot.
     pub left_out: &'a [Qual<'a>],
+    /// The order in which the path returns rows.
+    pub order: Option<&'a WantedOrder>,
 }
 
 /// The expected number of ranges that a scan reads, for EXPLAIN.
@@ -243,6 +246,12 @@ impl<'a> Table<'a> {
             (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
             let expected = super::encode_expected(&new.expected);
             let mut private = pg_sys::lappend(std::ptr::null_mut(), expected.cast());
+            let mut order = std::ptr::null_mut();
+            if let Some(wanted) = new.order {
+                base.pathkeys = pg_sys::lappend(std::ptr::null_mut(), wanted.pathkey.cast());
+                order = super::int_list(wanted.sort.encode());
+            }
+            private = pg_sys::lappend(private, order.cast());
             for qual in new.left_out {
                 private = pg_sys::lappend(private, qual.raw().cast());
             }
@@ -284,13 +293,19 @@ pub(super) unsafe extern "C-unwind" fn plan(
             // Left-out conditions that were translated for a child table since are not found here. They are looked up.
             let mut private = list::<pg_sys::Node>((*path).custom_private);
             let expected = private.next().map_or(std::ptr::null_mut(), |node| node.cast());
+            let order: *mut pg_sys::List = private.next().map_or(std::ptr::null_mut(), |node| node.cast());
             let left_out: Vec<*mut pg_sys::Node> = private.collect();
             let left_out: Vec<bool> =
                 quals.iter().map(|qual| left_out.contains(&qual.raw().cast())).collect();
-            let planned = table
+            let mut planned = table
                 .as_ref()
                 .map(|table| implementation().plan(table, &exprs, &left_out))
                 .unwrap_or_default();
+            if let Some(sort) = SortColumn::decode(&integers(order))
+                && !planned.indexes.contains(&sort.index)
+            {
+                planned.indexes.push(sort.index);
+            }
             let served: Vec<_> = quals
                 .iter()
                 .zip(&planned.served)
@@ -309,7 +324,7 @@ pub(super) unsafe extern "C-unwind" fn plan(
             (*scan).scan.scanrelid = (*rel).relid;
             (*scan).flags = (*path).flags;
             (*scan).custom_exprs = expressions(&served, &planned);
-            (*scan).custom_private = encode_private(expected, served.len(), &planned);
+            (*scan).custom_private = encode_private(expected, served.len(), &planned, order);
             (*scan).methods = super::scan_methods();
             scan.cast()
         }

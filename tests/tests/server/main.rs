@@ -33,6 +33,7 @@ mod maps;
 mod merge;
 mod old_snapshots;
 mod oracle;
+mod ordered;
 mod packaging;
 mod page_rot;
 mod parallel_build;

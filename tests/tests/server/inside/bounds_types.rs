@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 thread_local! {
     /// Values drift with this number, so that ranges differ.
-    static DRIFT: Cell<i64> = const { Cell::new(0) };
+    pub static DRIFT: Cell<i64> = const { Cell::new(0) };
 }
 
 /// A number that drifts as rows come.
@@ -18,7 +18,7 @@ fn drifting(rng: &mut Rng) -> i64 {
 }
 
 /// A type whose values have bounds.
-trait Ordered {
+pub trait Ordered {
     const TYPE: &'static str;
     /// A value for a row, as a constant.
     fn value(rng: &mut Rng) -> String;
@@ -38,7 +38,7 @@ fn cast(rng: &mut Rng, special: &[&str], kind: &str, usual: impl FnOnce(i64, &mu
 
 macro_rules! ordered {
     ($name:ident, $kind:literal, $special:expr, $usual:expr) => {
-        struct $name;
+        pub struct $name;
         impl Ordered for $name {
             const TYPE: &'static str = $kind;
             fn value(rng: &mut Rng) -> String {
@@ -48,7 +48,7 @@ macro_rules! ordered {
     };
 }
 
-struct Integers<const BYTES: usize>;
+pub struct Integers<const BYTES: usize>;
 const INTEGERS: [(&str, i64, i64); 3] = [
     ("int2", i16::MIN as i64, i16::MAX as i64),
     ("int4", i32::MIN as i64, i32::MAX as i64),
@@ -75,7 +75,7 @@ impl<const BYTES: usize> Ordered for Integers<BYTES> {
 }
 
 const FLOATS: &[&str] = &["NaN", "Infinity", "-Infinity", "-0", "0", "1e-37", "-1e37"];
-struct Float4;
+pub struct Float4;
 impl Ordered for Float4 {
     const TYPE: &'static str = "float4";
     fn value(rng: &mut Rng) -> String {
@@ -85,7 +85,7 @@ impl Ordered for Float4 {
         if rng.bool() { (Self::value(rng), "float4") } else { (Float8::value(rng), "float8") }
     }
 }
-struct Float8;
+pub struct Float8;
 impl Ordered for Float8 {
     const TYPE: &'static str = "float8";
     fn value(rng: &mut Rng) -> String {
@@ -170,7 +170,7 @@ fn word(n: i64, rng: &mut Rng) -> String {
     let word = format!("w{:05}{tail}", n.max(0));
     word[..if word.is_ascii() { rng.usize(2..=word.len()) } else { word.len() }].to_owned()
 }
-struct Text;
+pub struct Text;
 impl Ordered for Text {
     const TYPE: &'static str = "text";
     fn value(rng: &mut Rng) -> String {

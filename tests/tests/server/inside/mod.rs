@@ -2,7 +2,7 @@
 //! with a history.
 mod arrays;
 mod bounds;
-mod bounds_types;
+pub mod bounds_types;
 mod citext;
 mod documents;
 mod fragments;
