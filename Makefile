@@ -8,8 +8,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-all bench bench-bloom bench-growth bench-against sweep install lint unit \
-	server-tests test-assert test-16-17 test-demo test-clients package docker fuzz
+.PHONY: help demo test check check-all bench bench-bloom bench-growth bench-against sweep sweep-inside install \
+	lint unit server-tests test-assert test-16-17 test-demo test-clients package docker fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -65,6 +65,9 @@ bench-against: ## Measure this library beside that of an earlier commit, REVISIO
 
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"
+
+sweep-inside: ## Measure rates and ranges of searches inside values, for docs/inside-sweep.md (some half an hour)
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/inside_sweep.sh "$$pg_config"
 
 package: ## Build a Debian package for the server of PG_CONFIG=… (default: Debian's), and try it
 	@$(ONE_SERVER); package=$$(pgrx-config/package.sh "$$pg_config"); echo "$$package"; \
