@@ -8,8 +8,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-all bench bench-bloom bench-growth bench-against sweep install lint unit \
-	server-tests test-assert test-16-17 test-demo test-clients package docker fuzz
+.PHONY: help demo test check check-all bench bench-bloom bench-growth bench-inside bench-against sweep sweep-inside \
+	install lint unit server-tests test-assert test-16-17 test-demo test-clients package docker fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -59,12 +59,18 @@ bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, for 
 bench-growth: ## Measure growth to ROWS=100000000, updates and a queue, for docs/growth.md (some two hours)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/growth.sh "$$pg_config"
 
+bench-inside: ## Measure searches inside values beside GIN, pg_trgm, BRIN, for docs/inside-benchmarks.md (hours); ROWS=…
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/inside.sh "$$pg_config"
+
 bench-against: ## Measure this library beside that of an earlier commit, REVISION=… (some quarter of an hour)
 	@[ -n "$(REVISION)" ] || { echo 'name the commit: make bench-against REVISION=…' >&2; exit 2; }
 	@$(ONE_SERVER); benches/against.sh "$$pg_config" "$(REVISION)"
 
 sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"
+
+sweep-inside: ## Measure rates and ranges of searches inside values, for docs/inside-sweep.md (some half an hour)
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/inside_sweep.sh "$$pg_config"
 
 package: ## Build a Debian package for the server of PG_CONFIG=… (default: Debian's), and try it
 	@$(ONE_SERVER); package=$$(pgrx-config/package.sh "$$pg_config"); echo "$$package"; \

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 "$here/setup.sh" cargo-fuzz
 PATH=$("$here/setup.sh" cache)/bin:$PATH
 cd "$here/../fuzz"
-[ $# -gt 0 ] || set -- value policy state map
+[ $# -gt 0 ] || set -- value policy state map jsonb
 
 cargo run --quiet --example seeds -- corpus
 # cargo-fuzz wants a nightly compiler for the address sanitizer only. The one that is shipped with has it, too.

@@ -185,6 +185,7 @@ fn main() -> Result<()> {
     let corpus = std::env::args_os().nth(1).ok_or("name the folder of the corpora")?;
     let of = |target| Seeds::new(corpus.as_ref(), target);
     let (mut value, mut policy, mut state, mut map) = (of("value")?, of("policy")?, of("state")?, of("map")?);
+    let mut jsonb = of("jsonb")?;
     for (keys, geometry, body) in vectors()? {
         let shape = Shape::new(keys.policy, geometry)?;
         let filter = BloomFilter::from_parts(shape, &body[..])?;
@@ -215,7 +216,15 @@ fn main() -> Result<()> {
             map.add(&[&[kind], &[0; 8], &(1u64 << (8 * number)).to_le_bytes(), &[0; 9], &steps])?;
         }
     }
-    for Seeds { folder, count } in [value, policy, state, map] {
+    // Numbers without a pattern, for documents that are made up of them, and a path: $."a" == true.
+    for number in 0..40u64 {
+        let words = (0..4 + number as i64 * 2).flat_map(|at| skip_filter::hash_i64(number, at).to_le_bytes());
+        jsonb.add(&[&[1 + (number % 2) as u8], &words.collect::<Vec<_>>()])?;
+    }
+    let path: [u32; 12] = [1 << 31 | 1, 8, 0, 16, 40, 27, 8, 25, 0, 1, u32::from(b'a'), 3];
+    let path: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).chain([0, 0, 0, 0, 1]).collect();
+    jsonb.add(&[&[3], &path])?;
+    for Seeds { folder, count } in [value, policy, state, map, jsonb] {
         println!("{count} seeds in {}", folder.display());
     }
     Ok(())

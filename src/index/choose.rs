@@ -5,7 +5,10 @@
 //! So whoever finds a range below the watermark finds the choice as well.
 //!
 //! A map needs about as much room as filters with a rate of 2 %, and a lookup in it reads a few pages instead of a few
-//! for each of some fourteen probes. So filters are chosen only for a higher rate that was set.
+//! for each of some fourteen probes. So filters are chosen only for a higher rate that was set. Where values have
+//! several keys, some of the keys stand in most ranges: they take hardly any room in a map, and as much as all others
+//! in filters. So a map is smaller up to a rate of 10 %. If no rate is set there, the kind of keys says it
+//! ([`KeyKind::default_rate`]).
 //!
 //! [`skip_map::choice`] says which parts of ranges a map tells apart.
 
@@ -13,7 +16,7 @@ use super::collect::{RangeCollector, RangeCollectorOptions};
 use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout, Wish};
 use crate::pg::error::Read;
 use crate::pg::key_kind::KeyKind;
-use crate::pg::options::{IndexLayout, Options};
+use crate::pg::options::{IndexLayout, Options, number};
 use crate::pg::{Rel, fail, settings};
 use pgrx::PgSqlErrorCode;
 use skip_map::{PairCounts, fingerprint_bits_for};
@@ -25,8 +28,14 @@ const MOST_RANGES: u32 = 64;
 /// From this rate on filters are smaller than a map. For a rate of 2^-x, filters take 1.44 x bits per pair, and a map
 /// x + 2.5: they are equal at x = 5.7.
 const RATE_OF_FILTERS: f64 = 0.02;
+/// The same where values have several keys, some of which stand in most ranges: from the sweep in
+/// docs/inside-sweep.md.
+const RATE_OF_FILTERS_OF_PARTS: f64 = 0.1;
 /// How many times its present size a table may reach before a lookup reads more than one page in vain.
 const GROWTH: f64 = 10.0;
+/// The most pages of the table that a lookup of one key reads in vain where values have several keys: 8 MB. Tables of
+/// more than 8 GB get a lower rate than the default of the kind of keys.
+const MOST_IN_VAIN: f64 = 1000.0;
 /// A table with fewer rows is treated as one of that size, because it may grow.
 const LEAST_ROWS: f64 = 10e6;
 /// Rows of a page of the table, where there is no sample.
@@ -97,14 +106,31 @@ pub fn choose(heap: Rel, index: Rel, meta: &mut Meta, blocks: u32, how: &RangeCo
         let own = wish.parts.map(|parts| pages_per_range / parts.max(1));
         let pages = own.unwrap_or_else(|| pairs.smallest_part(samples.rows)).max(1);
         let may_be_filters = !wish.is_map && wish.parts.is_none_or(|parts| parts == 1);
-        column.layout = if may_be_filters && rate.is_some_and(|rate| rate >= RATE_OF_FILTERS) {
+        let kind = KeyKind::of_column(index, c);
+        let has_parts = kind.default_rate().is_some();
+        let rate_of_filters = if has_parts { RATE_OF_FILTERS_OF_PARTS } else { RATE_OF_FILTERS };
+        column.layout = if may_be_filters && rate.is_some_and(|rate| rate >= rate_of_filters) {
             SegmentLayout::Filters
         } else {
-            let fingerprint_bits = samples.fingerprint_bits(pages, blocks, rate, pairs);
+            let fingerprint_bits = match (rate, rate_of_kind(kind, blocks)) {
+                (Some(rate), _) => samples.bits_for_rate(pages, rate, samples.most_pairs(pairs)),
+                (None, Some(rate)) => {
+                    samples.bits_for_rate(pages, rate, samples.pairs_of_parts(pairs, pages))
+                }
+                (None, None) => samples.bits_for_growth(pages, blocks, samples.most_pairs(pairs)),
+            };
             SegmentLayout::Map(MapForm { fingerprint_bits, parts: pages_per_range / pages })
         };
         column.sample = samples.of(pairs);
     }
+}
+
+/// The rate of a column of a table of `blocks` blocks for which none is set; None if it follows from the number of
+/// rows.
+fn rate_of_kind(kind: KeyKind, blocks: u32) -> Option<f64> {
+    let rate = kind.default_rate()?;
+    let most = if kind.asks_for_several() { 1.0 } else { MOST_IN_VAIN / f64::from(blocks.max(1)) };
+    Some(rate.min(most))
 }
 
 /// Makes the choice for an index that was built without one, if it has not been made yet. The caller holds the
@@ -125,15 +151,23 @@ pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> Read<(
     })
 }
 
-/// Why a column has its layout, in words. None if an option says it.
-pub fn reason(meta: &Meta, column: &ColumnMeta) -> Option<String> {
+/// Why a column has its layout, in words. None if an option says it. `is_rate_set` says whether an option sets its
+/// rate.
+pub fn reason(meta: &Meta, column: &ColumnMeta, kind: KeyKind, is_rate_set: bool) -> Option<String> {
     if matches!(column.layout, SegmentLayout::NotChosen(_)) {
         return Some("no block range is summarized yet".into());
     }
     let Sample { rows, pairs_of_pages, pairs_of_ranges } = column.sample?;
     let range = meta.pages_per_range;
+    let (what, rate) = match kind.default_rate() {
+        Some(rate) if column.rate == rate && !is_rate_set => {
+            ("keys", format!("; rate {} by default, as values have several keys", number(rate)))
+        }
+        Some(_) => ("keys", String::new()),
+        None => ("values", String::new()),
+    };
     Some(format!(
-        "{rows:.1} rows per page; distinct values per page: {pairs_of_pages:.1} in single pages, {pairs_of_ranges:.1} in ranges of {range} pages"
+        "{rows:.1} rows per page; distinct {what} per page: {pairs_of_pages:.1} in single pages, {pairs_of_ranges:.1} in ranges of {range} pages{rate}"
     ))
 }
 
@@ -182,25 +216,38 @@ impl TableSample {
         Self { pages, rows: collector.live_rows, pages_per_range, pairs }
     }
 
-    /// Fingerprint bits of maps with parts of `pages` pages. A key that is nowhere matches pairs / 2^bits parts. If a
-    /// rate is set, the bits are chosen so that this is the given fraction of the parts. Otherwise they are chosen so
-    /// that less than one page is read in vain, even when the table has grown to ten times its size. Each row counts
-    /// as a pair: later rows may repeat less than those of the sample, and few pairs take little room anyway. If rows
-    /// have several keys, the pairs with single pages count.
-    fn fingerprint_bits(&self, pages: u32, blocks: u32, rate: Option<f64>, pairs: &PairCounts) -> u8 {
-        // The most parts that a table may have, so that its maps can always be merged into one.
+    /// Pairs per page of the table, at most. Each row counts as a pair: later rows may repeat less than those of the
+    /// sample, and few pairs take little room anyway. If rows have several keys, the pairs with single pages count.
+    fn most_pairs(&self, pairs: &PairCounts) -> f64 {
+        self.per_page(self.rows.max(pairs.of_part(1) as f64))
+    }
+
+    /// Pairs with parts of `pages` pages, per page of the table.
+    fn pairs_of_parts(&self, pairs: &PairCounts, pages: u32) -> f64 {
+        self.per_page(pairs.of_part(pages) as f64)
+    }
+
+    fn per_page(&self, count: f64) -> f64 {
+        if self.rows > 0.0 && self.pages > 0.0 { count / self.pages } else { ROWS_PER_PAGE }
+    }
+
+    /// The most parts of `pages` pages that a table may have, so that its maps can always be merged into one.
+    fn most_parts(&self, pages: u32) -> u32 {
         let most_ranges = (u32::MAX / self.pages_per_range).saturating_add(1);
-        let most_parts = most_ranges.saturating_mul(self.pages_per_range / pages.max(1));
-        let has_rows = self.rows > 0.0 && self.pages > 0.0;
-        let most_pairs = self.rows.max(pairs.of_part(1) as f64);
-        let rows_per_page = if has_rows { most_pairs / self.pages } else { ROWS_PER_PAGE };
-        match rate {
-            Some(rate) => fingerprint_bits_for(rows_per_page * f64::from(pages), rate, most_parts),
-            None => {
-                let rows = (f64::from(blocks) * rows_per_page).max(LEAST_ROWS);
-                fingerprint_bits_for(GROWTH * rows * f64::from(pages), 1.0, most_parts)
-            }
-        }
+        most_ranges.saturating_mul(self.pages_per_range / pages.max(1))
+    }
+
+    /// Fingerprint bits of maps with parts of `pages` pages, of so many pairs per page. A key that is nowhere matches
+    /// pairs / 2^bits parts, which is `rate` of all parts.
+    fn bits_for_rate(&self, pages: u32, rate: f64, pairs_per_page: f64) -> u8 {
+        fingerprint_bits_for(pairs_per_page * f64::from(pages), rate, self.most_parts(pages))
+    }
+
+    /// As [`TableSample::bits_for_rate`], but less than one page is read in vain, even when the table has grown to ten
+    /// times its size.
+    fn bits_for_growth(&self, pages: u32, blocks: u32, pairs_per_page: f64) -> u8 {
+        let pairs = (f64::from(blocks) * pairs_per_page).max(LEAST_ROWS);
+        fingerprint_bits_for(GROWTH * pairs * f64::from(pages), 1.0, self.most_parts(pages))
     }
 
     fn of(&self, pairs: &PairCounts) -> Option<Sample> {

@@ -14,6 +14,7 @@ use crate::pages::segment;
 use crate::pg::boundary;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
+use crate::pg::key_kind::KeyKind;
 use crate::pg::options::Options;
 use crate::pg::scankey;
 use crate::pg::sql_text::Text;
@@ -212,7 +213,12 @@ fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
             c as i32 + 1,
             index.column_name(c).into(),
             column.layout.name(),
-            choose::reason(&meta, column),
+            choose::reason(
+                &meta,
+                column,
+                KeyKind::of_column(index, c),
+                options.set_rate_of(index, c).is_some(),
+            ),
             meta.pages_per_part(c as u16) as i32,
             ranges,
             summarized.min(ranges),

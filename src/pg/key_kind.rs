@@ -87,6 +87,25 @@ impl KeyKind {
         Self::of_class(class.family, class.input)
     }
 
+    /// The target false-positive rate of columns for which none is set, where values have several keys; None for other
+    /// kinds. From the sweep in docs/inside-sweep.md.
+    ///
+    /// Such a column has many more keys than rows, so that each bit of a key counts. A search for one key reads at most
+    /// a thousandth of the table in vain. A search for a fragment asks for several keys at once, which must all be
+    /// there: in vain is read what a power of the rate says.
+    pub fn default_rate(self) -> Option<f64> {
+        match self {
+            Self::Elements | Self::Paths | Self::Lexemes | Self::Words | Self::Users => Some(0.001),
+            Self::Fragments => Some(0.05),
+            Self::Whole | Self::Prefix | Self::Order | Self::Unknown => None,
+        }
+    }
+
+    /// Whether a search mostly asks for several keys, all of which must be there.
+    pub fn asks_for_several(self) -> bool {
+        self == Self::Fragments
+    }
+
     /// Whether keys are parts of a text.
     pub fn cuts_text(self) -> bool {
         matches!(self, Self::Fragments | Self::Words | Self::Prefix)

@@ -1,5 +1,6 @@
 //! Options: of the index (WITH) and of a column's operator class.
 
+use super::key_kind::KeyKind;
 use super::{Rel, compat, fail};
 use crate::pg::boundary;
 use pgrx::pg_sys;
@@ -146,9 +147,10 @@ impl Options {
         }
     }
 
-    /// The target false-positive rate of a column (0-based).
+    /// The target false-positive rate of a column (0-based). If none is set, it is the default of its kind of keys.
     pub fn rate_of(&self, index: Rel, column: usize) -> f64 {
-        self.set_rate_of(index, column).unwrap_or(FALSE_POSITIVE_RATE.2)
+        let default = || KeyKind::of_column(index, column).default_rate().unwrap_or(FALSE_POSITIVE_RATE.2);
+        self.set_rate_of(index, column).unwrap_or_else(default)
     }
 
     /// The target false-positive rate of a column (0-based): its operator class's option, or the index's, if one is

@@ -13,6 +13,11 @@ const FALSE: u8 = b'f';
 const NULL: u8 = b'0';
 const NAME: u8 = b'k';
 
+/// Bytes of a key before the scalar: the path and the kind.
+const HEAD: usize = 9;
+/// The most bytes of a string whose key is made without the buffer: most strings have no more.
+const SHORT: usize = 55;
+
 /// Makes keys under the seed of an index.
 pub struct KeyMaker {
     seed: u64,
@@ -26,14 +31,20 @@ impl KeyMaker {
 
     fn key(&mut self, path: u64, kind: u8, add: impl FnOnce(&mut Vec<u8>)) -> u64 {
         self.buffer.clear();
-        self.buffer.extend(path.to_le_bytes());
-        self.buffer.push(kind);
+        self.buffer.extend_from_slice(&head_of(path, kind));
         add(&mut self.buffer);
         hash_bytes(self.seed, &self.buffer)
     }
 
     fn string(&mut self, path: u64, string: &[u8]) -> u64 {
-        self.key(path, STRING, |buffer| buffer.extend(string))
+        if string.len() > SHORT {
+            return self.key(path, STRING, |buffer| buffer.extend_from_slice(string));
+        }
+        let mut bytes = [0; HEAD + SHORT];
+        let (head, rest) = bytes.split_at_mut(HEAD);
+        head.copy_from_slice(&head_of(path, STRING));
+        rest[..string.len()].copy_from_slice(string);
+        hash_bytes(self.seed, &bytes[..HEAD + string.len()])
     }
 
     fn number(&mut self, path: u64, number: &Number) -> u64 {
@@ -41,7 +52,7 @@ impl KeyMaker {
     }
 
     fn bare(&mut self, path: u64, kind: u8) -> u64 {
-        self.key(path, kind, |_| ())
+        hash_bytes(self.seed, &head_of(path, kind))
     }
 
     /// The key by which a scalar is found.
@@ -120,4 +131,11 @@ impl KeyMaker {
     pub fn of_number(&mut self, path: u64, number: &Number) -> Vec<u64> {
         vec![self.number(path, number), self.bare(path, ODD_NUMBER)]
     }
+}
+
+/// What all keys of this kind at this path begin with.
+#[inline]
+fn head_of(path: u64, kind: u8) -> [u8; HEAD] {
+    let [a, b, c, d, e, f, g, h] = path.to_le_bytes();
+    [a, b, c, d, e, f, g, h, kind]
 }

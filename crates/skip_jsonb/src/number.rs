@@ -14,10 +14,12 @@ const BASE_DIGITS: usize = 4;
 const MOST_CHARACTERS: usize = 100;
 
 impl Number {
-    fn normal(is_negative: bool, weight: i32, digits: &[u16]) -> Self {
+    fn normal(is_negative: bool, weight: i32, mut digits: Vec<u16>) -> Self {
         let Some(first) = digits.iter().position(|&digit| digit != 0) else { return Self::default() };
         let last = digits.iter().rposition(|&digit| digit != 0).unwrap_or(first);
-        Self { is_negative, weight: weight - first as i32, digits: digits[first..=last].to_vec() }
+        digits.truncate(last + 1);
+        digits.drain(..first);
+        Self { is_negative, weight: weight - first as i32, digits }
     }
 
     /// The number that PostgreSQL stores as these bytes, without the header of their length; None for infinity and NaN,
@@ -34,7 +36,7 @@ impl Number {
             sign => (sign == 0x4000, i32::from(word(2)? as i16), 4),
         };
         let digits = bytes.get(at..)?.chunks_exact(2).map(|digit| u16::from_ne_bytes([digit[0], digit[1]]));
-        Some(Self::normal(is_negative, weight, &digits.collect::<Vec<_>>()))
+        Some(Self::normal(is_negative, weight, digits.collect()))
     }
 
     /// The number that a text is: a sign, digits, and perhaps a point with digits before or behind it. None for any
@@ -61,7 +63,7 @@ impl Number {
         decimal.resize(decimal.len().next_multiple_of(BASE_DIGITS), b'0');
         let value = |group: &[u8]| group.iter().fold(0, |sum, &digit| sum * 10 + u16::from(digit - b'0'));
         let digits: Vec<u16> = decimal.chunks_exact(BASE_DIGITS).map(value).collect();
-        Some(Self::normal(is_negative, groups as i32 - 1, &digits))
+        Some(Self::normal(is_negative, groups as i32 - 1, digits))
     }
 
     /// Adds the number's bytes: equal numbers have equal bytes.
@@ -88,9 +90,6 @@ pub fn numeral(string: &[u8]) -> Option<Numeral> {
     let first = string.iter().position(|byte| !is_space(byte))?;
     let last = string.iter().rposition(|byte| !is_space(byte))?;
     let text = &string[first..=last];
-    if let Some(number) = Number::of_text(text) {
-        return Some(Numeral::Number(number));
-    }
     let mut before = b'e';
     let mut is_part = |&byte: &u8| {
         let after = std::mem::replace(&mut before, byte.to_ascii_lowercase());
@@ -99,5 +98,12 @@ pub fn numeral(string: &[u8]) -> Option<Numeral> {
             _ => byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X' | b'o' | b'O' | b'_' | b'.'),
         }
     };
-    (text.iter().all(&mut is_part) && text.iter().any(u8::is_ascii_digit)).then_some(Numeral::Odd)
+    // Most strings end here. What is left includes all that Number::of_text reads.
+    if !text.iter().all(&mut is_part) {
+        return None;
+    }
+    match Number::of_text(text) {
+        Some(number) => Some(Numeral::Number(number)),
+        None => text.iter().any(u8::is_ascii_digit).then_some(Numeral::Odd),
+    }
 }

@@ -12,9 +12,22 @@
 use crate::demand::MOST_KEYS;
 use crate::{Demand, Literal};
 
+/// For each byte whether it is part of a word. With comparisons instead, an index of words takes a quarter longer to
+/// build.
+const WORD_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || !(byte as u8).is_ascii();
+        byte += 1;
+    }
+    table
+};
+
 /// Is this byte part of a word?
+#[inline]
 pub const fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || !byte.is_ascii()
+    WORD_BYTES[byte as usize]
 }
 
 /// The words of a text whose case is folded as the index has it, in order, repeated ones repeated.

@@ -29,7 +29,7 @@ pub enum ExprKind<'a> {
     And(Vec<Expr<'a>>),
     Or(Vec<Expr<'a>>),
     Not(Expr<'a>),
-    /// An operator between two arguments. `starts_with()` is the operator `^@`.
+    /// An operator between two arguments, or a function that finds what an operator finds: see [`operator_of_call`].
     Operator(Comparison<'a>),
     /// `left operator ANY (right)`, the right side an array.
     AnyOf(Comparison<'a>),
@@ -179,13 +179,7 @@ impl<'a> Expr<'a> {
                     .map_or(ExprKind::Other, ExprKind::Operator);
             }
             if is_a(self.node, pg_sys::NodeTag::T_FuncExpr) {
-                let node = self.node.cast::<pg_sys::FuncExpr>();
-                if (*node).funcid.to_u32() != pg_sys::F_STARTS_WITH {
-                    return ExprKind::Other;
-                }
-                let operator = pg_sys::Oid::from(pg_sys::TextPrefixOperator);
-                return comparison(operator, (*node).inputcollid, (*node).args)
-                    .map_or(ExprKind::Other, ExprKind::Operator);
+                return operator_of_call(self.node.cast()).map_or(ExprKind::Other, ExprKind::Operator);
             }
             if is_a(self.node, pg_sys::NodeTag::T_DistinctExpr) {
                 let node = self.node.cast::<pg_sys::OpExpr>(); // the same struct under another tag
@@ -231,6 +225,34 @@ impl<'a> Expr<'a> {
         }
         ExprKind::Other
     }
+}
+
+/// `jsonb @? jsonpath` and `jsonb @@ jsonpath`: the server has no names for these numbers, which are fixed.
+const PATH_EXISTS_OPERATOR: u32 = 4012;
+const PATH_IS_TRUE_OPERATOR: u32 = 4013;
+
+/// A function that returns true only where an operator does, as that operator: `starts_with()` is `^@`,
+/// `jsonb_path_exists()` is `@?`, and `jsonb_path_match()` is `@@`.
+///
+/// The functions of jsonb have two arguments more. One is the values of the path's variables, of which
+/// [`skip_jsonb::jsonpath`] assumes nothing; the other says that errors are suppressed, as the operators do. Where they
+/// are not, a row that is not read raises no error.
+///
+/// # Safety
+/// `call` is a valid function call.
+unsafe fn operator_of_call<'a>(call: *mut pg_sys::FuncExpr) -> Option<Comparison<'a>> {
+    // SAFETY: as the caller says; the arguments are a list of expressions.
+    let (function, collation, args) = unsafe {
+        let args: Vec<_> = list((*call).args).map(|arg| Expr::new(arg)).collect();
+        ((*call).funcid.to_u32(), (*call).inputcollid, args)
+    };
+    let (operator, left, right) = match (function, args.as_slice()) {
+        (pg_sys::F_STARTS_WITH, &[left, right]) => (pg_sys::TextPrefixOperator, left, right),
+        (pg_sys::F_JSONB_PATH_EXISTS, &[left, right, _, _]) => (PATH_EXISTS_OPERATOR, left, right),
+        (pg_sys::F_JSONB_PATH_MATCH, &[left, right, _, _]) => (PATH_IS_TRUE_OPERATOR, left, right),
+        _ => return None,
+    };
+    Some(Comparison { operator: operator.into(), collation, left, right })
 }
 
 /// # Safety

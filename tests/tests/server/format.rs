@@ -6,7 +6,8 @@
 //! - `format_2_maps.idx`: maps instead of filters, which lie on pages of the same format;
 //! - `format_3.idx`: the meta page of an index whose maps tell parts of ranges apart, beside filters and a layout that
 //!   was chosen by a sample;
-//! - `format_3_to_choose.idx`: the meta page of an index whose layout is not chosen yet, because no range is complete.
+//! - `format_3_to_choose.idx`: the meta page of an index whose layout is not chosen yet, because no range is complete;
+//! - `format_5.idx`: bounds of two columns, beside filters and a map.
 //!
 //! A change of the format that this test notices needs a new format version, a new file beside the old ones, and a way
 //! for the old ones to be read or refused. `PG_SKIP_WRITE_FORMAT=file` writes a file.
@@ -28,8 +29,10 @@ struct Golden {
     index: &'static str,
     /// Setting pg_skip.default_layout, as the index was made under.
     default_layout: &'static str,
-    /// Format versions of the meta page and of segment pages.
-    versions: (u16, u16),
+    /// Format versions of the meta page, of directory pages and of segment pages.
+    versions: (u16, u16, u16),
+    /// How the keys of each column are made: the numbers of canonical forms.
+    canons: [u16; 4],
     pages_per_range: u32,
     /// Number of ranges that are summarized.
     watermark: u32,
@@ -42,16 +45,20 @@ struct Golden {
 const BY_PAGE: &str =
     "(a, b, c, d) WITH (pages_per_range = 1, false_positive_rate = 0.01, autosummarize = off)";
 
+/// An integer, bytes, bytes, the type's own hash.
+const HASHED: [u16; 4] = [1, 4, 4, 5];
+
 const FILTERS_1: Golden = Golden {
     name: "format_1.idx",
     index: BY_PAGE,
     default_layout: "filters",
-    versions: (1, 1),
+    versions: (1, 1, 1),
+    canons: HASHED,
     pages_per_range: 1,
     watermark: 42,
     columns: "filters 5 42/42, filters 5 42/42, filters 5 42/42, filters 5 42/42",
 };
-const FILTERS_2: Golden = Golden { name: "format_2.idx", versions: (1, 2), ..FILTERS_1 };
+const FILTERS_2: Golden = Golden { name: "format_2.idx", versions: (1, 1, 2), ..FILTERS_1 };
 const MAPS_2: Golden = Golden {
     name: "format_2_maps.idx",
     default_layout: "map",
@@ -64,7 +71,8 @@ const PARTS_3: Golden = Golden {
              d numeric_skip_ops (pages_per_range = 2, layout = map))
         WITH (pages_per_range = 4, false_positive_rate = 0.01, autosummarize = off)",
     default_layout: "auto",
-    versions: (3, 2),
+    versions: (3, 1, 2),
+    canons: HASHED,
     pages_per_range: 4,
     watermark: 11,
     columns: "map 42/42, filters 5 11/11, map 11/11, map 21/21",
@@ -75,10 +83,25 @@ const TO_CHOOSE_3: Golden = Golden {
              c uuid_skip_ops (layout = map), d numeric_skip_ops (false_positive_rate = 0.001))
         WITH (pages_per_range = 64, false_positive_rate = 0.01, autosummarize = off)",
     default_layout: "auto",
-    versions: (3, 2),
+    versions: (3, 1, 2),
+    canons: HASHED,
     pages_per_range: 64,
     watermark: 0,
     columns: "auto 0/1, filters 5 0/1, map 0/1, auto 0/1",
+};
+
+const BOUNDS_5: Golden = Golden {
+    name: "format_5.idx",
+    index: "(a int8_minmax_skip_ops, b text_skip_ops (layout = filters), c uuid_skip_ops (layout = map),
+             d numeric_minmax_skip_ops)
+        WITH (pages_per_range = 1, false_positive_rate = 0.01, autosummarize = off)",
+    default_layout: "auto",
+    versions: (5, 5, 2),
+    // The order of integers, bytes, bytes, the order of numeric.
+    canons: [0x301, 4, 4, 0x303],
+    pages_per_range: 1,
+    watermark: 42,
+    columns: "bounds 42/42, filters 5 42/42, map 42/42, bounds 42/42",
 };
 
 alone!(index_of_version_1 = index_of_an_earlier_build(&FILTERS_1));
@@ -86,6 +109,7 @@ alone!(index_of_version_2 = index_of_an_earlier_build(&FILTERS_2));
 alone!(maps_of_version_2 = index_of_an_earlier_build(&MAPS_2));
 alone!(parts_of_version_3 = index_of_an_earlier_build(&PARTS_3));
 alone!(to_choose_of_version_3 = index_of_an_earlier_build(&TO_CHOOSE_3));
+alone!(bounds_of_version_5 = index_of_an_earlier_build(&BOUNDS_5));
 fn index_of_an_earlier_build(golden: &Golden) {
     let layout = format!("pg_skip.default_layout={}", golden.default_layout);
     let server = Server::start(&["full_page_writes=off", &layout]);
@@ -145,6 +169,7 @@ fn ask(session: &mut Session) {
         ] {
             same(session, "golden", &Question::using("golden_skip", predicate));
         }
+        same(session, "golden", &Question::any(format!("a >= {id} AND d < {id} / 7.0 + 3")));
     }
     same(session, "golden", &Question::any("c IS NULL"));
     same(session, "golden", &Question::any("c IS NOT NULL"));
@@ -162,9 +187,9 @@ fn check_bytes(file: &[u8], golden: &Golden) {
     assert_eq!((word(40), word(44)), sizes, "pages per range and watermark");
     assert_eq!(word(48), 1, "the directory's first block");
     let canons: Vec<u16> = (0..4).map(|column| half(24 + 72 + 16 * column)).collect();
-    assert_eq!(canons, [1, 4, 4, 5], "integer, bytes, bytes, the type's own hash");
-    let (meta, segment) = golden.versions;
-    let pages = [(0, 0xFA01, meta), (1, 0xFA02, 1), (2, 0xFA03, segment)];
+    assert_eq!(canons, golden.canons, "how the keys of each column are made");
+    let (meta, directory, segment) = golden.versions;
+    let pages = [(0, 0xFA01, meta), (1, 0xFA02, directory), (2, 0xFA03, segment)];
     // An index of which nothing is summarized has no segments.
     for &(block, kind, version) in &pages[..if golden.watermark == 0 { 2 } else { 3 }] {
         let end = (block + 1) * 8192;

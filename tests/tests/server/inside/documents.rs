@@ -1,5 +1,5 @@
 //! Insides of jsonb documents: containment, existence of keys, and comparisons of parts.
-use super::{Inside, Search, live, skips_most};
+use super::{Inside, Search, gives_ranges, live, skips_most};
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
 use fastrand::Rng;
@@ -412,8 +412,7 @@ fn expressions(database: &Database) {
     sound(&mut session, "t_in");
     sound(&mut session, "d_v");
     for value in ["'{\"user\": \"u700\"}'::jsonb", "'{\"user\": \"u700\"}'::text"] {
-        let found = session.column(&format!("SELECT skip_matching_ranges('d_v', 'v', {value})"));
-        assert_eq!(found.len(), 1, "{value}");
+        gives_ranges(&mut session, 1, &format!("SELECT skip_matching_ranges('d_v', 'v', {value})"));
     }
     assert_eq!(session.error("SELECT skip_matching_ranges('d_v', 'v', 5)").code().code(), "42804");
 }

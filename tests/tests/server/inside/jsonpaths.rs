@@ -1,4 +1,4 @@
-//! jsonpath: `@?` and `@@`, as far as they ask for equality.
+//! jsonpath: `@?` and `@@`, and `jsonb_path_exists()` and `jsonb_path_match()`, as far as they ask for equality.
 use super::{Inside, Search, live, skips_most};
 use crate::registry::on_shared;
 use crate::shared::Database;
@@ -11,14 +11,19 @@ on_shared!(random_1 = random(1));
 on_shared!(random_2 = random(2));
 fn random(database: &Database, number: u64) {
     let mut session = database.session();
-    let inside = Inside {
-        name: "inside::jsonpaths::random_0",
-        kind: "jsonb",
-        indexed: "v jsonb_path_skip_ops",
-        value: |rng| format!("'{}'::jsonb", value(rng, 3)),
-        search,
-    };
-    live(&mut session, &inside, number << 32);
+    live(&mut session, &inside("inside::jsonpaths::random_0", search), number << 32);
+}
+
+on_shared!(random_calls_0 = random_calls(0));
+on_shared!(random_calls_1 = random_calls(1));
+fn random_calls(database: &Database, number: u64) {
+    let mut session = database.session();
+    live(&mut session, &inside("inside::jsonpaths::random_calls_0", call), number << 32);
+}
+
+fn inside(name: &'static str, search: fn(&mut Rng) -> Search) -> Inside {
+    let value = |rng: &mut Rng| format!("'{}'::jsonb", value(rng, 3));
+    Inside { name, kind: "jsonb", indexed: "v jsonb_path_skip_ops", value, search }
 }
 
 const NAMES: [&str; 5] = ["a", "b", "c", "", "é"];
@@ -126,6 +131,64 @@ fn search(rng: &mut Rng) -> Search {
     };
     let value = format!("'{mode}{path}'::jsonpath");
     Search { predicate: format!("v {operator} $1"), kind: "jsonpath".into(), value, is_served: true }
+}
+
+/// The same search by a function, which suppresses errors, as the operators do. Without that, whether there is an error
+/// depends on the rows that are read.
+fn call(rng: &mut Rng) -> Search {
+    let search = search(rng);
+    let function = if search.predicate.contains("@?") { "jsonb_path_exists" } else { "jsonb_path_match" };
+    let variables = one(rng, &["'{}'", "'{\"x\": \"s1\"}'"]);
+    Search { predicate: format!("{function}(v, $1, {variables}, true)"), ..search }
+}
+
+on_shared!(calls);
+/// What each call of a function must use, and skip, and find.
+fn calls(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v jsonb, filler text DEFAULT repeat('x', 200));
+         INSERT INTO t (v) SELECT jsonb_build_object('user', 'u' || i, 'n', i, 'x', '1')
+            FROM generate_series(1, 2000) i;
+         INSERT INTO t (v) VALUES ('{}'), ('[]'), (NULL), ('{\"user\": [\"u700\", \"u701\"], \"n\": true}');
+         CREATE INDEX t_v ON t USING skip (v jsonb_path_skip_ops) WITH (pages_per_range = 2); ANALYZE t;
+         CREATE TABLE o (p jsonpath); INSERT INTO o SELECT ('$.n ? (@ == ' || i || ')')::jsonpath
+            FROM generate_series(100, 104) i; INSERT INTO o VALUES (NULL); ANALYZE o",
+    );
+    for (predicate, found, skips) in [
+        ("jsonb_path_exists(v, '$.user ? (@ == \"u700\")')", 2, true),
+        ("jsonb_path_exists(v, 'strict $.user ? (@ == \"u700\")', silent => true)", 1, true),
+        ("jsonb_path_exists(v, '$ ? (@.user == \"u700\" && @.n > $x)', '{\"x\": 5}')", 1, true),
+        ("jsonb_path_exists(v, '$ ? (@.user == \"u700\" || @.n == 900)')", 3, true),
+        ("jsonb_path_exists(v, (SELECT '$.n ? (@ == 701)')::jsonpath)", 1, true),
+        ("jsonb_path_exists(v, '$.user ? (@ == $x)', '{\"x\": \"u700\"}')", 2, false),
+        ("jsonb_path_exists(v, '$.n == 701')", 2003, false),
+        ("jsonb_path_match(v, '$.user == \"u700\"')", 2, true),
+        ("jsonb_path_match(v, '$.n == 701 && $.user == \"u701\"')", 1, true),
+        ("jsonb_path_match(v, '$.n', silent => true)", 1, true),
+        ("jsonb_path_match(v, '$.user == $x', '{\"x\": \"u700\"}')", 2, false),
+        ("jsonb_path_match(v, NULL)", 0, false),
+        ("NOT jsonb_path_match(v, '$.user == \"u700\"')", 2001, false),
+        ("jsonb_path_exists_tz(v, '$.user ? (@ == \"u700\")')", 2, false),
+    ] {
+        let statement = format!("SELECT id FROM t WHERE {predicate}");
+        session.run("SET pg_skip.ignore_indexes = 't_v'");
+        let count = session.number(&format!("SELECT count(*) FROM t WHERE {predicate}"));
+        session.run("RESET ALL");
+        assert_eq!(count, f64::from(found), "{predicate}");
+        same(&mut session, &Way::skip_scan(), &Case::any(&statement));
+        if skips {
+            Way::skip_scan().set(&mut session);
+            skips_most(&mut session, &statement);
+            session.run("RESET ALL");
+        }
+    }
+    let joined = "SELECT t.id, p FROM o JOIN t ON jsonb_path_exists(v, p)";
+    same(&mut session, &Way::skip_scan().nested_loop(), &Case::any(joined));
+    // Of the rows that are read, one whose n is no truth value raises its error.
+    let error = session.error("SELECT id FROM t WHERE jsonb_path_match(v, '$.n')");
+    assert_eq!(error.code().code(), "22038", "{error:?}");
+    sound(&mut session, "t_v");
 }
 
 on_shared!(operators);

@@ -4,6 +4,7 @@ mod arrays;
 mod bounds;
 pub mod bounds_types;
 mod citext;
+mod default_rates;
 mod documents;
 mod fragments;
 mod jsonpaths;
@@ -131,6 +132,13 @@ fn ask(session: &mut Session, search: Search, rng: &mut Rng) {
         let case = Case::using(format!("SELECT id FROM t WHERE {plain}"));
         both_ways::compare(session, &Way::skip_scan(), &case).unwrap_or_else(|problem| panic!("{problem}"));
     }
+}
+
+/// Fails unless a function gives so many ranges, or up to three more: one range of a thousand is found in vain.
+#[track_caller]
+pub fn gives_ranges(session: &mut Session, least: usize, call: &str) {
+    let found = session.column(call);
+    assert!((least..=least + 3).contains(&found.len()), "{call}: {found:?}");
 }
 
 /// Fails unless a search skips most ranges of the table.

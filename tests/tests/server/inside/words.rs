@@ -1,6 +1,6 @@
 //! Words of text: `text_token_skip_ops`, and the operators `@@@` and `@@@*`.
 use super::text_cases::{quoted, search_words, value, wanted};
-use super::{Inside, live, skips_most};
+use super::{Inside, gives_ranges, live, skips_most};
 use crate::encodings::other;
 use crate::registry::on_shared;
 use crate::shared::Database;
@@ -124,8 +124,7 @@ fn functions(database: &Database) {
     ] {
         assert_eq!(session.one(&format!("SELECT {call}")), is_so, "{call}");
     }
-    let found = session.column("SELECT skip_matching_ranges('folded', 'v', 'Q701z number'::text)");
-    assert_eq!(found.len(), 1, "{found:?}");
+    gives_ranges(&mut session, 1, "SELECT skip_matching_ranges('folded', 'v', 'Q701z number'::text)");
     let valid = "SELECT bool_and(amvalidate(oid)) FROM pg_opclass WHERE opcname ~ '^text_.*_skip_ops'";
     assert_eq!(session.one(valid), "t");
     let error = session.error("CREATE INDEX ON t USING skip (v text_token_skip_ops (n = 3))");
