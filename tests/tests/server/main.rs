@@ -15,6 +15,7 @@ mod concurrency;
 mod crash;
 mod damage;
 mod ddl;
+mod declarations;
 mod delta;
 mod distributed;
 mod docs;
