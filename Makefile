@@ -63,7 +63,7 @@ bench-against: ## Measure this library beside that of an earlier commit, REVISIO
 	@[ -n "$(REVISION)" ] || { echo 'name the commit: make bench-against REVISION=…' >&2; exit 2; }
 	@$(ONE_SERVER); benches/against.sh "$$pg_config" "$(REVISION)"
 
-sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
+sweep: ## Measure layouts, pages_per_range and false_positive_rate, for docs/options.md (some ten minutes)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"
 
 package: ## Build a Debian package for the server of PG_CONFIG=… (default: Debian's), and try it

@@ -82,12 +82,27 @@ buffers_mb() {
     echo $((wanted < memory * 2 / 5 ? wanted : memory * 2 / 5))
 }
 
-# The machine, in a line of Markdown.
-machine() {
-    printf '%s, %s processors, %s GB of memory, %s' \
-        "$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || uname -m)" \
-        "$(nproc)" "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo 2>/dev/null || echo '?')" \
-        "$(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME" || uname -sr)"
+# The machine, in a line of Markdown, and its parts.
+processor() { awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || uname -m; }
+memory_gb() { awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo 2>/dev/null || echo '?'; }
+system() { . /etc/os-release 2>/dev/null && echo "$PRETTY_NAME" || uname -sr; }
+machine() { printf '%s, %s processors, %s GB of memory, %s' "$(processor)" "$(nproc)" "$(memory_gb)" "$(system)"; }
+
+# context NAME VALUE…: what the figures depend on, for the tables and the JSON.
+context() {
+    while [ $# -ge 2 ]; do
+        sql -v name="$1" -v value="$2" <<<"INSERT INTO bench.context VALUES (:'name', :'value')"
+        shift 2
+    done
+}
+
+# What every run notes. The revision is that of the source tree, with a + if files in it have changed.
+common_context() {
+    local revision
+    revision=$(git -C "$here/.." describe --always --dirty=+ --abbrev=12 2>/dev/null || echo unknown)
+    context date "$(date -u +%F)" revision "$revision" server "$(versions)" \
+        pg_skip "$(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'pg_skip'")" \
+        processor "$(processor)" processors "$(nproc)" memory_gb "$(memory_gb)" system "$(system)" "$@"
 }
 
 # versions EXTENSION…: the versions of the server and of its extensions, as one line.

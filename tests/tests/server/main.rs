@@ -47,6 +47,7 @@ mod rebuild;
 mod registry;
 mod replay;
 mod rescan;
+mod results;
 mod shared;
 mod skip_index_scan;
 mod standby;
