@@ -49,7 +49,7 @@ check: lint test test-assert ## Before a commit: lint, test, and test-assert
 
 check-all: check test-16-17 ## Before a release: check, and test-16-17
 
-bench: ## Measure against btree and BRIN bloom on 20 million rows, for docs/benchmarks.md, README.md (twenty minutes)
+bench: ## Measure beside btree, hash, BRIN, contrib/bloom, ClickHouse, for docs/benchmarks.md, README.md (an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
 
 bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, for docs/bloom-benchmarks.md (ten minutes)

@@ -119,9 +119,14 @@ versions() {
 create_index() {
     local variant=$1 table=$2 column=$3 distinct=$4
     case $variant in
-        btree)    echo "CREATE INDEX bench_index ON $table USING btree ($column)" ;;
+        btree | hash) echo "CREATE INDEX bench_index ON $table USING $variant ($column)" ;;
+        bloom)    local cast
+                  cast=$(sql -c "SELECT bench.bloom_cast('$table.$column')")
+                  echo "CREATE INDEX bench_index ON $table USING bloom (($column$cast)) WITH (length = 80, col1 = 8)" ;;
+        brin_default) echo "CREATE INDEX bench_index ON $table USING brin ($column $(brin_class "$table" "$column"))" ;;
         brin)     echo "CREATE INDEX bench_index ON $table USING brin ($column $(brin_class "$table" "$column")
                         (n_distinct_per_range = $distinct, false_positive_rate = 0.01)) WITH (pages_per_range = 32)" ;;
+        brin_tuned) create_index brin "$table" "$column" "$distinct" | sed 's/rate = 0.01/rate = 0.0001/' ;;
         brin_on)  create_index brin "$table" "$column" "$distinct" |
                       sed 's/pages_per_range = 32/&, autosummarize = on/' ;;
         skip)     echo "CREATE INDEX bench_index ON $table USING skip ($column)" ;;

@@ -273,7 +273,10 @@ BEGIN
                             CASE variant WHEN 'none' THEN 'bench_index' ELSE '' END, true),
                         set_config('pg_skip.force_indexes',
                             CASE variant WHEN 'skip' THEN 'bench_index' ELSE '' END, true),
-                        set_config('max_parallel_workers_per_gather', workers::text, true);
+                        set_config('max_parallel_workers_per_gather', workers::text, true),
+                        -- Small tables, of trials, get workers too.
+                        set_config('parallel_setup_cost', '0', true),
+                        set_config('min_parallel_table_scan_size', '0', true);
                 IF run = 0 THEN
                     EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO answer;
                     IF jsonb_path_exists(answer::jsonb, '$.** ? (exists(@."Skip Indexes"))') <> (variant = 'skip')

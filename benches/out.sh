@@ -7,7 +7,7 @@
 #
 # Python has what the plots and ClickHouse need in a virtual environment of its own: nothing is installed beside it.
 
-bench_python=$here/../target/bench/venv/bin/python
+bench_venv=$here/../target/bench/venv
 
 # choose_out FULL ROWS: out is docs if as many rows are measured as the pages show.
 choose_out() {
@@ -21,8 +21,8 @@ choose_out() {
 
 # python_with PACKAGE…: whether there is a Python that has them; pip gets what is missing.
 python_with() {
-    [ -x "$bench_python" ] || python3 -m venv "$here/../target/bench/venv" >&2 || return 1
-    "$bench_python" -m pip install -q --disable-pip-version-check "$@" >&2
+    [ -x "$bench_venv/bin/python" ] || python3 -m venv "$bench_venv" >&2 || return 1
+    "$bench_venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2
 }
 
 write_results() {
@@ -35,7 +35,7 @@ write_results() {
 draw_plots() {
     local name
     if [ "${PLOTS:-yes}" = yes ] && python_with matplotlib==3.10.8 &&
-        "$bench_python" "$here/plots.py" "$out/results" "$out/images" "$@" >&2; then return; fi
+        "$bench_venv/bin/python" "$here/plots.py" "$out/results" "$out/images" "$@" >&2; then return; fi
     echo "no plots of $*: matplotlib cannot be installed here, or PLOTS=no" >&2
     for name in "$@"; do rm -f "$out/images/$name.svg"; done
 }

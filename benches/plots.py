@@ -120,7 +120,10 @@ def whisker(axes, x, least, greatest, colour):
 
 
 def beside(axes, text, x, y, dx):
-    axes.annotate(text, (x, y), xytext=(dx, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.annotate(
+        text, (x, y), xytext=(dx, 0), textcoords="offset points", va="center", fontsize=8,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+    )
 
 
 def label_ends(axes, labels, gap, dx=6, at_edge=False):
