@@ -2,7 +2,7 @@
 # Measures skip against a btree, hash, BRIN bloom, contrib/bloom and ClickHouse on the table of twenty_million.sql, in
 # one run on one throw-away server, and writes docs/benchmarks.md and the comparison in README.md.
 #
-#   bench.sh PG_CONFIG          some hour and 17 GB of disk under ${TMPDIR:-/tmp}
+#   bench.sh PG_CONFIG          an hour or more, and 17 GB of disk under ${TMPDIR:-/tmp}
 #
 #   ROWS=20000000               fewer rows for a trial; the pages then go to target/bench
 #   OUT=directory               where pages, results and plots go instead
@@ -108,7 +108,7 @@ measure() {
     done
 }
 for variant in $variants; do measure "$subject" "$variant" "$distinct" 100; done
-[ "${CLICKHOUSE:-yes}" != yes ] || measure_clickhouse
+if [ "${CLICKHOUSE:-yes}" = yes ]; then measure_clickhouse; else left_out+=('ClickHouse: CLICKHOUSE=no'); fi
 for variant in $variants; do
     # A hash index has a chain of pages for each device, and walks along it for each row that it gets.
     [ "$variant" != hash ] || continue
@@ -191,12 +191,12 @@ sql -c 'DROP TABLE partitions'
 
 measure_writes
 
+for line in ${left_out[@]+"${left_out[@]}"}; do context "left_out ${line%%[:,]*}" "$line"; done
 write_results benchmarks
 draw_plots peers
 page() {
     printf '%s\n' '<!-- Made by `make bench` (benches/bench.sh). Do not edit: run it again. -->' '# Benchmarks'
     sql -f "$here/report_head.sql"
-    for line in ${left_out[@]+"${left_out[@]}"}; do printf -- '- Left out: %s.\n' "$line"; done
     echo
     image peers 'Size, build time and look-ups of the indexes on a random unique column'
     echo
