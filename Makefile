@@ -49,7 +49,7 @@ check: lint test test-assert ## Before a commit: lint, test, and test-assert
 
 check-all: check test-16-17 ## Before a release: check, and test-16-17
 
-bench: ## Measure against btree and BRIN bloom on 20 million rows, for docs/benchmarks.md, README.md (twenty minutes)
+bench: ## Measure beside btree, hash, BRIN, contrib/bloom, ClickHouse, for docs/benchmarks.md, README.md (an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
 
 bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, for docs/bloom-benchmarks.md (ten minutes)
@@ -66,7 +66,7 @@ bench-against: ## Measure this library beside that of an earlier commit, REVISIO
 	@[ -n "$(REVISION)" ] || { echo 'name the commit: make bench-against REVISION=…' >&2; exit 2; }
 	@$(ONE_SERVER); benches/against.sh "$$pg_config" "$(REVISION)"
 
-sweep: ## Measure pages_per_range times false_positive_rate, write docs/options.md (some quarter of an hour)
+sweep: ## Measure layouts, pages_per_range and false_positive_rate, for docs/options.md (some ten minutes)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/sweep.sh "$$pg_config"
 
 sweep-inside: ## Measure rates and ranges of searches inside values, for docs/inside-sweep.md (some half an hour)

@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# Measures skip against a btree and BRIN bloom on the table of twenty_million.sql, in one run on one throw-away server,
-# and writes docs/benchmarks.md and the comparison in README.md.
+# Measures skip against a btree, hash, BRIN bloom, contrib/bloom and ClickHouse on the table of twenty_million.sql, in
+# one run on one throw-away server, and writes docs/benchmarks.md and the comparison in README.md.
 #
-#   bench.sh PG_CONFIG          some forty minutes and 15 GB of disk under ${TMPDIR:-/tmp}
+#   bench.sh PG_CONFIG          an hour or more, and 17 GB of disk under ${TMPDIR:-/tmp}
 #
-#   ROWS=20000000               fewer rows for a trial; the page then goes to the standard output
+#   ROWS=20000000               fewer rows for a trial; the pages then go to target/bench
+#   OUT=directory               where pages, results and plots go instead
 #   APPEND=2000000              rows appended
 #   UPDATED=1000000             rows updated
 #   RUNS=5                      builds of each kind; the median counts
 #   ROUNDS=5                    rounds of queries, plannings, prepared lookups, scans with parallel workers and without,
 #                               writes, and cold queries
+#   QUERY_SECONDS=2             of queries of one kind, in each round with each index
 #   SECONDS_EACH=10             of prepared lookups, in each round by each way
-#   VARIANTS='btree brin skip filters'
+#   VARIANTS='btree hash brin_default brin brin_tuned bloom skip filters'
+#                               (writes and plans are measured of btree, brin, skip, filters; of hash, bloom: appends)
+#   PARTITIONS=1000             of the table whose planning is measured
+#   CLICKHOUSE=no COLD=no PLOTS=no   leave these parts out
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -19,14 +24,25 @@ set -euo pipefail
 . "$here/writes.sh"
 # shellcheck source=cold.sh
 . "$here/cold.sh"
+# shellcheck source=out.sh
+. "$here/out.sh"
+# shellcheck source=clickhouse.sh
+. "$here/clickhouse.sh"
 [ $# = 1 ] || die "usage: bench.sh PG_CONFIG"
 rows=${ROWS:-20000000}
 append=${APPEND:-$((rows / 10))}
 updated=${UPDATED:-$((rows / 20))}
 runs=${RUNS:-5}
 rounds=${ROUNDS:-5}
+query_seconds=${QUERY_SECONDS:-2}
 seconds_each=${SECONDS_EACH:-10}
-variants=${VARIANTS:-btree brin skip filters}
+variants=${VARIANTS:-btree hash brin_default brin brin_tuned bloom skip filters}
+partitions=${PARTITIONS:-1000}
+choose_out 20000000 "$rows"
+left_out=()
+# Those of which writes and plans are measured.
+core=
+for variant in btree brin skip filters; do [[ " $variants " != *" $variant "* ]] || core+=" $variant"; done
 subject=events.trace_id
 clustered=events.device_id
 
@@ -37,8 +53,17 @@ settings=(shared_buffers="${buffers}MB" maintenance_work_mem=256MB max_wal_size=
 start_server "$1" "${settings[@]}"
 [ "$variants" = "${variants/skip/}" ] || sql -c 'CREATE EXTENSION pg_skip'
 sql -f "$here/lib.sql"
+if [[ " $variants " == *' bloom '* ]] && ! sql -c 'CREATE EXTENSION bloom' 2>/dev/null; then
+    variants=${variants/bloom/}
+    left_out+=('contrib/bloom, which this server does not have')
+fi
 
 load_events "$rows"
+common_context rows "$rows" append "$append" updated "$updated" runs "$runs" rounds "$rounds" \
+    partitions "$partitions" settings "${settings[*]}"
+sql -c "INSERT INTO bench.context SELECT v.* FROM pg_class,
+        LATERAL (VALUES ('table_pages', relpages::text), ('table_bytes', pg_relation_size(oid)::text)) AS v
+        WHERE oid = 'events'::regclass"
 sql -c "SELECT pg_prewarm('events')" -c "CALL bench.choose_keys('$subject', 2000, 5000)" \
     -c "CALL bench.choose_keys('$clustered', 200, 200)" >/dev/null
 distinct=$(sql -c "SELECT bench.distinct_in_range('$subject')")
@@ -46,8 +71,16 @@ clustered_distinct=$(sql -c "SELECT bench.distinct_in_range('$clustered')")
 # keep VARIANT METRIC VALUE [SUBJECT]
 keep() { sql -c "INSERT INTO bench.result VALUES ('${4:-$subject}', '$1', '$2', $3)"; }
 
+context distinct "$distinct" clustered_distinct "$clustered_distinct"
+sql -c "INSERT INTO bench.context
+        SELECT 'rows_of_device', (CASE WHEN n_distinct > 0 THEN $rows / n_distinct ELSE -1 / n_distinct END)::bigint
+        FROM pg_stats
+        WHERE tablename = 'events' AND attname = 'device_id'"
+
 step 'no index: absent key'
-keep none absent_ms "(SELECT bench.query_ms(bench.queries('$subject', 'absent')))"
+for run in $(seq "$rounds"); do
+    keep none absent_ms "(SELECT bench.query_ms(bench.queries('$subject', 'absent'), $query_seconds))"
+done
 done_step
 
 # measure SUBJECT VARIANT DISTINCT LIST_SIZE: builds the index, asks all queries.
@@ -70,12 +103,15 @@ measure() {
     sql -c "SELECT pg_prewarm('bench_index')" >/dev/null
     for kind in "$variant" $([ "$variant" = skip ] && echo skip_bitmap); do
         step "${subject#*.}, $(title "$kind"): queries"
-        for run in $(seq "$rounds"); do sql -c "CALL bench.measure('$subject', '$kind', $4, 2)"; done
+        for run in $(seq "$rounds"); do sql -c "CALL bench.measure('$subject', '$kind', $4, $query_seconds)"; done
         done_step
     done
 }
 for variant in $variants; do measure "$subject" "$variant" "$distinct" 100; done
+if [ "${CLICKHOUSE:-yes}" = yes ]; then measure_clickhouse; else left_out+=('ClickHouse: CLICKHOUSE=no'); fi
 for variant in $variants; do
+    # A hash index has a chain of pages for each device, and walks along it for each row that it gets.
+    [ "$variant" != hash ] || continue
     measure "$clustered" "$variant" "$clustered_distinct" 0
     # Half of the table: half of the devices, which have about 2000 rows in turn.
     if [ "$variant" = skip ]; then
@@ -120,14 +156,14 @@ if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants
         done
         done_step
     done
-    measure_cold
+    [ "${COLD:-yes}" != yes ] || measure_cold
     sql -c 'DROP INDEX bench_btree, bench_skip, bench_filters'
 fi
 
 # Planning a query that the index is no use for, with each kind of index in the same place, in turn.
 for round in $(seq "$rounds"); do
     step "planning without use of the index: round $round of $rounds"
-    for variant in none $variants; do
+    for variant in none $core; do
         [ "$variant" != btree ] || continue # dear to build, and nobody's rival here
         sql -c "$(create_index "$variant" events trace_id "$distinct")" >/dev/null
         query="SELECT * FROM events WHERE ts = '2026-01-01 00:00Z'"
@@ -139,9 +175,9 @@ done
 
 # Planning over many partitions, with each kind of index on all of them, in turn.
 step 'partitions'
-sql -f "$here/partitions.sql" >/dev/null
+sql -v partitions="$partitions" -f "$here/partitions.sql" >/dev/null
 done_step
-for variant in none $variants; do
+for variant in none $core; do
     step "planning over partitions: $(title "$variant")"
     sql -c "$(create_index "$variant" partitions trace_id "$distinct")" -c 'VACUUM ANALYZE partitions' >/dev/null
     for round in $(seq "$rounds"); do
@@ -155,57 +191,25 @@ sql -c 'DROP TABLE partitions'
 
 measure_writes
 
+for line in ${left_out[@]+"${left_out[@]}"}; do context "left_out ${line%%[:,]*}" "$line"; done
+write_results benchmarks
+draw_plots peers
 page() {
-    cat <<END
-<!-- Made by \`make bench\` (benches/bench.sh). Do not edit: run it again. -->
-# Benchmarks
-
-The table of [benches/twenty_million.sql](../benches/twenty_million.sql):
-$(sql -c "SELECT format('%s rows, %s pages, %s MB.', to_char($rows, 'FM999,999,999'),
-                        to_char(relpages, 'FM999,999,999'),
-                        to_char(relpages / 128.0, 'FM999,990')) FROM pg_class WHERE oid = 'events'::regclass")
-Everything here was measured in one run of \`make bench\`, $(date -u +%F).
-
-- Machine: $(machine).
-- $(versions pg_skip). Settings: \`${settings[*]}\`;
-  everything else is PostgreSQL's default, but for the parallel scans.
-- One client; table and index were read into shared buffers before the queries.
-- skip: default options (on \`trace_id\` that is a map by single pages); "filters": \`layout = filters\`.
-  The planner takes Skip Index Scans by itself. "Through bitmap scans": the same index with
-  \`pg_skip.enable_scan = off\`.
-- BRIN: \`*_bloom_ops (n_distinct_per_range = n, false_positive_rate = 0.01)\`, \`pages_per_range = 32\`,
-  where n is what the ranges hold: $distinct of \`trace_id\`, $clustered_distinct of \`device_id\` (BRIN's least is 16).
-- Queries: \`SELECT *\`; in each round the median over up to 200 single keys, up to 20 lists of 100 absent keys and
-  up to 5 of 1,000 present ones, parsing and planning included. Sequential scans were switched off for them; "chosen"
-  says how the planner reads the table when nothing is switched off.
-- Builds: medians of $runs, commit included. All other figures: medians of $rounds rounds. Least and greatest stand in
-  brackets.
-- Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table
-  as well: its pages are those of the index, its time is that of the whole node. Pages are of 8 kB.
-
-END
-    sql -v subject="$subject" -v clustered="$clustered" -v rounds="$rounds" -v append="$append" \
-        -v updated="$updated" -f "$here/report.sql"
+    printf '%s\n' '<!-- Made by `make bench` (benches/bench.sh). Do not edit: run it again. -->' '# Benchmarks'
+    sql -f "$here/report_head.sql"
+    echo
+    image peers 'Size, build time and look-ups of the indexes on a random unique column'
+    echo
+    sql -f "$here/report.sql"
 }
-readme_table() { sql -v rows="$rows" -v subject="$subject" -f "$here/readme.sql"; }
-
-# Replaces what README.md has between the two lines that say who writes it.
-write_readme() {
-    local table=$1 readme=$here/../README.md
-    awk -v table="$table" '
-        /^<!-- End of what `make bench` writes/ { while ((getline line < table) > 0) print line; inside = 0 }
-        !inside                                 { print }
-        /^<!-- Written by `make bench`/         { inside = 1 }' "$readme" >"$readme.new"
-    mv "$readme.new" "$readme"
-}
-
-if [ "$rows" = 20000000 ]; then
-    page >"$here/../docs/benchmarks.md.new"
-    mv "$here/../docs/benchmarks.md.new" "$here/../docs/benchmarks.md"
-    readme_table >"$server_dir/readme"
-    write_readme "$server_dir/readme"
-    echo 'docs/benchmarks.md and the table of README.md are written' >&2
+page >"$out/benchmarks.md.new"
+mv "$out/benchmarks.md.new" "$out/benchmarks.md"
+sql -f "$here/readme.sql" >"$out/readme.md"
+echo "$out/benchmarks.md is written" >&2
+if [ "$rows" = 20000000 ] && [ -z "${OUT:-}" ]; then
+    between "$here/../README.md" 'make bench' "$out/readme.md"
+    rm "$out/readme.md"
+    echo 'the comparison in README.md is written' >&2
 else
-    page
-    readme_table
+    cat "$out/benchmarks.md" "$out/readme.md"
 fi

@@ -4,8 +4,8 @@
 #
 #   growth.sh PG_CONFIG         some two hours and 40 GB of disk under ${TMPDIR:-/tmp}
 #
-#   ROWS=100000000              rows in the end; if they are fewer, the page goes to the standard output,
-#                               unless PAGE=1
+#   ROWS=100000000              rows in the end; if they are fewer, page, results and plot go to target/bench
+#   OUT=directory               where they go instead
 #   BTREE_ROWS=20000000         the btree, and the table without an index, grow only up to so many
 #   UPDATES=10000000            random rows updated in the end
 #   ROUNDS=1000                 rounds of the queue
@@ -15,6 +15,8 @@
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=out.sh
+. "$here/out.sh"
 [ $# = 1 ] || die "usage: growth.sh PG_CONFIG"
 rows=${ROWS:-100000000}
 btree_rows=${BTREE_ROWS:-20000000}
@@ -23,6 +25,7 @@ rounds=${ROUNDS:-1000}
 queue=${QUEUE:-100000}
 runs=${RUNS:-5}
 variants=${VARIANTS:-none btree skip filters}
+choose_out 100000000 "$rows"
 
 settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=4GB min_wal_size=1GB
           checkpoint_timeout=1h synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0
@@ -32,7 +35,9 @@ sql -c 'CREATE EXTENSION pg_skip'
 sql -f "$here/lib.sql"
 # The table and its rows, without rows yet.
 sql -v rows=0 -f "$here/twenty_million.sql" >/dev/null
-sql -f "$here/growth.sql"
+sql -f "$here/growth.sql" -f "$here/growth_results.sql"
+common_context rows "$rows" btree_rows "$btree_rows" updates "$updates" rounds "$rounds" queue "$queue" runs "$runs" \
+    settings "${settings[*]}"
 
 # fresh_index VARIANT: builds the same index once more, as fresh_index.
 fresh_index() { sql -c "$(create_index "$1" events trace_id 0 | sed 's/bench_index/fresh_index/')"; }
@@ -90,7 +95,11 @@ for variant in $variants; do
     done_step
 done
 
-extension_version() { sql -c "SELECT extversion FROM pg_extension WHERE extname = 'pg_skip'"; }
+bytes_per_row=$(sql -c "SELECT bench.bytes_per_row()")
+(cd "$here/.." && cargo run -q --release -p skip_segment --example growth_curve -- "$bytes_per_row") |
+    sql -c 'COPY bench.curve FROM STDIN (FORMAT csv)' || echo 'the curve of larger tables is left out' >&2
+write_results growth 'bench.growth_as_json()'
+draw_plots growth
 
 page() {
     cat <<END
@@ -101,9 +110,10 @@ A table of the shape of [benches/twenty_million.sql](../benches/twenty_million.s
 100,000 rows 1,000 statements of one row, 49 of 1,000 rows and one of 50,000, each a transaction. Nothing else maintains
 the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
 \`ROWS=$rows BTREE_ROWS=$btree_rows UPDATES=$updates ROUNDS=$rounds QUEUE=$queue RUNS=$runs\`.
+[results/growth.json](results/growth.json) has the same figures.
 
 - Machine: $(machine).
-- $(sql -c "SELECT split_part(version(), ' on ', 1)"), pg_skip $(extension_version).
+- $(versions pg_skip).
 - Settings: \`${settings[*]}\`.
 - "fresh" is a second index of the same kind and options that was built when the other was measured, on the same table.
   Both take turns. Times are those of whole queries, parsing and planning included: medians of $runs runs of up to 200
@@ -112,25 +122,12 @@ the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
 - The bound of the number of segments is in \`crates/skip_segment/src/growth.rs\`.
 - How long inserts take includes everything that the machine did meanwhile; compare with the line without an index.
 
+$(image growth 'Time of a look-up and index pages that it reads, by rows of the table')
+
 END
     sql -f "$here/growth_report.sql"
-    cat <<END
-
-## Larger tables
-
-A simulation of the rules by which segments are merged, and of the sizes measured above, up to 10^10 rows; the formula
-beyond: [growth_curve.rs](../crates/skip_segment/examples/growth_curve.rs). Averages and maxima are over the growth from
-the size before. The segments that are being merged are all counted: a lookup of a key that is merged already reads
-fewer.
-
-END
-    bytes_per_row=$(sql -c "SELECT bench.bytes_per_row()")
-    (cd "$here/.." && cargo run -q --release -p skip_segment --example growth_curve -- "$bytes_per_row" 2>/dev/null)
 }
-if [ "$rows" = 100000000 ] || [ -n "${PAGE:-}" ]; then
-    page >"$here/../docs/growth.md.new"
-    mv "$here/../docs/growth.md.new" "$here/../docs/growth.md"
-    echo 'docs/growth.md is written' >&2
-else
-    page
-fi
+page >"$out/growth.md.new"
+mv "$out/growth.md.new" "$out/growth.md"
+echo "$out/growth.md is written" >&2
+[ "$out" = "$(cd "$here/../docs" && pwd)" ] || cat "$out/growth.md"

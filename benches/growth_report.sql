@@ -1,14 +1,5 @@
--- Prints the tables of docs/growth.md from what growth.sh measured.
+-- Prints the tables of docs/growth.md from what growth.sh measured. Loaded after growth_results.sql.
 \pset null ''
-
-CREATE VIEW bench.growth AS
-SELECT variant, title, v.place AS kind_place, min(m.place) AS place, moment, metric,
-       bench.median(array_agg(grown) FILTER (WHERE grown IS NOT NULL)) AS grown,
-       bench.median(array_agg(fresh) FILTER (WHERE fresh IS NOT NULL)) AS fresh,
-       CASE WHEN count(grown) > 1 THEN format(' (%s to %s)', bench.number(min(grown)), bench.number(max(grown)))
-            ELSE '' END AS spread
-FROM bench.moment AS m JOIN bench.variant AS v USING (variant)
-GROUP BY variant, title, v.place, moment, metric;
 
 CREATE FUNCTION bench.beside(variant text, moment text, metric text, unit text DEFAULT '', divisor float8 DEFAULT 1)
 RETURNS text
@@ -46,8 +37,18 @@ FROM bench.latency JOIN bench.variant USING (variant)
 GROUP BY title, place, kind
 ORDER BY kind, place;
 
--- Bytes of a new index of maps for each row of the table, at the largest size measured.
-CREATE FUNCTION bench.bytes_per_row() RETURNS float8
-LANGUAGE sql STABLE
-RETURN (SELECT fresh / split_part(moment, ' ', 1)::float8 / 1e6 FROM bench.growth
-        WHERE variant = 'skip' AND metric = 'bytes' AND moment LIKE '% million' ORDER BY place DESC LIMIT 1);
+\qecho
+\qecho '## Larger tables'
+SELECT $page$
+A simulation of the rules by which segments are merged, and of the sizes measured above, up to 10^10 rows; the formula
+beyond: [growth_curve.rs](../crates/skip_segment/examples/growth_curve.rs). Averages and maxima are over the growth
+from the size before. The segments that are being merged are all counted: a lookup of a key that is merged already
+reads fewer.$page$;
+\qecho
+\qecho '| rows | pages, new index | segments, average | most | bound | pages, average | most |'
+\qecho '|---|---|---|---|---|---|---|'
+SELECT format('| 10^%s%s | %s | %s | %s | %s | %s | %s |', round(log(rows)),
+              CASE WHEN segments_most IS NULL THEN ', by the formula' END, pages_new, segments, segments_most, bound,
+              pages, pages_most)
+FROM bench.curve
+ORDER BY rows;

@@ -82,12 +82,27 @@ buffers_mb() {
     echo $((wanted < memory * 2 / 5 ? wanted : memory * 2 / 5))
 }
 
-# The machine, in a line of Markdown.
-machine() {
-    printf '%s, %s processors, %s GB of memory, %s' \
-        "$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || uname -m)" \
-        "$(nproc)" "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo 2>/dev/null || echo '?')" \
-        "$(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME" || uname -sr)"
+# The machine, in a line of Markdown, and its parts.
+processor() { awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || uname -m; }
+memory_gb() { awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo 2>/dev/null || echo '?'; }
+system() { . /etc/os-release 2>/dev/null && echo "$PRETTY_NAME" || uname -sr; }
+machine() { printf '%s, %s processors, %s GB of memory, %s' "$(processor)" "$(nproc)" "$(memory_gb)" "$(system)"; }
+
+# context NAME VALUE…: what the figures depend on, for the tables and the JSON.
+context() {
+    while [ $# -ge 2 ]; do
+        sql -v name="$1" -v value="$2" <<<"INSERT INTO bench.context VALUES (:'name', :'value')"
+        shift 2
+    done
+}
+
+# What every run notes. The revision is that of the source tree, with a + if files in it have changed.
+common_context() {
+    local revision
+    revision=$(git -C "$here/.." describe --always --dirty=+ --abbrev=12 2>/dev/null || echo unknown)
+    context date "$(date -u +%F)" revision "$revision" server "$(versions)" \
+        pg_skip "$(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'pg_skip'")" \
+        processor "$(processor)" processors "$(nproc)" memory_gb "$(memory_gb)" system "$(system)" "$@"
 }
 
 # versions EXTENSION…: the versions of the server and of its extensions, as one line.
@@ -104,9 +119,14 @@ versions() {
 create_index() {
     local variant=$1 table=$2 column=$3 distinct=$4
     case $variant in
-        btree)    echo "CREATE INDEX bench_index ON $table USING btree ($column)" ;;
+        btree | hash) echo "CREATE INDEX bench_index ON $table USING $variant ($column)" ;;
+        bloom)    local cast
+                  cast=$(sql -c "SELECT bench.bloom_cast('$table.$column')")
+                  echo "CREATE INDEX bench_index ON $table USING bloom (($column$cast)) WITH (length = 80, col1 = 8)" ;;
+        brin_default) echo "CREATE INDEX bench_index ON $table USING brin ($column $(brin_class "$table" "$column"))" ;;
         brin)     echo "CREATE INDEX bench_index ON $table USING brin ($column $(brin_class "$table" "$column")
                         (n_distinct_per_range = $distinct, false_positive_rate = 0.01)) WITH (pages_per_range = 32)" ;;
+        brin_tuned) create_index brin "$table" "$column" "$distinct" | sed 's/rate = 0.01/rate = 0.0001/' ;;
         brin_on)  create_index brin "$table" "$column" "$distinct" |
                       sed 's/pages_per_range = 32/&, autosummarize = on/' ;;
         skip)     echo "CREATE INDEX bench_index ON $table USING skip ($column)" ;;

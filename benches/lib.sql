@@ -1,40 +1,7 @@
 -- Measuring, on the server. Loaded into the throw-away database by demo.sh, bench.sh and sweep.sh.
 
-CREATE SCHEMA bench;
+\ir results.sql
 CREATE EXTENSION IF NOT EXISTS pg_prewarm;
-
--- The kinds of index compared, in the order of the tables. skip_bitmap is the index of skip, used by bitmap scans.
-CREATE TABLE bench.variant (
-    variant text PRIMARY KEY,
-    place   integer NOT NULL,
-    title   text NOT NULL
-);
-INSERT INTO bench.variant VALUES
-    ('none',     1, 'no index'),
-    ('btree',    2, 'btree'),
-    ('brin',     3, 'BRIN bloom, 32 pages, 1 %'),
-    ('brin_on',  4, 'BRIN bloom, autosummarize on'),
-    ('skip_off', 5, 'skip, autosummarize off'),
-    ('skip',     6, 'skip, default options'),
-    ('skip_bitmap', 7, 'skip, through bitmap scans'),
-    ('filters_off', 8, 'skip, filters, autosummarize off'),
-    ('filters',  9, 'skip, filters');
-
--- Every figure measured: subject is a table's column, variant a kind of index, value NULL where there is none.
-CREATE TABLE bench.result (
-    subject text   NOT NULL,
-    variant text   NOT NULL,
-    metric  text   NOT NULL,
-    value   float8
-);
-
--- The node that reads the table in the plan that the planner makes of a kind of query when nothing is switched off.
-CREATE TABLE bench.choice (
-    subject text NOT NULL,
-    variant text NOT NULL,
-    kind    text NOT NULL,
-    node    text NOT NULL
-);
 
 -- Keys to look for, as literals: kind is absent or present.
 CREATE TABLE bench.key (
@@ -44,26 +11,32 @@ CREATE TABLE bench.key (
     literal text    NOT NULL
 );
 
-CREATE FUNCTION bench.median(numbers float8[]) RETURNS float8
-LANGUAGE sql IMMUTABLE
-RETURN (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY n) FROM unnest(numbers) AS n);
-
--- The queries that look for one key each, or for lists of keys, on a subject "table.column".
-CREATE FUNCTION bench.queries(subject text, kind text, keys_each integer DEFAULT 1) RETURNS text[]
+-- The queries that look for one key each, or for lists of keys, on a subject "table.column". A cast is put behind the
+-- column, for an index on the expression.
+CREATE FUNCTION bench.queries(subject text, kind text, keys_each integer DEFAULT 1, "cast" text DEFAULT '')
+RETURNS text[]
 LANGUAGE sql STABLE
 RETURN (
     SELECT array_agg(format(
-               CASE WHEN keys_each = 1 THEN 'SELECT * FROM %I WHERE %I = %s'
-                    ELSE 'SELECT * FROM %I WHERE %I IN (%s)' END,
-               split_part(subject, '.', 1), split_part(subject, '.', 2), keys) ORDER BY part)
+               CASE WHEN keys_each = 1 THEN 'SELECT * FROM %I WHERE %I%s = %s'
+                    ELSE 'SELECT * FROM %I WHERE %I%s IN (%s)' END,
+               split_part(subject, '.', 1), split_part(subject, '.', 2), "cast", keys) ORDER BY part)
     FROM (SELECT (number - 1) / keys_each AS part, string_agg(quote_literal(literal), ', ') AS keys
           FROM bench.key AS k
           WHERE k.subject = queries.subject AND k.kind = queries.kind
           GROUP BY part
           HAVING count(*) = keys_each) AS lists);
 
+-- The cast that contrib/bloom needs for a column: it has operator classes for integer and text alone.
+CREATE FUNCTION bench.bloom_cast(subject text) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT CASE WHEN atttypid IN ('integer'::regtype, 'text'::regtype) THEN '' ELSE '::text' END
+        FROM pg_attribute
+        WHERE attrelid = split_part(subject, '.', 1)::regclass AND attname = split_part(subject, '.', 2));
+
 -- Milliseconds of a whole query (parsing, planning and running it): the median over the queries, each run once, one
--- after another, until max_seconds have passed but at least three. The first is run once more before, unmeasured.
+-- after another, until max_seconds have passed but at least three. The first is run once more before, unmeasured; it
+-- is the only one that counts if it takes longer than max_seconds.
 CREATE FUNCTION bench.query_ms(queries text[], max_seconds float8 DEFAULT 10) RETURNS float8
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -72,7 +45,11 @@ DECLARE
     began   timestamptz;
     ms      float8[];
 BEGIN
+    started := clock_timestamp();
     EXECUTE queries[1];
+    IF clock_timestamp() > started + max_seconds * interval '1 second' THEN
+        RETURN 1000 * extract(epoch FROM clock_timestamp() - started)::float8;
+    END IF;
     started := clock_timestamp();
     FOREACH query IN ARRAY queries LOOP
         began := clock_timestamp();
@@ -149,16 +126,6 @@ BEGIN
     seconds := extract(epoch FROM clock_timestamp() - began);
 END $$;
 
--- Figures as people read them.
-CREATE FUNCTION bench.number(n float8) RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN CASE
-    WHEN abs(n) >= 100 OR n = round(n) THEN to_char(n, 'FM999,999,999,999')
-    WHEN abs(n) >= 10 THEN to_char(n, 'FM990.0')
-    WHEN abs(n) >= 1 THEN to_char(n, 'FM990.00')
-    ELSE to_char(n, 'FM0.000')
-END;
-
 -- Seconds that a statement takes in a transaction that is then undone.
 CREATE PROCEDURE bench.timed_and_undone(statement text, INOUT seconds float8 DEFAULT NULL)
 LANGUAGE plpgsql AS $$
@@ -172,62 +139,6 @@ BEGIN
     seconds := extract(epoch FROM clock_timestamp() - began);
     ROLLBACK;
 END $$;
-
--- A figure with its unit; nothing where there is no figure.
-CREATE FUNCTION bench.in_unit(n float8, unit text) RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN coalesce(bench.number(n) || ' ' || unit, '');
-
--- What was measured of a kind of index: the median, and the least and the greatest in brackets.
-CREATE FUNCTION bench.figure(subject text, variant text, metric text, unit text, divisor float8 DEFAULT 1) RETURNS text
-LANGUAGE sql STABLE
-RETURN (SELECT bench.in_unit(bench.median(array_agg(n)), unit)
-               || CASE WHEN min(n) < max(n) THEN format(' (%s to %s)', bench.number(min(n)), bench.number(max(n)))
-                       ELSE '' END
-        FROM (SELECT value / divisor AS n FROM bench.result AS r
-              WHERE (r.subject, r.variant, r.metric) = (figure.subject, figure.variant, figure.metric)) AS v
-        HAVING count(n) > 0);
-
--- The least and the greatest of values, in words.
-CREATE FUNCTION bench.spread(figures float8[]) RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN (SELECT bench.number(round(min(v))) || ' to ' || bench.number(round(max(v))) FROM unnest(figures) AS v);
-
-
--- The medians of what was measured, a row for each subject and variant.
-CREATE VIEW bench.summary AS
-SELECT subject, place, variant, title,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'bytes')) AS bytes,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'build_s')) AS build_s,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'build_parallel_s')) AS build_parallel_s,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'absent_ms')) AS absent_ms,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'absent_pages')) AS absent_pages,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'consult_ms')) AS consult_ms,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'consult_pages')) AS consult_pages,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'present_ms')) AS present_ms,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'present_pages')) AS present_pages,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'list_ms')) AS list_ms,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'list_pages')) AS list_pages,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'present_list_ms')) AS present_list_ms,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'append_s')) AS append_s,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'update_s')) AS update_s,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'insert_tps')) AS insert_tps,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'cold_absent_ms')) AS cold_absent_ms,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'cold_present_ms')) AS cold_present_ms,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'summarize_s')) AS summarize_s,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'plan_us')) AS plan_us,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'tps_auto')) AS tps_auto,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'tps_force_generic_plan')) AS tps_generic,
-       bench.spread(array_agg(value) FILTER (WHERE metric = 'tps_auto')) AS tps_auto_spread,
-       bench.spread(array_agg(value) FILTER (WHERE metric = 'tps_force_generic_plan')) AS tps_generic_spread,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'serial_ms')) AS serial_ms,
-       bench.median(array_agg(value) FILTER (WHERE metric = 'parallel_ms')) AS parallel_ms,
-       min(value) FILTER (WHERE metric = 'workers') AS workers,
-       (SELECT string_agg(DISTINCT node, ', ') FROM bench.choice AS c
-        WHERE (c.subject, c.variant) = (r.subject, r.variant)) AS chosen
-FROM bench.result AS r JOIN bench.variant USING (variant)
-GROUP BY subject, place, variant, title
-ORDER BY subject, place;
 
 -- Fills bench.key for a subject: present keys are taken from random rows; absent ones are made of nothing that the
 -- column holds (random uuids, integers above the greatest, random hexadecimal text).
@@ -275,11 +186,13 @@ END $$;
 CREATE PROCEDURE bench.measure(subject text, variant text, list_size integer, max_seconds float8 DEFAULT 10)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-    absent  text[] := bench.queries(subject, 'absent');
-    present text[] := (bench.queries(subject, 'present'))[:200];
-    lists   text[] := CASE WHEN list_size > 0 THEN bench.queries(subject, 'absent', list_size) END;
-    -- BRIN would read the whole table for such a list.
-    present_lists text[] := CASE WHEN list_size > 0 AND variant <> 'brin'
+    -- The operator classes of contrib/bloom are for integer and text: the query has the index's expression.
+    "cast"  text := CASE variant WHEN 'bloom' THEN bench.bloom_cast(subject) ELSE '' END;
+    absent  text[] := bench.queries(subject, 'absent', 1, "cast");
+    present text[] := (bench.queries(subject, 'present', 1, "cast"))[:200];
+    lists   text[] := CASE WHEN list_size > 0 THEN bench.queries(subject, 'absent', list_size, "cast") END;
+    -- BRIN would read the whole table for such a list, and contrib/bloom its whole index for each key.
+    present_lists text[] := CASE WHEN list_size > 0 AND variant NOT LIKE 'brin%' AND variant <> 'bloom'
         THEN bench.queries(subject, 'present', 10 * list_size) END;
     seen    record;
 BEGIN
@@ -303,10 +216,11 @@ BEGIN
         (subject, variant, 'present_ms', bench.query_ms(present, max_seconds)),
         (subject, variant, 'present_pages', seen.pages);
     IF list_size > 0 THEN
-        seen := bench.explain(lists, max_seconds);
-        INSERT INTO bench.result VALUES
-            (subject, variant, 'list_ms', bench.query_ms(lists, max_seconds)),
-            (subject, variant, 'list_pages', seen.pages);
+        INSERT INTO bench.result VALUES (subject, variant, 'list_ms', bench.query_ms(lists, max_seconds));
+        IF variant <> 'bloom' THEN
+            seen := bench.explain(lists, max_seconds);
+            INSERT INTO bench.result VALUES (subject, variant, 'list_pages', seen.pages);
+        END IF;
     END IF;
     IF present_lists IS NOT NULL THEN
         INSERT INTO bench.result VALUES (subject, variant, 'present_list_ms',
@@ -359,7 +273,10 @@ BEGIN
                             CASE variant WHEN 'none' THEN 'bench_index' ELSE '' END, true),
                         set_config('pg_skip.force_indexes',
                             CASE variant WHEN 'skip' THEN 'bench_index' ELSE '' END, true),
-                        set_config('max_parallel_workers_per_gather', workers::text, true);
+                        set_config('max_parallel_workers_per_gather', workers::text, true),
+                        -- Small tables, of trials, get workers too.
+                        set_config('parallel_setup_cost', '0', true),
+                        set_config('min_parallel_table_scan_size', '0', true);
                 IF run = 0 THEN
                     EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO answer;
                     IF jsonb_path_exists(answer::jsonb, '$.** ? (exists(@."Skip Indexes"))') <> (variant = 'skip')

@@ -1,5 +1,10 @@
--- Prints the tables of docs/benchmarks.md from what bench.sh measured.
+-- Prints docs/benchmarks.md, but for its head, from what bench.sh measured.
 \pset null ''
+\set subject events.trace_id
+\set clustered events.device_id
+SELECT bench.context('rounds') AS rounds, bench.context('append') AS append, bench.context('updated') AS updated,
+       bench.context('partitions') AS partitions
+\gset
 
 \qecho '## A random unique column: `trace_id uuid`'
 \qecho
@@ -23,9 +28,9 @@ WHERE subject = :'subject' AND variant = 'skip';
 \qecho
 \qecho '## A clustered column of few values: `device_id integer`'
 \qecho
-SELECT format('Present keys have %s rows on average, in runs of about 2000.', to_char(reltuples / count, 'FM999,999'))
-FROM pg_class, (SELECT n_distinct AS count FROM pg_stats WHERE tablename = 'events' AND attname = 'device_id') AS s
-WHERE oid = 'events'::regclass;
+SELECT format('Present keys have %s rows on average, in runs of about 2000. A hash index is not tried: it has a chain',
+              to_char(bench.context('rows_of_device')::bigint, 'FM999,999'));
+\qecho 'of pages for each device, and goes along it to add a row.'
 \qecho
 \qecho '| | size | build | absent key | its pages | present key | its pages | chosen |'
 \qecho '|---|---|---|---|---|---|---|---|'
@@ -65,17 +70,18 @@ FROM bench.summary, (SELECT plan_us AS base FROM bench.summary WHERE subject = :
 WHERE subject = :'subject' AND plan_us IS NOT NULL;
 
 \qecho
-\qecho '## Planning over 1,000 partitions'
+SELECT format('## Planning over %s partitions', to_char(:partitions, 'FM999,999'));
 \qecho
-\qecho '`EXPLAIN (COSTS OFF)` of a search for one key in a table of 1,000 partitions, none of which can be left out,'
-SELECT format('with an index of each kind on all of them in turn. Medians of %s rounds of 5 batches '
+SELECT format('`EXPLAIN (COSTS OFF)` of a search for one key in a table of %s partitions, none of which can be left',
+              to_char(:partitions, 'FM999,999'));
+SELECT format('out, with an index of each kind on all of them in turn. Medians of %s rounds of 5 batches '
               'of 3 plannings.', :'rounds');
 \qecho
 \qecho '| | a planning | a partition, more than without an index |'
 \qecho '|---|---|---|'
 SELECT format('| %s | %s | %s |', CASE variant WHEN 'skip_bitmap' THEN 'skip, pg_skip.enable_scan = off' ELSE title END,
               bench.figure(subject, variant, 'plan_us', 'ms', 1000),
-              to_char((plan_us - base) / 1000, 'FM990.0') || ' µs')
+              to_char((plan_us - base) / :partitions, 'FM990.0') || ' µs')
 FROM bench.summary,
      (SELECT plan_us AS base FROM bench.summary WHERE subject = 'partitions' AND variant = 'none') AS none
 WHERE subject = 'partitions';
@@ -131,7 +137,8 @@ WHERE subject = :'subject' AND insert_tps IS NOT NULL;
 \qecho
 SELECT CASE WHEN EXISTS (SELECT FROM bench.result WHERE metric = 'cold_absent_ms')
             THEN 'The server was restarted and the page cache of the machine dropped before each query.'
-            ELSE 'Not measured: only root can drop the page cache of the machine.' END;
+            ELSE 'Not measured: `COLD=no`, or not run by root, who alone can drop the page cache of the machine.'
+       END;
 \qecho
 \qecho '| | absent key | present key |'
 \qecho '|---|---|---|'

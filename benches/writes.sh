@@ -9,6 +9,7 @@ written_variants() {
     printf 'none'
     for variant in $variants; do
         case $variant in
+            brin_default | brin_tuned) ;;
             brin) printf ' brin brin_on' ;;
             skip) printf ' skip_off skip' ;;
             filters) printf ' filters_off filters' ;;
@@ -67,7 +68,7 @@ measure_writes() {
             under "$variant" append
             remove_new_rows
             case $variant in
-                *_off | *_on) ;;
+                *_off | *_on | hash | bloom) ;;
                 *)
                     under "$variant" update
                     under "$variant" insert_by_clients

@@ -32,7 +32,7 @@ long=$(
     awk "$columns"'
         /^\\qecho .\|/ { next }
         columns($0) > 120 { print FILENAME ":" FNR ": a line of " columns($0) " columns" }
-        ' Makefile $(files \( -name '*.sh' -o -name '*.pl' -o -name '*.sql' -o -path './tests/*' -name '*.rs' \))
+        ' Makefile $(files \( -name '*.sh' -o -name '*.p[ly]' -o -name '*.sql' -o -path './tests/*' -name '*.rs' \))
 )
 
 # shellcheck disable=SC2086

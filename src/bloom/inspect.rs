@@ -4,6 +4,7 @@
 use super::operators::decode;
 use super::problem;
 use crate::pg::boundary;
+use crate::pg::result_rows::{ResultRows, result_columns};
 use crate::pg::sql_text::Text;
 use pgrx::prelude::*;
 
@@ -13,26 +14,40 @@ fn bloom_cardinality(filter: &[u8]) -> f64 {
     boundary::callback(|| decode(filter).cardinality().estimate)
 }
 
+result_columns! {
+    /// Columns of `bloom_cardinality_bounds`.
+    CardinalityColumns {
+        low: f64,
+        high: f64,
+    }
+}
+
 /// Bounds of the number of distinct keys: a 95 % confidence interval, for policies that guarantee their rate.
 #[pg_extern(sql = false)]
-fn bloom_cardinality_bounds(filter: &[u8]) -> TableIterator<'static, (name!(low, f64), name!(high, f64))> {
+fn bloom_cardinality_bounds(filter: &[u8]) -> ResultRows<CardinalityColumns> {
     boundary::callback(|| {
         let found = decode(filter).cardinality();
-        TableIterator::once((found.low, found.high))
+        ResultRows::once((found.low, found.high))
     })
+}
+
+result_columns! {
+    /// Columns of `bloom_intersection_cardinality`.
+    IntersectionColumns {
+        estimate: f64,
+        low: f64,
+        high: f64,
+    }
 }
 
 /// The estimated number of keys that two filters have in common.
 #[pg_extern(sql = false)]
-fn bloom_intersection_cardinality(
-    one: &[u8],
-    other: &[u8],
-) -> TableIterator<'static, (name!(estimate, f64), name!(low, f64), name!(high, f64))> {
+fn bloom_intersection_cardinality(one: &[u8], other: &[u8]) -> ResultRows<IntersectionColumns> {
     boundary::callback(|| {
         let (one, other) = (decode(one), decode(other));
         let found =
             one.common(&other).unwrap_or_else(|error| problem::mismatch(one.keys(), other.keys(), &error));
-        TableIterator::once((found.estimate, found.low, found.high))
+        ResultRows::once((found.estimate, found.low, found.high))
     })
 }
 
@@ -42,31 +57,30 @@ fn bloom_false_positive_rate(filter: &[u8]) -> f64 {
     boundary::callback(|| decode(filter).false_positive_rate())
 }
 
+result_columns! {
+    /// Columns of `bloom_info`.
+    FilterColumns {
+        policy: String,
+        key_type: Text,
+        key_collation: Option<Text>,
+        filters: i32,
+        bits: i64,
+        probes: i32,
+        seed: String,
+        set_bits: i64,
+        fill: f64,
+        cardinality: f64,
+        cardinality_low: f64,
+        cardinality_high: f64,
+        false_positive_rate: f64,
+        bytes: i64,
+        promises_rate: bool,
+    }
+}
+
 /// All properties of a filter.
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
-fn bloom_info(
-    filter: &[u8],
-) -> TableIterator<
-    'static,
-    (
-        name!(policy, String),
-        name!(key_type, Text),
-        name!(key_collation, Option<Text>),
-        name!(filters, i32),
-        name!(bits, i64),
-        name!(probes, i32),
-        name!(seed, String),
-        name!(set_bits, i64),
-        name!(fill, f64),
-        name!(cardinality, f64),
-        name!(cardinality_low, f64),
-        name!(cardinality_high, f64),
-        name!(false_positive_rate, f64),
-        name!(bytes, i64),
-        name!(promises_rate, bool),
-    ),
-> {
+fn bloom_info(filter: &[u8]) -> ResultRows<FilterColumns> {
     boundary::callback(|| {
         let value = decode(filter);
         let (keys, members) = (value.keys(), value.members());
@@ -75,7 +89,7 @@ fn bloom_info(
         let probes = geometries().map(|geometry| i32::from(geometry.num_probes)).max().unwrap_or(0);
         let ones = value.count_ones();
         let found = value.cardinality();
-        TableIterator::once((
+        ResultRows::once((
             keys.policy.name().into(),
             problem::display_name(&keys.key_type).into(),
             keys.collation.as_ref().map(|collation| collation.to_string().into()),

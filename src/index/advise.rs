@@ -4,6 +4,7 @@
 //! of a map's ranges is that of a build ([`skip_map::choice`]).
 
 use crate::pg::query::{self, StoredValue};
+use crate::pg::result_rows::{ResultRows, RowOf, result_columns};
 use crate::pg::sql_text::Text;
 use crate::pg::table_columns::{self, TableColumn};
 use crate::pg::{OpenRel, Rel, boundary, catalog, fail, lock, memory, options, relation, text};
@@ -16,35 +17,31 @@ use std::collections::HashMap;
 /// The most ranges of 16 pages that are sampled, at equal distances: 1,024 pages, some 100,000 rows.
 const MOST_RANGES: u32 = 64;
 
-type AdviceRow = (Text, Text, bool, Option<i64>, Option<f64>, Option<f64>, Text, Option<Text>);
+result_columns! {
+    /// Columns of `skip_advise`.
+    AdviceColumns {
+        column_name: Text,
+        method: Text,
+        recommended: bool,
+        index_bytes: Option<i64>,
+        index_pages: Option<f64>,
+        table_pages: Option<f64>,
+        reason: Text,
+        statement: Option<Text>,
+    }
+}
 
 /// One row for each kind of index, for one column or all columns of a table, the recommended one first.
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
-fn skip_advise(
-    table: Option<pg_sys::Oid>,
-    column: Option<&std::ffi::CStr>,
-) -> TableIterator<
-    'static,
-    (
-        name!(column_name, Text),
-        name!(method, Text),
-        name!(recommended, bool),
-        name!(index_bytes, Option<i64>),
-        name!(index_pages, Option<f64>),
-        name!(table_pages, Option<f64>),
-        name!(reason, Text),
-        name!(statement, Option<Text>),
-    ),
-> {
+fn skip_advise(table: Option<pg_sys::Oid>, column: Option<&std::ffi::CStr>) -> ResultRows<AdviceColumns> {
     boundary::callback(|| {
-        let Some(table) = table else { return TableIterator::new(Vec::new()) };
+        let Some(table) = table else { return ResultRows::new(Vec::new()) };
         check_table(table);
         let table = OpenRel::table(table, lock::Mode::AccessShare);
         let wanted = column.map(|name| text::of_bytes(name.to_bytes()));
         let columns = table_columns::columns(table.rel());
         let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
-        let rows: Vec<AdviceRow> = columns
+        let rows: Vec<RowOf<AdviceColumns>> = columns
             .iter()
             .filter(|column| is_wanted(&column.name))
             .flat_map(|column| advice_of(table.rel(), column))
@@ -57,7 +54,7 @@ fn skip_advise(
                 None,
             );
         }
-        TableIterator::new(rows)
+        ResultRows::new(rows)
     })
 }
 
@@ -80,7 +77,7 @@ fn check_table(table: pg_sys::Oid) {
     }
 }
 
-fn advice_of(table: Rel, column: &TableColumn) -> Vec<AdviceRow> {
+fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
     let name = || Text(column.name.clone());
     if !column.has_class {
         let reason = format!("type {} has no operator class for the access method skip", column.type_name);

@@ -16,6 +16,7 @@ use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::key_kind::KeyKind;
 use crate::pg::options::Options;
+use crate::pg::result_rows::{ResultRows, RowOf, result_columns};
 use crate::pg::scankey;
 use crate::pg::sql_text::Text;
 use crate::pg::text;
@@ -100,68 +101,43 @@ fn fill_of_filters(index: Rel, segment: &Segment, size: FilterSize) -> Fetch<Fil
     Ok(Fill { open_ranges, fill: Some(fill), expected_rate: rate_at_fill(fill, size.num_probes) })
 }
 
-type InfoRow = (
-    pg_sys::Oid,
-    i32,
-    Text,
-    &'static str,
-    Option<String>,
-    i32,
-    i64,
-    i64,
-    i32,
-    i32,
-    i32,
-    Option<i64>,
-    Option<i64>,
-    Option<i32>,
-    Option<i32>,
-    i64,
-    i64,
-    i64,
-    f64,
-    f64,
-    Option<String>,
-);
+result_columns! {
+    /// Columns of `skip_index_info`.
+    InfoColumns {
+        index: pg_sys::Oid,
+        attnum: i32,
+        column_name: Text,
+        layout: &'static str,
+        layout_reason: Option<String>,
+        pages_per_range: i32,
+        ranges: i64,
+        summarized: i64,
+        segments: i32,
+        min_width: i32,
+        max_width: i32,
+        filter_bits_min: Option<i64>,
+        filter_bits_max: Option<i64>,
+        num_probes: Option<i32>,
+        fingerprint_bits: Option<i32>,
+        additions: i64,
+        bytes: i64,
+        delta_entries: i64,
+        false_positive_rate: f64,
+        expected_false_positive_rate: f64,
+        pending_options: Option<String>,
+    }
+}
 
 /// One row for each indexed column, of each partition's index if the index is partitioned.
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
-fn skip_index_info(
-    index: pg_sys::Oid,
-) -> TableIterator<
-    'static,
-    (
-        name!(index, pg_sys::Oid),
-        name!(attnum, i32),
-        name!(column_name, Text),
-        name!(layout, &'static str),
-        name!(layout_reason, Option<String>),
-        name!(pages_per_range, i32),
-        name!(ranges, i64),
-        name!(summarized, i64),
-        name!(segments, i32),
-        name!(min_width, i32),
-        name!(max_width, i32),
-        name!(filter_bits_min, Option<i64>),
-        name!(filter_bits_max, Option<i64>),
-        name!(num_probes, Option<i32>),
-        name!(fingerprint_bits, Option<i32>),
-        name!(additions, i64),
-        name!(bytes, i64),
-        name!(delta_entries, i64),
-        name!(false_positive_rate, f64),
-        name!(expected_false_positive_rate, f64),
-        name!(pending_options, Option<String>),
-    ),
-> {
+fn skip_index_info(index: pg_sys::Oid) -> ResultRows<InfoColumns> {
     boundary::callback(|| {
         let rows = |target: Target| steady(target.index.rel(), || info_rows(&target));
-        TableIterator::new(target::for_reading(index).flat_map(rows).collect::<Vec<_>>())
+        ResultRows::new(target::for_reading(index).flat_map(rows).collect::<Vec<_>>())
     })
 }
 
-fn info_rows(target: &Target) -> Result<Vec<InfoRow>, Miss> {
+fn info_rows(target: &Target) -> Result<Vec<RowOf<InfoColumns>>, Miss> {
     let index = target.index.rel();
     let meta = Meta::read(index)?;
     let options = Options::of(index);
@@ -246,54 +222,36 @@ fn most_of_one_key(segments: &[LiveSegment]) -> i32 {
     KeyPart::all(MOST_DEPTH).map(of_part).max().unwrap_or(0) as i32
 }
 
-type SegmentRow = (
-    pg_sys::Oid,
-    i32,
-    &'static str,
-    Option<String>,
-    i64,
-    i32,
-    Option<i64>,
-    Option<i32>,
-    Option<i64>,
-    i64,
-    i32,
-    i64,
-    i64,
-    Option<f64>,
-);
+result_columns! {
+    /// Columns of `skip_index_segments`.
+    SegmentColumns {
+        index: pg_sys::Oid,
+        attnum: i32,
+        kind: &'static str,
+        key_part: Option<String>,
+        first_range: i64,
+        width: i32,
+        filter_bits: Option<i64>,
+        num_probes: Option<i32>,
+        pairs: Option<i64>,
+        first_block: i64,
+        blocks: i32,
+        segment_id: i64,
+        open_ranges: i64,
+        fill: Option<f64>,
+    }
+}
 
 /// One row for each live segment, of each partition's index if the index is partitioned.
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
-fn skip_index_segments(
-    index: pg_sys::Oid,
-) -> TableIterator<
-    'static,
-    (
-        name!(index, pg_sys::Oid),
-        name!(attnum, i32),
-        name!(kind, &'static str),
-        name!(key_part, Option<String>),
-        name!(first_range, i64),
-        name!(width, i32),
-        name!(filter_bits, Option<i64>),
-        name!(num_probes, Option<i32>),
-        name!(pairs, Option<i64>),
-        name!(first_block, i64),
-        name!(blocks, i32),
-        name!(segment_id, i64),
-        name!(open_ranges, i64),
-        name!(fill, Option<f64>),
-    ),
-> {
+fn skip_index_segments(index: pg_sys::Oid) -> ResultRows<SegmentColumns> {
     boundary::callback(|| {
         let rows = |target: Target| steady(target.index.rel(), || segment_rows(target.index.rel()));
-        TableIterator::new(target::for_reading(index).flat_map(rows).collect::<Vec<_>>())
+        ResultRows::new(target::for_reading(index).flat_map(rows).collect::<Vec<_>>())
     })
 }
 
-fn segment_rows(index: Rel) -> Result<Vec<SegmentRow>, Miss> {
+fn segment_rows(index: Rel) -> Result<Vec<RowOf<SegmentColumns>>, Miss> {
     let meta = Meta::read(index)?;
     let directory = Directory::load(index, &meta)?;
     let index = directory.index();

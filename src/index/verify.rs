@@ -20,6 +20,7 @@ use crate::pg::boundary;
 use crate::pg::error::Read;
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::page::SharedPage;
+use crate::pg::result_rows::{ResultRows, result_columns};
 use crate::pg::sql_text::Text;
 use crate::pg::{Damage, Rel, memory, sandbox};
 use pgrx::pg_sys;
@@ -33,12 +34,19 @@ use std::collections::HashSet;
 /// The most problems reported; a broken index can have so many that further ones are of no use.
 const MOST_PROBLEMS: usize = 100;
 
+result_columns! {
+    /// Columns of `skip_index_verify`.
+    ProblemColumns {
+        index: pg_sys::Oid,
+        block: i64,
+        problem: Text,
+    }
+}
+
 /// One row for each problem: the index, the block, and a description. No rows for a sound index, or for a partitioned
 /// index whose partitions' indexes are all sound.
 #[pg_extern(sql = false)]
-fn skip_index_verify(
-    index: pg_sys::Oid,
-) -> TableIterator<'static, (name!(index, pg_sys::Oid), name!(block, i64), name!(problem, Text))> {
+fn skip_index_verify(index: pg_sys::Oid) -> ResultRows<ProblemColumns> {
     boundary::callback(|| {
         let rows = |target: Target| {
             let oid = target.index.rel().oid();
@@ -46,7 +54,7 @@ fn skip_index_verify(
                 .into_iter()
                 .map(move |p| (oid, i64::from(p.block), p.what.into()))
         };
-        TableIterator::new(target::for_verifying(index).flat_map(rows).collect::<Vec<_>>())
+        ResultRows::new(target::for_verifying(index).flat_map(rows).collect::<Vec<_>>())
     })
 }
 

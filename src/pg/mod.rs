@@ -51,6 +51,7 @@ mod plan_tree;
 pub mod planner;
 pub mod query;
 pub mod relation;
+pub mod result_rows;
 pub mod sandbox;
 pub mod scankey;
 pub mod selectivity;

@@ -19,6 +19,7 @@ use crate::hash::keys::ColumnKeys;
 use crate::pg::clause::Match;
 use crate::pg::custom::expr::{Expr, Leaf};
 use crate::pg::custom::table::Table;
+use crate::pg::result_rows::{ResultRows, result_columns};
 use crate::pg::sql_text::Text;
 use crate::pg::{boundary, explain_query, settings};
 use crate::prune::facts::Facts;
@@ -274,29 +275,28 @@ fn sentence(reason: &str) -> Text {
     Text(whole + end)
 }
 
+result_columns! {
+    /// Columns of `skip_explain`.
+    ConditionColumns {
+        table: Oid,
+        index: Oid,
+        column_name: Option<Text>,
+        condition: Option<Text>,
+        used: bool,
+        reason: Option<Text>,
+        hint: Option<Text>,
+    }
+}
+
 /// One row for each skip index of the query's tables and each condition on one of its columns.
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
-fn skip_explain(
-    query: &[u8],
-) -> TableIterator<
-    'static,
-    (
-        name!(table, Oid),
-        name!(index, Oid),
-        name!(column_name, Option<Text>),
-        name!(condition, Option<Text>),
-        name!(used, bool),
-        name!(reason, Option<Text>),
-        name!(hint, Option<Text>),
-    ),
-> {
+fn skip_explain(query: &[u8]) -> ResultRows<ConditionColumns> {
     boundary::callback(|| {
         let row = |row: ConditionRow| {
             let reason = row.reason.as_deref().map(sentence);
             let (column, condition) = (row.column_name.map(Text), row.condition.map(Text));
             (row.table, row.index, column, condition, row.is_used, reason, row.hint.map(Text))
         };
-        TableIterator::new(report(query).into_iter().map(row).collect::<Vec<_>>())
+        ResultRows::new(report(query).into_iter().map(row).collect::<Vec<_>>())
     })
 }

@@ -14,6 +14,7 @@
 //!
 //! A rollback does not undo counts, and a restart of the server removes them.
 
+use crate::pg::result_rows::{ResultRows, result_columns};
 use crate::pg::{boundary, catalog, error, relation, shared};
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
@@ -96,20 +97,21 @@ fn shown(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+result_columns! {
+    /// Columns of `pg_skip_stats_counters`.
+    CounterColumns {
+        indexrelid: pg_sys::Oid,
+        scans: i64,
+        ranges_checked: i64,
+        ranges_skipped: i64,
+        full_positives: i64,
+        true_positives: i64,
+    }
+}
+
 /// One row for each entry of the current database.
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
-fn pg_skip_stats_counters() -> TableIterator<
-    'static,
-    (
-        name!(indexrelid, pg_sys::Oid),
-        name!(scans, i64),
-        name!(ranges_checked, i64),
-        name!(ranges_skipped, i64),
-        name!(full_positives, i64),
-        name!(true_positives, i64),
-    ),
-> {
+fn pg_skip_stats_counters() -> ResultRows<CounterColumns> {
     boundary::callback(|| {
         let found = attached().table.of_database(catalog::current_database().to_u32());
         // The numbers tell how often conditions were true, which depends on the rows.
@@ -119,21 +121,26 @@ fn pg_skip_stats_counters() -> TableIterator<
             let [scans, checked, skipped, full, true_] = counts.to_array().map(shown);
             (index.into(), scans, checked, skipped, full, true_)
         };
-        TableIterator::new(found.into_iter().filter(is_shown).map(row).collect::<Vec<_>>())
+        ResultRows::new(found.into_iter().filter(is_shown).map(row).collect::<Vec<_>>())
     })
+}
+
+result_columns! {
+    /// Columns of `pg_skip_stats_state`.
+    StateColumns {
+        scope: &'static str,
+        is_full: bool,
+        stats_reset: Option<TimestampWithTimeZone>,
+    }
 }
 
 /// The scope of the counters, whether the table of counters is full, and the time of the last reset.
 #[pg_extern(sql = false)]
-#[allow(clippy::type_complexity, reason = "the row type of the SQL function")]
-fn pg_skip_stats_state() -> TableIterator<
-    'static,
-    (name!(scope, &'static str), name!(is_full, bool), name!(stats_reset, Option<TimestampWithTimeZone>)),
-> {
+fn pg_skip_stats_state() -> ResultRows<StateColumns> {
     boundary::callback(|| {
         let Counters { table, scope } = attached();
         let reset_at = table.reset_at().and_then(|at| TimestampWithTimeZone::try_from(at).ok());
-        TableIterator::once((*scope, table.is_full(), reset_at))
+        ResultRows::once((*scope, table.is_full(), reset_at))
     })
 }
 

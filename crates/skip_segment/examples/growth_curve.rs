@@ -1,9 +1,11 @@
 //! Index pages that the lookup of an absent key reads in a table that grows by inserts alone: a simulation of maps of a
-//! near-unique column up to 10^10 rows, and the formula up to 10^11. A table of docs/growth.md, written by
-//! `make bench-growth`.
+//! near-unique column up to 10^10 rows, and the formula up to 10^11. `make bench-growth` makes a table and a plot of
+//! docs/growth.md from it.
 //!
 //! Run with `cargo run --release -p skip_segment --example growth_curve -- BYTES_PER_ROW`: the measured size of the
-//! index divided by the number of rows.
+//! index divided by the number of rows. Prints CSV with these columns: rows; pages of a look-up in a new index;
+//! segments, average, most, and bound; pages, average and most. Averages and maxima are over the growth from the size
+//! before.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -52,8 +54,6 @@ fn main() {
     let batch = 1;
     let mut growing =
         GrowthSimulation::new(1, of_ranges(batch), MERGE_PAGES * PAGE, STEPS_OF_BATCH * MERGE_PAGES * PAGE);
-    println!("| rows | pages, new index | segments, average | most | bound | pages, average | most |");
-    println!("|---|---|---|---|---|---|---|");
     let mut ranges = 0;
     for exponent in 6..=10 {
         let last = 10u64.pow(exponent) / ROWS_OF_RANGE;
@@ -68,7 +68,8 @@ fn main() {
         }
         let average = |sum: u64| sum as f64 / batches as f64;
         println!(
-            "| 10^{exponent} | {} | {:.1} | {most_met} | {} | {:.1} | {most_pages} |",
+            "{},{},{:.1},{most_met},{},{:.1},{most_pages}",
+            10u64.pow(exponent),
             pages(&[of_ranges(last)]),
             average(segments),
             bound(last as u32),
@@ -81,7 +82,8 @@ fn main() {
     // Each segment is eight times as large as the next.
     let sizes: Vec<u64> = (0..segments).map(|level| of_ranges(last >> (3 * level))).collect();
     println!(
-        "| 10^11, by the formula | {} | {segments} | | {} | {} | |",
+        "{},{},{segments},,{},{},",
+        10u64.pow(11),
         pages(&[of_ranges(last)]),
         bound(last as u32),
         pages(&sizes)
