@@ -139,6 +139,16 @@ impl Table<'_> {
             return None;
         }
         let attribute = index.attribute(column)?;
+        // Rows that a partial index leaves out are not within the bounds, but in the ranges. The server counts an index
+        // as usable also where a join's condition implies its predicate: such rows would be returned out of order.
+        // SAFETY: lists of the planner, which the function only reads.
+        let has_all_rows = unsafe {
+            let predicate = (*index.raw()).indpred;
+            predicate.is_null() || pg_sys::predicate_implied_by(predicate, self.rel().baserestrictinfo, false)
+        };
+        if !has_all_rows {
+            return None;
+        }
         // SAFETY: a sort key refers to its class, whose members are expressions of the query. The variable is made in
         // the planner's memory.
         unsafe {

@@ -78,7 +78,9 @@ impl Ordered {
         // SAFETY: the node's table is open. What is made here lives until end(), or to the query's end.
         unsafe {
             let keys = SortKeys::new(Rel::from_raw((*node).ss.ss_currentRelation), sort, column.is_exact);
-            let is_volatile = pg_sys::contain_volatile_functions((*(*node).ss.ps.plan).qual.cast());
+            let qual = (*(*node).ss.ps.plan).qual.cast();
+            // Whether a subquery is volatile cannot be seen in a plan.
+            let is_volatile = pg_sys::contain_volatile_functions(qual) || pg_sys::contain_subplans(qual);
             Self {
                 unread: UnreadRanges::new(&keys.order, &column.groups, &column.additions),
                 column,

@@ -132,7 +132,9 @@ fn counts_of_one_key(database: &Database) {
             let pages = node.number("Index Pages Read");
             let size = session.number(&format!("SELECT pg_relation_size('{index}') / 8192")) as u64;
             assert!((1..=size + 8).contains(&pages), "{pages} index pages of {size}: {told}");
-            assert_eq!(buffers(&node), hand.heap_blocks() + pages, "{told}");
+            // Planning has read some of the index pages, if its answer was used again.
+            let read = buffers(&node).checked_sub(hand.heap_blocks());
+            assert!(read.is_some_and(|read| (1..=pages).contains(&read)), "{read:?} of {pages}: {told}");
             vain += node.number("Ranges False Positives");
         }
         // A map of a given rate is nearly always better than that.
