@@ -73,7 +73,7 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     }
     compact::compact(&mut directory)?;
     if caller == Caller::Vacuum {
-        compact::shorten(&mut directory)?;
+        compact::shorten(heap, &mut directory)?;
     }
     Ok(summary)
 }

@@ -22,7 +22,8 @@
 //!
 //! # Lock order
 //!
-//! 1. heavyweight lock [`crate::pg::lock::Part::Maintenance`]: one maintainer at a time
+//! 1. heavyweight lock [`crate::pg::lock::Part::Maintenance`]: one maintainer at a time. Below it, without waiting,
+//!    those of [`crate::pg::lock::AloneLock`]: the table, then the index
 //! 2. heavyweight lock [`crate::pg::lock::Part::DeltaGrowth`]: one process at a time adds delta pages
 //! 3. the relation extension lock, held only while extending
 //! 4. buffer locks: one at a time, never while waiting for a heavyweight lock, and never during hashing, heap access or

@@ -77,34 +77,50 @@ impl Drop for ExtensionLock<'_> {
     }
 }
 
-/// The lock under which no other process uses a relation, on a standby neither.
-pub struct AloneLock<'a>(Rel<'a>);
+/// The locks under which no other process uses an index, on a standby neither.
+///
+/// The table is locked as well, before the index, which is the order of readers. VACUUM may cut the table off in the
+/// same transaction. A standby keeps both locks until that ends; if it locked the index first, it could wait for a
+/// reader of the table that waits for the index.
+pub struct AloneLock<'a> {
+    _table: ExclusiveAccess<'a>,
+    index: ExclusiveAccess<'a>,
+}
 
 impl<'a> AloneLock<'a> {
-    /// Takes the lock if no other process uses the relation. Not in parallel mode, where the lock could not be logged
-    /// for standbys, which takes a transaction id.
-    pub fn try_take(rel: Rel<'a>) -> Option<Self> {
-        let mode = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
-        // SAFETY: rel is open.
-        let is_taken =
-            !catalog::in_parallel_mode() && unsafe { pg_sys::ConditionalLockRelation(rel.raw(), mode) };
-        is_taken.then(|| Self(rel))
+    /// Takes the locks if no other process uses the table or the index. Not in parallel mode, where they could not be
+    /// logged for standbys, which takes a transaction id.
+    pub fn try_take(table: Rel<'a>, index: Rel<'a>) -> Option<Self> {
+        if catalog::in_parallel_mode() {
+            return None;
+        }
+        Some(Self { _table: ExclusiveAccess::try_take(table)?, index: ExclusiveAccess::try_take(index)? })
     }
 
-    /// Cuts the relation's file off behind its first `blocks` blocks, and logs that.
+    /// Cuts the index's file off behind its first `blocks` blocks, and logs that.
     pub fn truncate(&self, blocks: u32) {
-        // SAFETY: rel is open, and locked as the function demands; no block of it is pinned by this process.
-        unsafe { pg_sys::RelationTruncate(self.0.raw(), blocks) }
+        // SAFETY: the index is open, and locked as the function demands; no block of it is pinned by this process.
+        unsafe { pg_sys::RelationTruncate(self.index.0.raw(), blocks) }
     }
 }
 
-impl Drop for AloneLock<'_> {
+struct ExclusiveAccess<'a>(Rel<'a>);
+
+impl<'a> ExclusiveAccess<'a> {
+    const MODE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
+
+    fn try_take(rel: Rel<'a>) -> Option<Self> {
+        // SAFETY: rel is open.
+        unsafe { pg_sys::ConditionalLockRelation(rel.raw(), Self::MODE) }.then(|| Self(rel))
+    }
+}
+
+impl Drop for ExclusiveAccess<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let mode = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
             // SAFETY: taken in try_take, released once. Cutting off a file is not undone by an abort, so the lock need
             // not be held until the transaction ends; VACUUM releases that of a table as well.
-            unsafe { pg_sys::UnlockRelation(self.0.raw(), mode) }
+            unsafe { pg_sys::UnlockRelation(self.0.raw(), Self::MODE) }
         }
     }
 }

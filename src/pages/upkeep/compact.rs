@@ -15,7 +15,7 @@ use crate::pages::meta::{self, Meta};
 use crate::pages::miss::Miss;
 use crate::pages::segment;
 use crate::pg::lock::AloneLock;
-use crate::pg::{error::Read, memory, wal::Logging};
+use crate::pg::{Rel, error::Read, memory, wal::Logging};
 use skip_segment::page::SLICE_BYTES;
 
 /// Segments are moved if so many blocks are free, and one of [`SHARE`] blocks of the index. So an index that is
@@ -99,7 +99,7 @@ fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Re
 }
 
 /// Gives free blocks at the end of the file back to the file system, if there are many and no other process uses the
-/// index at the moment. No reader can have an older directory that names these blocks, since a reader holds a lock on
+/// table or the index at the moment. No reader can have an older directory that names these blocks, since a reader holds a lock on
 /// the index from the first page on that it reads of it. On a standby, replay of the lock waits for readers.
 ///
 /// The directory forgets the blocks before the file is cut off. A crash in between leaves blocks at the end that
@@ -107,14 +107,14 @@ fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Re
 ///
 /// # Errors
 /// Damage to the index.
-pub fn shorten(directory: &mut Directory<'_>) -> Read<()> {
+pub fn shorten(heap: Rel<'_>, directory: &mut Directory<'_>) -> Read<()> {
     let index = directory.index();
     let blocks = index.blocks();
     let is_worth = |end: u32| blocks.saturating_sub(end) >= LEAST_BLOCKS.max(blocks / TAIL_SHARE);
     if !is_worth(end_of_segments(directory)) {
         return Ok(());
     }
-    let Some(alone) = AloneLock::try_take(index) else { return Ok(()) };
+    let Some(alone) = AloneLock::try_take(heap, index) else { return Ok(()) };
     let meta = Meta::read(index)?;
     let end_of = |pages: Vec<u32>| pages.into_iter().max().map_or(0, |last| last + 1);
     let spare = delta::spare_pages(index, &meta)?;

@@ -4,6 +4,7 @@ use crate::standby::{catch_up, replicated};
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
+use std::time::{Duration, Instant};
 
 alone!(free_blocks_are_given_back);
 /// What rebuilding leaves free at the end of the index is given back to the file system, unless somebody uses the index
@@ -44,6 +45,52 @@ fn free_blocks_are_given_back() {
         found_after_delete(session);
     }
     drop((session, other, reader));
+    standby.finish();
+    primary.finish();
+}
+
+alone!(cutting_off_waits_for_readers_of_a_standby);
+/// VACUUM cuts off the index and the table in one transaction. A standby must lock them in the order in which readers
+/// do. It locked the index first: a transaction that had read the table then waited for the index, and replay for the
+/// table, and the reader's query ended with "deadlock detected".
+fn cutting_off_waits_for_readers_of_a_standby() {
+    let (primary, standby) = replicated(&["max_standby_streaming_delay=-1", "deadlock_timeout=200ms"]);
+    let mut session = primary.connect("skip_template");
+    let (mut reader, mut watcher) = (standby.connect("skip_template"), standby.connect("skip_template"));
+    session.run(
+        "CREATE TABLE t (id int, k int, d int) WITH (autovacuum_enabled = off);
+         INSERT INTO t SELECT i, i, i + 5 FROM generate_series(1, 200000) i;
+         CREATE INDEX t_skip ON t USING skip (k, d)
+             WITH (layout = map, pages_per_range = 1, autosummarize = off);
+         DELETE FROM t WHERE id % 10 <> 0 OR id > 100000",
+    );
+    catch_up(&mut session, &mut reader);
+    let sizes = "SELECT pg_relation_size('t') || ' ' || pg_relation_size('t_skip')";
+    let before = session.one(sizes);
+    reader.run("BEGIN; LOCK TABLE t IN ACCESS SHARE MODE");
+    session.run("VACUUM t");
+    let after = session.one(sizes);
+    println!("sizes of table and index: {before}, {after} after VACUUM");
+    let is_cut = before.split(' ').zip(after.split(' ')).all(|(before, after)| {
+        before.parse::<u64>().expect("a size") > after.parse::<u64>().expect("a size")
+    });
+    assert!(is_cut, "table and index must both be cut off: {before}, {after}");
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 't'::regclass";
+    let end = Instant::now() + Duration::from_secs(60);
+    while watcher.number(waits) == 0.0 {
+        assert!(Instant::now() < end, "replay does not wait for the reader");
+        session.run("SELECT pg_logical_emit_message(true, 'pg_skip', '')");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    same(&mut reader, "t", &Question::using("t_skip", "k = 70"));
+    reader.run("COMMIT");
+    catch_up(&mut session, &mut reader);
+    assert_eq!(reader.one(sizes), after, "on the standby");
+    for session in [&mut session, &mut reader] {
+        same(session, "t", &Question::using("t_skip", "k = 70"));
+        sound(session, "t_skip");
+    }
+    drop((session, reader, watcher));
     standby.finish();
     primary.finish();
 }
