@@ -4,6 +4,7 @@ use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
 use super::place_bounds::of_contents;
 use super::place_map::MapPlacer;
 use super::summarize::Caller;
+use crate::hash;
 use crate::pages::bounds::{self, Widening};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, Segment, SegmentKind};
@@ -35,11 +36,21 @@ pub fn close_open_ranges<'a>(
         versions: Versions::All,
         may_fail: true,
     };
+    // No range can be closed of a column whose keys cannot be made as the build made them.
+    let keys = hash::column_keys(directory.index(), meta);
+    let may_close = |column: u16| keys[usize::from(column)].is_some();
     let mut ranges = Ranges { heap, meta, options, blocks: heap.blocks(), collector: None };
-    let mut closed = close_filters(directory, &mut ranges)? + close_bounds(directory, &mut ranges)?;
-    for (column, frozen) in meta.columns.iter().enumerate() {
-        if let Some(form) = frozen.map() {
-            closed += close_maps(directory, &mut ranges, column as u16, form)?;
+    let mut closed = 0;
+    for segment in directory.all_segments().filter(|segment| may_close(segment.column)) {
+        match segment.kind {
+            SegmentKind::Filters(_) => closed += close_filters(directory, &segment, &mut ranges)?,
+            _ if segment.is_of_bounds() => closed += close_bounds(directory, &segment, &mut ranges)?,
+            _ => {}
+        }
+    }
+    for (column, frozen) in (0..).zip(&meta.columns) {
+        if let Some(form) = frozen.map().filter(|_| may_close(column)) {
+            closed += close_maps(directory, &mut ranges, column, form)?;
         }
     }
     Ok((closed, ranges.collector.and_then(|mut collector| collector.failure.take())))
@@ -66,42 +77,35 @@ impl<'a> Ranges<'a, '_> {
 }
 
 /// Closes open ranges of filters in place: first all bits of a range are set, then its open bit is cleared.
-fn close_filters<'a>(directory: &Directory<'a>, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
+fn close_filters<'a>(directory: &Directory<'a>, segment: &Segment, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
     let index = directory.index();
-    let mut closed = 0;
-    for segment in directory.all_segments().filter(|s| matches!(s.kind, SegmentKind::Filters(_))) {
-        let shape = segment.shape()?;
-        let mut open = vec![0u64; shape.words()];
-        segment::read_slice(index, &segment, &shape, OPEN_SLICE, |slice| {
-            skip_segment::or_slice(&mut open, slice)
-        })
+    let shape = segment.shape()?;
+    let mut open = vec![0u64; shape.words()];
+    segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| skip_segment::or_slice(&mut open, slice))
         .map_err(Miss::not_recycled)?;
-        let is_open = |r: &u32| open[(r / 64) as usize] >> (r % 64) & 1 != 0;
-        for range in (0..segment.width).filter(is_open) {
-            let collector = ranges.collect(index, segment.first_range + range);
-            closed += u64::from(close_range(directory, &segment, range, collector)?);
-        }
+    let mut closed = 0;
+    for range in (0..segment.width).filter(|r| open[(r / 64) as usize] >> (r % 64) & 1 != 0) {
+        let collector = ranges.collect(index, segment.first_range + range);
+        closed += u64::from(close_range(directory, segment, range, collector)?);
     }
     Ok(closed)
 }
 
 /// Closes open ranges of bounds in place: their record has the bounds, and that the range is not open any more.
-fn close_bounds<'a>(directory: &Directory<'a>, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
+fn close_bounds<'a>(directory: &Directory<'a>, segment: &Segment, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
     let index = directory.index();
+    let may_be_open = |_, summary: Option<&PageSummary>| summary.is_none_or(PageSummary::has_open);
+    let mut open = Vec::new();
+    bounds::each(index, segment, may_be_open, |range, bounds| open.extend(bounds.open.then_some(range)))
+        .map_err(Miss::not_recycled)?;
     let mut closed = 0;
-    for segment in directory.all_segments().filter(Segment::is_of_bounds) {
-        let may_be_open = |_, summary: Option<&PageSummary>| summary.is_none_or(PageSummary::has_open);
-        let mut open = Vec::new();
-        bounds::each(index, &segment, may_be_open, |range, bounds| open.extend(bounds.open.then_some(range)))
-            .map_err(Miss::not_recycled)?;
-        for range in open {
-            let collector = ranges.collect(index, range);
-            let contents = collector.columns[usize::from(segment.column)].contents();
-            if !contents.state.open {
-                let with = of_contents(contents);
-                bounds::widen(index, &segment, &[Widening { range, with, closes: true }])?;
-                closed += 1;
-            }
+    for range in open {
+        let collector = ranges.collect(index, range);
+        let contents = collector.columns[usize::from(segment.column)].contents();
+        if !contents.state.open {
+            let with = of_contents(contents);
+            bounds::widen(index, segment, &[Widening { range, with, closes: true }])?;
+            closed += 1;
         }
     }
     Ok(closed)

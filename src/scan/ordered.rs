@@ -23,6 +23,7 @@ use crate::pg::{Rel, memory};
 use crate::prune::bounds::{self, GroupedBounds};
 use crate::prune::facts::Facts;
 use crate::prune::probe;
+use pgrx::pg_sys::Oid;
 use skip_bounds::Bounds;
 use skip_bounds::ordered::{ExpectedRead, RangeSample, SortOrder, expected_read};
 use skip_bounds::page::RANGES_PER_PAGE;
@@ -57,32 +58,48 @@ pub fn column(index: Rel, column: u16, blocks: u32) -> Option<OrderedColumn> {
     })
 }
 
-/// Adds the path in an order that looks a condition up, if there is one.
-pub fn add(
-    table: &Table<'_>,
-    order: &WantedOrder,
-    condition: Option<&Condition<Leaf<'_>>>,
-    left_out: &[Qual<'_>],
-) {
-    let whole = condition.map(|condition| {
-        let estimate = estimate::estimate(table, condition);
-        let cost = cost::cost(table, condition, &estimate, None);
-        (estimate, cost)
-    });
-    let Some(read) = Reads::of(table, order, condition, whole.as_ref().map(|(estimate, _)| estimate)) else {
-        return;
-    };
-    let cost = read.cost(table, whole.as_ref().map(|(_, cost)| cost));
-    table.add(&NewPath {
-        outer: None,
-        startup: cost.startup,
-        total: cost.total,
-        shared: 0.0,
-        workers: 0,
-        expected: Expected { ranges: read.expected.ranges, of: read.of, is_exact: false },
-        left_out,
-        order: Some(order),
-    });
+/// The path in an order that looks a condition up, if there is one.
+pub struct OrderedPath {
+    order: WantedOrder,
+    cost: ScanCost,
+    expected: Expected,
+}
+
+impl OrderedPath {
+    /// None if the index cannot give the order: it is damaged, or its column was given up.
+    pub fn of(
+        table: &Table<'_>,
+        order: WantedOrder,
+        condition: Option<&Condition<Leaf<'_>>>,
+    ) -> Option<Self> {
+        let whole = condition.map(|condition| {
+            let estimate = estimate::estimate(table, condition);
+            let cost = cost::cost(table, condition, &estimate, None);
+            (estimate, cost)
+        });
+        let read = Reads::of(table, &order, condition, whole.as_ref().map(|(estimate, _)| estimate))?;
+        let cost = read.cost(table, whole.as_ref().map(|(_, cost)| cost));
+        let expected = Expected { ranges: read.expected.ranges, of: read.of, is_exact: false };
+        Some(Self { order, cost, expected })
+    }
+
+    /// Whether the order is that of an index of the table.
+    pub fn is_of(&self, table: &Table<'_>, index: Oid) -> bool {
+        table.indexes()[self.order.index].oid() == index
+    }
+
+    pub fn add(&self, table: &Table<'_>, left_out: &[Qual<'_>]) {
+        table.add(&NewPath {
+            outer: None,
+            startup: self.cost.startup,
+            total: self.cost.total,
+            shared: 0.0,
+            workers: 0,
+            expected: self.expected,
+            left_out,
+            order: Some(&self.order),
+        });
+    }
 }
 
 /// What a scan in order is expected to read.

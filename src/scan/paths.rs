@@ -8,14 +8,13 @@
 
 use super::cost;
 use super::matching;
-use super::ordered;
+use super::ordered::OrderedPath;
 use super::refusal;
 use super::report;
 use super::survivors;
 use crate::estimate;
 use crate::pg::custom::Planned;
 use crate::pg::custom::expr::{Expr, Leaf};
-use crate::pg::custom::ordering::WantedOrder;
 use crate::pg::custom::plan::{Expected, NewPath};
 use crate::pg::custom::table::{Outer, Qual, Table};
 use crate::pg::{catalog, fail, settings};
@@ -107,12 +106,12 @@ fn check_forced(
     table: &Table<'_>,
     exprs: &[Expr<'_>],
     condition: Option<&Condition<Leaf<'_>>>,
-    order: Option<&WantedOrder>,
+    ordered: Option<&OrderedPath>,
     forced: &[Oid],
 ) {
     for &index in forced {
         let is_used = |leaf: &&Leaf<'_>| table.indexes()[leaf.index].oid() == index;
-        let is_of_order = order.is_some_and(|order| table.indexes()[order.index].oid() == index);
+        let is_of_order = ordered.is_some_and(|path| path.is_of(table, index));
         let is_of_condition = condition.is_some_and(|c| c.leaves().iter().any(is_used));
         if settings::enable_scan() && (is_of_condition || is_of_order) {
             continue;
@@ -156,14 +155,15 @@ fn add_path(table: &Table<'_>, quals: &[Qual<'_>], forced: &[Oid], outer: Option
     let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
     let choice = choose(table, &exprs, forced, |_, part| estimate::rules_out(table, part));
     // The server takes no notice of the order of a path that needs the values of other tables.
-    let order = if outer.is_none() { table.wanted_order(&order(table, forced)) } else { None };
-    check_forced(table, &exprs, choice.condition.as_ref(), order.as_ref(), forced);
+    let by_preference = if outer.is_none() { order(table, forced) } else { Vec::new() };
+    let mut orders = table.wanted_orders(&by_preference);
+    let ordered = orders.find_map(|order| OrderedPath::of(table, order, choice.condition.as_ref()));
+    check_forced(table, &exprs, choice.condition.as_ref(), ordered.as_ref(), forced);
     if !forced.is_empty() {
         table.drop_paths();
     }
-    if let Some(order) = &order {
-        let left_out = left_out(quals, &choice.served);
-        ordered::add(table, order, choice.condition.as_ref(), &left_out);
+    if let Some(path) = &ordered {
+        path.add(table, &left_out(quals, &choice.served));
     }
     let Some(condition) = &choice.condition else { return false };
     add_choice(table, quals, condition, &choice.served, outer);

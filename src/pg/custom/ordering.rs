@@ -111,17 +111,19 @@ impl WantedOrder {
 }
 
 impl Table<'_> {
-    /// The order that the query wants, if the bounds of one of the indexes have it. If the query sorts by several
+    /// The order that the query wants, from each index column whose bounds may have it. If the query sorts by several
     /// expressions, it is the order of the first. `order` has the numbers of the table's indexes, preferred ones first.
-    pub fn wanted_order(&self, order: &[usize]) -> Option<WantedOrder> {
+    pub fn wanted_orders<'t>(&'t self, order: &'t [usize]) -> impl Iterator<Item = WantedOrder> + 't {
         // SAFETY: the planner's state, which lives for 'a. Its sort keys are canonical when paths are made.
-        unsafe {
-            let pathkey = list::<pg_sys::PathKey>((*self.root).query_pathkeys).next()?;
-            order.iter().find_map(|&number| {
+        let pathkey = unsafe { list::<pg_sys::PathKey>((*self.root).query_pathkeys).next() };
+        pathkey.into_iter().flat_map(move |pathkey| {
+            order.iter().flat_map(move |&number| {
                 let index = self.indexes()[number];
-                (0..index.columns()).find_map(|column| self.order_of(pathkey, number, &index, column))
+                // SAFETY: the sort key is one of the planner's.
+                (0..index.columns())
+                    .filter_map(move |column| unsafe { self.order_of(pathkey, number, &index, column) })
             })
-        }
+        })
     }
 
     /// The order of a sort key, if it is that of the bounds of an index column.

@@ -203,8 +203,8 @@ impl Ordered {
             Next::Range(range) => unsafe { self.read_range(reader, range) },
             Next::Group(group) => {
                 let pages = page::pages_read();
-                let ranges = reader.index.map(|index| (self.column.ranges_of)(index, group));
-                self.unread.add(&self.keys.order, ranges.unwrap_or_default());
+                let Some(index) = reader.index else { no_index() };
+                self.unread.add(&self.keys.order, (self.column.ranges_of)(index, group));
                 reader.blocks.get().counters.index_pages += page::pages_read() - pages;
             }
         }
@@ -361,4 +361,12 @@ unsafe fn fetch(node: *mut pg_sys::CustomScanState, (block, number): (u32, u16))
             fail(code, format!("row ({block},{number}) of table \"{name}\" is gone"), None, None)
         }
     }
+}
+
+/// Reports that the plan does not name the index whose bounds give the order. Without them, rows would be lost.
+#[cold]
+fn no_index() -> ! {
+    let code = PgSqlErrorCode::ERRCODE_INTERNAL_ERROR;
+    let message = "the index that gives the order of a Skip Index Scan is not open";
+    fail(code, message.into(), Some("The plan does not name the index.".into()), None)
 }

@@ -224,3 +224,75 @@ fn forced(database: &Database) {
     let node = executed(&mut session, "SELECT id FROM t ORDER BY at DESC LIMIT 5");
     assert_eq!(node.text("Ranges Expected Exactly"), "false");
 }
+
+on_shared!(partial_index_under_a_join);
+/// The bounds of a partial index are not those of the rows that it leaves out. A scan of the table alone must exclude
+/// these rows; it is not enough that a join does.
+fn partial_index_under_a_join(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (ts int, k int, filler text DEFAULT repeat('x', 400));
+         INSERT INTO t (ts, k) SELECT CASE WHEN i % 3 = 0 THEN 5000 - i ELSE i END, CASE WHEN i % 3 <> 0 THEN i END
+            FROM generate_series(1, 3000) i;
+         CREATE INDEX t_ts ON t USING skip (ts int4_minmax_skip_ops) WITH (pages_per_range = 1) WHERE k IS NOT NULL;
+         CREATE TABLE u AS SELECT i AS ts, i AS k FROM generate_series(1, 5000) i; ANALYZE t; ANALYZE u",
+    );
+    let merge = in_order().with("enable_hashjoin", "off").with("enable_nestloop", "off");
+    let joined = "SELECT t.ts, u.k FROM t JOIN u ON t.k = u.k AND t.ts = u.ts ORDER BY t.ts";
+    let alone = "SELECT ts FROM t WHERE k IS NOT NULL ORDER BY ts";
+    for (statement, is_by_index) in [(joined, false), (alone, true)] {
+        merge.set(&mut session);
+        let plan = session.plan(statement);
+        session.run("RESET ALL");
+        assert_eq!(plan.contains("Order By:"), is_by_index, "{plan}");
+        same(&mut session, &merge, &Case { ordered: true, ..Case::any(statement) });
+    }
+}
+
+on_shared!(given_up_columns);
+/// A column whose keys could not be made for a while gives no order. Another index may give it; one that is forced is
+/// refused. VACUUM does not read its ranges again and again.
+fn given_up_columns(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE OPERATOR CLASS mine FOR TYPE int4 USING skip AS OPERATOR 1 =, FUNCTION 1 hashint4extended(int4, int8);
+         ALTER OPERATOR FAMILY mine USING skip ADD OPERATOR 11 < (int4, int4), OPERATOR 14 > (int4, int4),
+             FUNCTION 3 (int4, int4) skip_minmax_keys(internal);
+         CREATE TABLE t (id int, v int, filler text DEFAULT repeat('x', 400)) WITH (autovacuum_enabled = off);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 3000) i;
+         CREATE INDEX t_v ON t USING skip (v mine) WITH (pages_per_range = 1); ANALYZE t",
+    );
+    let query = "SELECT v FROM t ORDER BY v DESC LIMIT 5";
+    is_in_order(&mut session, query);
+    session.run("ALTER OPERATOR FAMILY mine USING skip DROP FUNCTION 3 (int4, int4)");
+    database.session().run("INSERT INTO t SELECT i, 5000 - i FROM generate_series(3001, 6000) i");
+    session
+        .run("ALTER OPERATOR FAMILY mine USING skip ADD FUNCTION 3 (int4, int4) skip_minmax_keys(internal)");
+    let mut session = database.session();
+    session.run("ANALYZE t; SET pg_skip.force_indexes = 't_v'");
+    let error = session.error(query);
+    assert_eq!(error.code().code(), "55000", "{error:?}");
+    session.run("RESET pg_skip.force_indexes");
+    same(&mut session, &in_order(), &Case { ordered: true, ..Case::any(query) });
+    in_order().set(&mut session);
+    let plan = session.plan(query);
+    assert!(!plan.contains("Order By:"), "{plan}");
+    session.run("RESET ALL");
+    session.run("CREATE INDEX t_w ON t USING skip (v int4_minmax_skip_ops) WITH (pages_per_range = 1)");
+    is_in_order(&mut session, query);
+    same_order(&mut session, query);
+    session.run("DROP INDEX t_w; SELECT skip_summarize('t_v')");
+    let read = |session: &mut Session| {
+        session.run("SELECT pg_stat_force_next_flush()");
+        let hits = "SELECT heap_blks_read + heap_blks_hit FROM pg_statio_user_tables WHERE relname = 't'";
+        session.number(hits)
+    };
+    let before = read(&mut session);
+    session.run("SELECT skip_summarize('t_v')");
+    let blocks = read(&mut session) - before;
+    println!("{blocks} blocks read");
+    assert!(blocks < 100.0, "{blocks} blocks of the table were read although no range could be closed");
+    session.run("REINDEX INDEX t_v");
+    is_in_order(&mut session, query);
+    same_order(&mut session, query);
+}
