@@ -99,8 +99,9 @@ fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Re
 }
 
 /// Gives free blocks at the end of the file back to the file system, if there are many and no other process uses the
-/// table or the index at the moment. No reader can have an older directory that names these blocks, since a reader holds a lock on
-/// the index from the first page on that it reads of it. On a standby, replay of the lock waits for readers.
+/// table or the index at the moment. No reader can have an older directory that names these blocks, since a reader
+/// holds a lock on the index from the first page on that it reads of it. On a standby, replay of the lock waits for
+/// readers.
 ///
 /// The directory forgets the blocks before the file is cut off. A crash in between leaves blocks at the end that
 /// nothing refers to; the next VACUUM cuts them off.
