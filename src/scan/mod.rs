@@ -46,7 +46,14 @@ impl custom::Implementation for SkipIndexScan {
         paths::add(table);
     }
 
-    fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a> {
+    fn plan<'a>(
+        &self,
+        table: &Table<'a>,
+        conditions: &[Expr<'a>],
+        left_out: &[bool],
+        order: Option<(Oid, u16)>,
+    ) -> Planned<'a> {
+        report::chosen_order(order);
         paths::plan(table, conditions, left_out)
     }
 

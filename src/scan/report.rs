@@ -1,12 +1,12 @@
 //! skip_explain: for each condition of a query on a column of a skip index, whether the plan looks it up in the index,
-//! and if not, why, and what would help.
+//! and if not, why, and what would help. The first expression of ORDER BY counts as one if it is such a column.
 //!
 //! The query is planned as by EXPLAIN. Meanwhile the planner's hooks report here:
 //!
 //! | step | what it adds |
 //! |---|---|
 //! | paths are made for a table ([`table`]) | a row for each skip index of the table and each condition on one of its columns |
-//! | a Skip Index Scan is planned ([`chosen`]) | its conditions are used |
+//! | a Skip Index Scan is planned ([`chosen`], [`chosen_order`]) | its conditions are used, and its order |
 //! | the query has its plan ([`planned`]) | those of the indexes in its bitmap scans are used |
 //!
 //! Other queries may be planned meanwhile: those of functions that are evaluated for an estimate, for a parameter of
@@ -14,10 +14,13 @@
 //! planner run that is not within another, and has the text that skip_explain made, is that of the user's query.
 
 use super::matching;
+use super::ordered::OrderedPath;
 use super::refusal::{self, Refusal};
 use crate::hash::keys::ColumnKeys;
 use crate::pg::clause::Match;
+use crate::pg::custom::describe::classes_with;
 use crate::pg::custom::expr::{Expr, Leaf};
+use crate::pg::custom::ordering::{NoOrder, WantedOrder};
 use crate::pg::custom::table::Table;
 use crate::pg::result_rows::{ResultRows, result_columns};
 use crate::pg::sql_text::Text;
@@ -39,6 +42,8 @@ struct ConditionRow {
     column: Option<u16>,
     column_name: Option<String>,
     condition: Option<String>,
+    /// Whether it is an order.
+    is_order: bool,
     /// The condition's [`Expr::identity`]; 0 if there is none.
     identity: usize,
     is_used: bool,
@@ -158,6 +163,7 @@ fn of_index(table: &Table<'_>, index: Oid) -> Vec<ConditionRow> {
         column: None,
         column_name: None,
         condition: None,
+        is_order: false,
         identity: 0,
         is_used: false,
         reason: Some(reason.into()),
@@ -197,11 +203,52 @@ fn of_index(table: &Table<'_>, index: Oid) -> Vec<ConditionRow> {
         let refusal = Refusal { why: why.into(), hint: Some(hint.into()), column: Some(column) };
         Some(row(expr, Some(refusal), column))
     });
-    let mut rows: Vec<ConditionRow> = usable.chain(held_back).collect();
+    let orders = (0..table.indexes()[number].columns()).filter_map(|column| {
+        let (text, found) = table.sorted_by(number, column)?;
+        let name = table.index_column_name(&table.indexes()[number], column);
+        let (reason, hint) = no_order(table, found).unzip();
+        Some(ConditionRow {
+            column: Some(column),
+            column_name: Some(name),
+            condition: Some(text),
+            is_order: true,
+            reason,
+            hint,
+            ..nothing("")
+        })
+    });
+    let mut rows: Vec<ConditionRow> = usable.chain(held_back).chain(orders).collect();
     if rows.is_empty() {
         rows.push(nothing("no condition on the table alone is on a column of the index"));
     }
     rows
+}
+
+/// Why an index column does not give the order of the query, and what would help; None if it can.
+fn no_order(table: &Table<'_>, found: Result<WantedOrder, NoOrder>) -> Option<(String, String)> {
+    let with_bounds =
+        |classes: String| format!("Add the column to a skip index with the operator class {classes}.");
+    let (why, hint) = match found {
+        Ok(order) if OrderedPath::of(table, order, None).is_some() => return None,
+        Ok(_) => (
+            "the index was made by a version that makes keys of the column differently, or is damaged",
+            "REINDEX the index.".into(),
+        ),
+        Err(NoOrder::HasNoBounds(operator)) => (
+            "the index keeps no bounds of the column",
+            classes_with(operator).map_or_else(|| "A btree has the order.".into(), with_bounds),
+        ),
+        Err(NoOrder::IsOther) => (
+            "the query sorts by another collation or another operator than the index's bounds",
+            "Sort as the column's default btree operator class does, by the collation of the index column."
+                .into(),
+        ),
+        Err(NoOrder::LeavesRowsOut) => (
+            "the index is partial, and the query's conditions on the table alone do not imply its predicate",
+            "Add the predicate of the index to the query.".into(),
+        ),
+    };
+    Some((why.to_owned(), hint))
 }
 
 /// Why an index would look nothing up for a condition that it serves, if that is known now.
@@ -252,9 +299,18 @@ pub fn chosen<'a>(table: &Table<'a>, order: &[usize], exprs: &[Expr<'a>], served
     mark(|row| used.contains(&(row.identity, row.index)));
 }
 
+/// Reports the order of the plan of a Skip Index Scan: that of a column of an index.
+pub fn chosen_order(order: Option<(Oid, u16)>) {
+    if let Some((index, column)) = order.filter(|_| is_wanted()) {
+        mark(|row| row.is_order && (row.index, row.column) == (index, Some(column)));
+    }
+}
+
 /// Reports the columns of indexes that the plan's bitmap scans look up.
 pub fn planned(bitmaps: &[(Oid, u16)]) {
-    mark(|row| row.column.is_some_and(|column| bitmaps.contains(&(row.index, column))));
+    let is_read =
+        |row: &ConditionRow| row.column.is_some_and(|column| bitmaps.contains(&(row.index, column)));
+    mark(|row| !row.is_order && is_read(row));
 }
 
 /// Marks rows as used, except those of conditions that rule nothing out or cannot be looked up.

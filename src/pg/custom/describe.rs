@@ -105,6 +105,13 @@ impl Table<'_> {
     }
 }
 
+/// The operator classes of skip indexes that have an operator, in words; None if there are none.
+pub fn classes_with(operator: pg_sys::Oid) -> Option<String> {
+    let classes = catalog::classes_with(operator, catalog::access_method_oid("skip")?);
+    let (last, others) = classes.split_last()?;
+    Some(if others.is_empty() { last.clone() } else { format!("{} or {last}", others.join(", ")) })
+}
+
 impl Comparison<'_> {
     /// The operator with its types, in the format of regoperator.
     pub fn operator_text(&self) -> String {
@@ -114,9 +121,7 @@ impl Comparison<'_> {
 
     /// The operator classes of skip indexes that have the operator, in words; None if there are none.
     pub fn classes_text(&self) -> Option<String> {
-        let classes = catalog::classes_with(self.operator, catalog::access_method_oid("skip")?);
-        let (last, others) = classes.split_last()?;
-        Some(if others.is_empty() { last.clone() } else { format!("{} or {last}", others.join(", ")) })
+        classes_with(self.operator)
     }
 
     /// Whether the operator's name is `=`.

@@ -14,7 +14,7 @@
 //!
 //! An [`Implementation`] decides what to plan and what to read. This folder translates between it and PostgreSQL.
 
-mod describe;
+pub mod describe;
 mod document;
 mod exec;
 mod explain;
@@ -47,8 +47,15 @@ pub trait Implementation: Sync {
     /// Adds paths to a table that is being planned.
     fn add_paths(&self, table: &Table<'_>);
     /// Decides which of a plan's conditions the indexes serve, and what the plan keeps for the executor. `left_out`
-    /// tells for each condition whether the path was made not to look it up.
-    fn plan<'a>(&self, table: &Table<'a>, conditions: &[Expr<'a>], left_out: &[bool]) -> Planned<'a>;
+    /// tells for each condition whether the path was made not to look it up. `order` is the index and its column
+    /// (0-based) in whose order the path returns rows.
+    fn plan<'a>(
+        &self,
+        table: &Table<'a>,
+        conditions: &[Expr<'a>],
+        left_out: &[bool],
+        order: Option<(pg_sys::Oid, u16)>,
+    ) -> Planned<'a>;
     /// Whether somebody asks why this planner run uses an index or not.
     fn is_explaining(&self) -> bool;
     /// Called, if so, when the run has a plan: with the indexes that its bitmap scans read, and the columns (0-based).

@@ -103,6 +103,17 @@ pub struct WantedOrder {
     pub(super) pathkey: *mut pg_sys::PathKey,
 }
 
+/// Why an index column cannot give an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoOrder {
+    /// The index keeps no bounds of the column; operator classes with this operator would.
+    HasNoBounds(pg_sys::Oid),
+    /// The bounds are in another order.
+    IsOther,
+    /// The index is partial, and the scan returns rows that it leaves out.
+    LeavesRowsOut,
+}
+
 impl WantedOrder {
     /// The order, for keys that are exact or not.
     pub fn order(&self, is_exact: bool) -> SortOrder {
@@ -119,14 +130,34 @@ impl Table<'_> {
         pathkey.into_iter().flat_map(move |pathkey| {
             order.iter().flat_map(move |&number| {
                 let index = self.indexes()[number];
+                let has_bounds =
+                    (0..index.columns()).filter(move |&column| index.kind(column) == KeyKind::Order);
                 // SAFETY: the sort key is one of the planner's.
-                (0..index.columns())
-                    .filter_map(move |column| unsafe { self.order_of(pathkey, number, &index, column) })
+                has_bounds.filter_map(move |column| unsafe { self.order_of(pathkey, number, column)?.ok() })
             })
         })
     }
 
-    /// The order of a sort key, if it is that of the bounds of an index column.
+    /// What the query sorts by, as SQL writes it, and whether an index column can give that order; None if the query
+    /// does not sort by the column in the first place.
+    pub fn sorted_by(&self, number: usize, column: u16) -> Option<(String, Result<WantedOrder, NoOrder>)> {
+        // SAFETY: as for wanted_orders().
+        unsafe {
+            let pathkey = list::<pg_sys::PathKey>((*self.root).sort_pathkeys).next()?;
+            let found = self.order_of(pathkey, number, column)?;
+            let (descends, nulls_first) = (compat::descends(&*pathkey), (*pathkey).pk_nulls_first);
+            let direction = if descends { " DESC" } else { "" };
+            let nulls = match nulls_first {
+                first if first == descends => "",
+                true => " NULLS FIRST",
+                false => " NULLS LAST",
+            };
+            let name = self.index_column_name(&self.indexes()[number], column);
+            Some((format!("ORDER BY {name}{direction}{nulls}"), found))
+        }
+    }
+
+    /// Whether an index column can give the order of a sort key; None if that is not the order of the column.
     ///
     /// # Safety
     /// `pathkey` is one of the planner's.
@@ -134,33 +165,15 @@ impl Table<'_> {
         &self,
         pathkey: *mut pg_sys::PathKey,
         number: usize,
-        index: &Index<'_>,
         column: u16,
-    ) -> Option<WantedOrder> {
-        if index.kind(column) != KeyKind::Order {
-            return None;
-        }
+    ) -> Option<Result<WantedOrder, NoOrder>> {
+        let index = self.indexes()[number];
         let attribute = index.attribute(column)?;
-        // Rows that a partial index leaves out are not within the bounds, but in the ranges. The server counts an index
-        // as usable also where a join's condition implies its predicate: such rows would be returned out of order.
-        // SAFETY: lists of the planner, which the function only reads.
-        let has_all_rows = unsafe {
-            let predicate = (*index.raw()).indpred;
-            predicate.is_null() || pg_sys::predicate_implied_by(predicate, self.rel().baserestrictinfo, false)
-        };
-        if !has_all_rows {
-            return None;
-        }
         // SAFETY: a sort key refers to its class, whose members are expressions of the query. The variable is made in
         // the planner's memory.
         unsafe {
             let class = (*pathkey).pk_eclass;
             let family = (*pathkey).pk_opfamily;
-            if types::btree_family(index.input_type(column)) != Some(family)
-                || !index.has_collation(column, (*class).ec_collation)
-            {
-                return None;
-            }
             let variable = self.variable(attribute);
             let member = pg_sys::find_ec_member_matching_expr(class, variable.cast(), self.rel().relids);
             let of = member.as_ref()?.em_datatype;
@@ -169,8 +182,18 @@ impl Table<'_> {
                 if descends { pg_sys::BTGreaterStrategyNumber } else { pg_sys::BTLessStrategyNumber };
             let operator = pg_sys::get_opfamily_member(family, of, of, strategy as i16);
             let compare = pg_sys::get_opfamily_proc(family, of, of, COMPARE);
-            if operator == pg_sys::InvalidOid || compare == pg_sys::InvalidOid {
-                return None;
+            if index.kind(column) != KeyKind::Order {
+                return Some(Err(NoOrder::HasNoBounds(operator)));
+            }
+            if types::btree_family(index.input_type(column)) != Some(family)
+                || !index.has_collation(column, (*class).ec_collation)
+                || operator == pg_sys::InvalidOid
+                || compare == pg_sys::InvalidOid
+            {
+                return Some(Err(NoOrder::IsOther));
+            }
+            if !self.has_all_rows(&index) {
+                return Some(Err(NoOrder::LeavesRowsOut));
             }
             let sort = SortColumn {
                 index: index.oid(),
@@ -182,7 +205,18 @@ impl Table<'_> {
                 descends,
                 nulls_first: (*pathkey).pk_nulls_first,
             };
-            Some(WantedOrder { index: number, column, sort, pathkey })
+            Some(Ok(WantedOrder { index: number, column, sort, pathkey }))
+        }
+    }
+
+    /// Whether an index has all rows that a scan of the table returns. Rows that a partial index leaves out are not
+    /// within the bounds, but in the ranges. The server counts an index as usable also where a join's condition implies
+    /// its predicate: such rows would be returned out of order.
+    fn has_all_rows(&self, index: &Index<'_>) -> bool {
+        // SAFETY: lists of the planner, which the function only reads.
+        unsafe {
+            let predicate = (*index.raw()).indpred;
+            predicate.is_null() || pg_sys::predicate_implied_by(predicate, self.rel().baserestrictinfo, false)
         }
     }
 

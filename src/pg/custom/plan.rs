@@ -297,11 +297,13 @@ pub(super) unsafe extern "C-unwind" fn plan(
             let left_out: Vec<*mut pg_sys::Node> = private.collect();
             let left_out: Vec<bool> =
                 quals.iter().map(|qual| left_out.contains(&qual.raw().cast())).collect();
+            let sort = SortColumn::decode(&integers(order));
+            let by = sort.map(|sort| (sort.index, sort.column));
             let mut planned = table
                 .as_ref()
-                .map(|table| implementation().plan(table, &exprs, &left_out))
+                .map(|table| implementation().plan(table, &exprs, &left_out, by))
                 .unwrap_or_default();
-            if let Some(sort) = SortColumn::decode(&integers(order))
+            if let Some(sort) = sort
                 && !planned.indexes.contains(&sort.index)
             {
                 planned.indexes.push(sort.index);

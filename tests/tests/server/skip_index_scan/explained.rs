@@ -177,3 +177,48 @@ fn queries_of_functions(database: &Database) {
     let rows = session.rows("SELECT condition FROM skip_explain('SELECT secret() FROM t WHERE k = 5')");
     assert!(!rows.is_empty() && rows.iter().all(|row| row[0].as_deref() != Some("(k = 77)")), "{rows:?}");
 }
+
+on_shared!(orders);
+/// ORDER BY by a column of an index is told of like a condition.
+fn orders(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (at timestamptz, n int, v text COLLATE \"C\", p point, filler text DEFAULT repeat('x', 300));
+         INSERT INTO t SELECT timestamptz '2024-01-01 00:00+00' + i * interval '1 min', i, 'v' || i, point(i, i)
+             FROM generate_series(1, 5000) i;
+         CREATE INDEX t_skip ON t USING skip (at timestamptz_minmax_skip_ops, n, v text_minmax_skip_ops)
+             WITH (pages_per_range = 1);
+         CREATE INDEX t_part ON t USING skip (n int4_minmax_skip_ops) WHERE v <> ''; ANALYZE t",
+    );
+    // The end of the query; the index of the row, its text; whether it is used; what reason and hint say.
+    for (end, index, text, is_used, why, hint) in [
+        ("ORDER BY at LIMIT 5", "t_skip", "ORDER BY at", true, "", ""),
+        ("ORDER BY at DESC, n LIMIT 5", "t_skip", "ORDER BY at DESC", true, "", ""),
+        ("ORDER BY at NULLS FIRST LIMIT 5", "t_skip", "ORDER BY at NULLS FIRST", true, "", ""),
+        ("ORDER BY at DESC NULLS LAST LIMIT 5", "t_skip", "ORDER BY at DESC NULLS LAST", true, "", ""),
+        ("ORDER BY v LIMIT 5", "t_skip", "ORDER BY v", true, "", ""),
+        ("ORDER BY at", "t_skip", "ORDER BY at", false, "another plan costs less", "force_indexes"),
+        ("ORDER BY n LIMIT 5", "t_skip", "ORDER BY n", false, "no bounds", "int4_minmax_skip_ops"),
+        ("ORDER BY n LIMIT 5", "t_part", "", false, "do not imply", ""),
+        ("WHERE v <> '' ORDER BY n LIMIT 5", "t_part", "ORDER BY n", true, "", ""),
+        ("ORDER BY v USING ~<~ LIMIT 5", "t_skip", "ORDER BY v", false, "another operator", "default btree"),
+        ("ORDER BY n + 1 LIMIT 5", "t_skip", "", false, "on the table alone", ""),
+        ("GROUP BY at", "t_skip", "", false, "on the table alone", ""),
+    ] {
+        let group = end.starts_with("GROUP");
+        let query = format!("SELECT {} FROM t {end}", if group { "at" } else { "*" });
+        let rows = session.rows(&format!(
+            "SELECT coalesce(condition, ''), used, coalesce(reason, ''), coalesce(hint, '')
+             FROM skip_explain($q${query}$q$) WHERE index = '{index}'::regclass
+                 AND (condition IS NULL OR condition LIKE 'ORDER BY %')"
+        ));
+        assert_eq!(rows.len(), 1, "{query}: {rows:?}");
+        let [condition, used, reason, given]: [String; 4] =
+            std::array::from_fn(|i| rows[0][i].clone().unwrap_or_default());
+        assert_eq!((condition.as_str(), used == "t"), (text, is_used), "{query}: {rows:?}");
+        assert!(reason.contains(why) && reason.is_empty() == is_used, "{query}: {rows:?}");
+        assert!(given.contains(hint), "{query}: {rows:?}");
+        let plan = session.plan(&query);
+        assert!(!is_used || plan.contains("Order By:") && plan.contains(index), "{query}: {plan}");
+    }
+}
