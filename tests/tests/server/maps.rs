@@ -93,6 +93,26 @@ fn chosen(session: &mut Session) -> Vec<String> {
     )
 }
 
+/// The layout that is chosen for a rate is the smaller one, and sizes lie close where the choice changes.
+fn smaller_layout(session: &mut Session) {
+    session.run("CREATE TABLE u AS SELECT i AS k FROM generate_series(1, 300000) i");
+    for (rate, smaller) in [("0.2", "filters"), ("0.1", "filters"), ("0.05", "map"), ("0.001", "map")] {
+        let [of_map, of_filters] = ["map", "filters"].map(|layout| {
+            session.run(&format!(
+                "DROP INDEX IF EXISTS u_skip; CREATE INDEX u_skip ON u USING skip (k)
+                     WITH (layout = {layout}, pages_per_range = 8, false_positive_rate = {rate})"
+            ));
+            session.number("SELECT pg_relation_size('u_skip')")
+        });
+        println!("rate {rate}: a map takes {of_map} bytes, filters {of_filters}");
+        assert_eq!(if of_map < of_filters { "map" } else { "filters" }, smaller, "rate {rate}");
+        session.run(&format!(
+            "DROP INDEX u_skip; CREATE INDEX u_skip ON u USING skip (k) WITH (false_positive_rate = {rate})"
+        ));
+        assert_eq!(session.one("SELECT layout FROM skip_index_info('u_skip')"), smaller, "rate {rate}");
+    }
+}
+
 on_shared!(chosen_from_the_data);
 fn chosen_from_the_data(database: &Database) {
     let mut session = database.session();
@@ -106,11 +126,12 @@ fn chosen_from_the_data(database: &Database) {
     let reasons = session.column("SELECT layout_reason FROM skip_index_info('t_skip') ORDER BY attnum");
     assert!(reasons.iter().all(|reason| reason.contains("rows per page")), "{reasons:?}");
     all_conditions(&mut session);
+    smaller_layout(&mut session);
     // A rate that makes filters the smaller ones, set for the index or for a column.
     session.run(
         "DROP INDEX t_skip;
          CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = 0.001), d, n)
-         WITH (false_positive_rate = 0.05)",
+         WITH (false_positive_rate = 0.1)",
     );
     assert_eq!(chosen(&mut session), ["map 1", "filters 16", "filters 16"]);
     all_conditions(&mut session);
