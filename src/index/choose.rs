@@ -5,8 +5,8 @@
 //! So whoever finds a range below the watermark finds the choice as well.
 //!
 //! A map takes as much room as filters with a rate of 10 %, and a lookup in it reads a few pages instead of a few for
-//! each of some fourteen probes. So filters are chosen only for such a rate, or a higher one, that was set. Where values
-//! have several keys and no rate is set, the kind of keys says it ([`KeyKind::default_rate`]).
+//! each of some fourteen probes. So filters are chosen only for such a rate, or a higher one, that was set. Where
+//! values have several keys and no rate is set, the kind of keys says it ([`KeyKind::default_rate`]).
 //!
 //! [`skip_map::choice`] says which parts of ranges a map tells apart.
 
