@@ -83,6 +83,49 @@ pub fn maintain(database: &Database, statements: &[&str], until: Instant) {
     }
 }
 
+/// Two sessions write and two ask, the latter in snapshots that last for several questions, while others maintain.
+pub struct SideBySide<'a> {
+    pub database: &'a Database,
+    pub duration: Duration,
+    /// Makes a statement that writes.
+    pub write: fn(&mut Rng) -> String,
+    /// Asks, and compares the answer.
+    pub ask: fn(&mut Session, &mut Rng),
+    pub maintenance: &'a [&'a str],
+    pub maintainers: usize,
+}
+
+impl SideBySide<'_> {
+    pub fn run(&self) {
+        let until = Instant::now() + self.duration;
+        let mut all: Vec<Box<dyn FnOnce() + Send + '_>> = Vec::new();
+        for number in 0..2 {
+            all.push(Box::new(move || {
+                let (mut session, mut rng) = (self.database.session(), Rng::with_seed(seed() + number));
+                while Instant::now() < until {
+                    session.run(&(self.write)(&mut rng));
+                }
+            }));
+            all.push(Box::new(move || {
+                let (mut session, mut rng) = (self.database.session(), Rng::with_seed(seed() + 10 + number));
+                let mut asked = 0;
+                while Instant::now() < until || asked < 20 {
+                    session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+                    for _ in 0..rng.u32(1..12) {
+                        (self.ask)(&mut session, &mut rng);
+                        asked += 1;
+                    }
+                    session.run("COMMIT");
+                }
+            }));
+        }
+        for _ in 0..self.maintainers {
+            all.push(Box::new(move || maintain(self.database, self.maintenance, until)));
+        }
+        together(all);
+    }
+}
+
 pub fn settled(session: &mut Session) {
     sound(session, "t_skip");
     for key in (0..KEYS).step_by(97) {

@@ -1,15 +1,14 @@
 //! Bounds of ranges: `<`, `<=`, `=`, `>=`, `>`, `BETWEEN`, IS NULL, by the operator classes `…_minmax_skip_ops`.
 use super::skips_most;
-use crate::concurrency::maintain;
+use crate::concurrency::SideBySide;
 use crate::registry::on_shared;
-use crate::shared::{Database, together};
+use crate::shared::Database;
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{Case, Way, same};
 use pg_skip_tests::compare::{self, Question, sound};
 use pg_skip_tests::explain::executed;
-use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Rows in rough order of time, some 14 on each page, in a table of many ranges.
 fn log(session: &mut Session, rows: u32) {
@@ -329,48 +328,27 @@ fn side_by_side(database: &Database) {
         "CREATE INDEX t_n ON t USING skip (n int4_minmax_skip_ops, at timestamptz_minmax_skip_ops)
          WITH (pages_per_range = 1, delta_limit = 64)",
     );
-    let until = Instant::now() + Duration::from_secs(8);
-    let seed = seed();
-    let write = |number: u64| {
-        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + number));
-        while Instant::now() < until {
-            let (id, n) = (rng.u32(1..4000), rng.i32(-500..800));
-            session.run(&match rng.u32(..6) {
-                0 => format!("INSERT INTO t (n) SELECT {n} + i FROM generate_series(1, 30) i"),
-                1 => format!("DELETE FROM t WHERE id = {id}"),
-                2 => format!("BEGIN; UPDATE t SET n = {n} WHERE id = {id}; ROLLBACK"),
-                _ => format!("UPDATE t SET n = {n} * 3 WHERE id = {id}"),
-            });
+    let write = |rng: &mut Rng| {
+        let (id, n) = (rng.u32(1..4000), rng.i32(-500..800));
+        match rng.u32(..6) {
+            0 => format!("INSERT INTO t (n) SELECT {n} + i FROM generate_series(1, 30) i"),
+            1 => format!("DELETE FROM t WHERE id = {id}"),
+            2 => format!("BEGIN; UPDATE t SET n = {n} WHERE id = {id}; ROLLBACK"),
+            _ => format!("UPDATE t SET n = {n} * 3 WHERE id = {id}"),
         }
     };
-    let read = |number: u64| {
-        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + 10 + number));
-        let mut asked = 0;
-        while Instant::now() < until || asked < 20 {
-            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
-            for _ in 0..rng.u32(1..12) {
-                let (n, m) = (rng.i32(-1600..2400), rng.i32(0..60));
-                let predicate = match rng.u32(..4) {
-                    0 => format!("n > {}", n.max(600)),
-                    1 => format!("n BETWEEN {n} AND {}", n + m),
-                    2 => format!("n = {}", n / 4),
-                    _ => format!("n < {} OR n IS NULL", n.min(0)),
-                };
-                compare::same(&mut session, "t", &Question::any(predicate));
-                asked += 1;
-            }
-            session.run("COMMIT");
-        }
+    let ask = |session: &mut Session, rng: &mut Rng| {
+        let (n, m) = (rng.i32(-1600..2400), rng.i32(0..60));
+        let predicate = match rng.u32(..4) {
+            0 => format!("n > {}", n.max(600)),
+            1 => format!("n BETWEEN {n} AND {}", n + m),
+            2 => format!("n = {}", n / 4),
+            _ => format!("n < {} OR n IS NULL", n.min(0)),
+        };
+        compare::same(session, "t", &Question::any(predicate));
     };
-    let maintenance = ["VACUUM t", "SELECT skip_summarize('t_n')"];
-    together(vec![
-        Box::new(|| write(0)),
-        Box::new(|| write(1)),
-        Box::new(|| read(0)),
-        Box::new(|| read(1)),
-        Box::new(|| maintain(database, &maintenance, until)),
-        Box::new(|| maintain(database, &maintenance, until)),
-    ]);
+    let maintenance = &["VACUUM t", "SELECT skip_summarize('t_n')"];
+    SideBySide { database, duration: Duration::from_secs(8), write, ask, maintenance, maintainers: 2 }.run();
     sound(&mut session, "t_n");
     session.run("VACUUM t");
     sound(&mut session, "t_n");

@@ -1,15 +1,15 @@
 //! Scans in order while others write and maintain, in old snapshots, and on a standby.
 use super::{in_order, limit, log};
-use crate::concurrency::maintain;
+use crate::concurrency::SideBySide;
 use crate::registry::{alone, on_shared};
-use crate::shared::{Database, together};
+use crate::shared::Database;
 use crate::standby::{catch_up, replicated};
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{Case, same, same_within};
 use pg_skip_tests::compare::sound;
 use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn question(rng: &mut Rng) -> Case {
     let condition = match rng.u32(..4) {
@@ -34,43 +34,23 @@ fn writers(database: &Database) {
         "CREATE INDEX t_n ON t USING skip (n int4_minmax_skip_ops, at timestamptz_minmax_skip_ops)
          WITH (pages_per_range = 1, delta_limit = 64)",
     );
-    let until = Instant::now() + Duration::from_secs(10);
-    let seed = seed();
-    let write = |number: u64| {
-        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + number));
-        while Instant::now() < until {
-            let (id, n) = (rng.u32(1..4000), rng.i32(-500..800));
-            session.run(&match rng.u32(..6) {
-                0 => format!("INSERT INTO t (n, at) SELECT {n} + i, now() FROM generate_series(1, 30) i"),
-                1 => format!("DELETE FROM t WHERE id = {id}"),
-                2 => format!("BEGIN; UPDATE t SET n = {n} WHERE id = {id}; ROLLBACK"),
-                3 => format!("UPDATE t SET at = now() WHERE id = {id}"),
-                _ => format!("UPDATE t SET n = {n} * 3 WHERE id = {id}"),
-            });
+    let write = |rng: &mut Rng| {
+        let (id, n) = (rng.u32(1..4000), rng.i32(-500..800));
+        match rng.u32(..6) {
+            0 => format!("INSERT INTO t (n, at) SELECT {n} + i, now() FROM generate_series(1, 30) i"),
+            1 => format!("DELETE FROM t WHERE id = {id}"),
+            2 => format!("BEGIN; UPDATE t SET n = {n} WHERE id = {id}; ROLLBACK"),
+            3 => format!("UPDATE t SET at = now() WHERE id = {id}"),
+            _ => format!("UPDATE t SET n = {n} * 3 WHERE id = {id}"),
         }
     };
-    let read = |number: u64| {
-        let (mut session, mut rng) = (database.session(), Rng::with_seed(seed + 10 + number));
-        let mut asked = 0;
-        while Instant::now() < until || asked < 20 {
-            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
-            for _ in 0..rng.u32(1..12) {
-                same_within(&mut session, &in_order(), &question(&mut rng));
-                asked += 1;
-            }
-            session.run("COMMIT");
-        }
+    let ask = |session: &mut Session, rng: &mut Rng| {
+        same_within(session, &in_order(), &question(rng));
     };
-    let maintenance = ["VACUUM t", "SELECT skip_summarize('t_n')"];
-    together(vec![
-        Box::new(|| write(0)),
-        Box::new(|| write(1)),
-        Box::new(|| read(0)),
-        Box::new(|| read(1)),
-        Box::new(|| maintain(database, &maintenance, until)),
-    ]);
+    let maintenance = &["VACUUM t", "SELECT skip_summarize('t_n')"];
+    SideBySide { database, duration: Duration::from_secs(10), write, ask, maintenance, maintainers: 1 }.run();
     sound(&mut session, "t_n");
-    let mut rng = Rng::with_seed(seed);
+    let mut rng = Rng::with_seed(seed());
     (0..30).for_each(|_| {
         same(&mut session, &in_order(), &question(&mut rng));
     });
