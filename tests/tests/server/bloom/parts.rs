@@ -140,7 +140,7 @@ fn begin_anew(database: &Database) {
                 assert!(session.rows(&parts) == session.rows(&whole), "{form}");
             }
             let lost = format!(
-                "SELECT count(*) FROM ({parts}) f (n, b), t WHERE i % 7 < n AND i < n * 6000 AND i % 3 = 0
+                "SELECT count(*) FROM ({parts}) f (n, b), t WHERE i % 7 < n AND i < n * 6000 AND i % 31 = 0
                  AND NOT b::bloom @> k"
             );
             assert_eq!(session.one(&lost), "0", "{form}");
