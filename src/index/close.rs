@@ -38,7 +38,7 @@ pub fn close_open_ranges<'a>(
     };
     // No range can be closed of a column whose keys cannot be made as the build made them.
     let keys = hash::column_keys(directory.index(), meta);
-    let may_close = |column: u16| keys[usize::from(column)].is_some();
+    let may_close = |column: u16| keys.get(usize::from(column)).is_some_and(Option::is_some);
     let mut ranges = Ranges { heap, meta, options, blocks: heap.blocks(), collector: None };
     let mut closed = 0;
     for segment in directory.all_segments().filter(|segment| may_close(segment.column)) {

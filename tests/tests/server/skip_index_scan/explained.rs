@@ -179,7 +179,7 @@ fn queries_of_functions(database: &Database) {
 }
 
 on_shared!(orders);
-/// ORDER BY by a column of an index is told of like a condition.
+/// ORDER BY by a column of an index has a row, as a condition has.
 fn orders(database: &Database) {
     let mut session = database.session();
     session.run(
