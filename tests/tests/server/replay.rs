@@ -72,6 +72,14 @@ const BOUNDED_WIDELY: &str =
         WITH (pages_per_range = 1, autosummarize = off, delta_limit = 1048576);
     UPDATE t SET a = a + 100000, b = 'u' || b WHERE id % 13 = 0";
 
+/// A table whose index is mostly free once VACUUM has rebuilt its maps. The delta has a page behind them.
+const SPARSE: &str = "CREATE TABLE t (id int, a int, b text);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 20000) i;
+    CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, layout = map, autosummarize = off);
+    DELETE FROM t WHERE id % 10 NOT IN (0, 3);
+    UPDATE t SET a = -a WHERE id % 1000 = 0";
+
 alone!(every_prefix_of_maintenance);
 fn every_prefix_of_maintenance() {
     every_prefix(BASE, maintain, 18);
@@ -90,6 +98,13 @@ fn every_prefix_with_a_choice() {
 alone!(every_prefix_with_key_parts);
 fn every_prefix_with_key_parts() {
     every_prefix(DIVIDED, divide, 8);
+}
+
+alone!(every_prefix_of_cutting_off);
+/// The directory forgets the blocks before they are cut off: after its record and no more, the file is as long as it
+/// was, and nothing refers to its end.
+fn every_prefix_of_cutting_off() {
+    every_prefix(SPARSE, cut_off, 40);
 }
 
 alone!(every_prefix_of_maintenance_of_bounds);
@@ -211,6 +226,21 @@ fn fold_only(server: &Server) -> Maintained {
     Maintained { rebuilt: start.clone(), start, end, file: file(&mut session) }
 }
 
+/// Cuts off the end of the index, which was left free while somebody used the table.
+fn cut_off(server: &Server) -> Maintained {
+    let mut session = server.connect("skip_template");
+    let mut other = server.connect("skip_template");
+    other.run("BEGIN; LOCK TABLE t IN ACCESS SHARE MODE");
+    session.run("VACUUM t");
+    other.run("COMMIT");
+    let (at, size) = ("SELECT pg_current_wal_insert_lsn()", "SELECT pg_relation_size('t_skip')");
+    let (start, before) = (session.one(at), session.number(size));
+    session.run("VACUUM t");
+    let after = session.number(size);
+    assert!(after < before / 2.0, "{before} bytes, {after} after VACUUM");
+    Maintained { rebuilt: start.clone(), start, end: session.one(at), file: file(&mut session) }
+}
+
 /// Inserts rows, so that segments are merged in steps, and changes rows of those that are being merged.
 fn grow(server: &Server) -> Maintained {
     let mut session = server.connect("skip_template");
@@ -272,14 +302,22 @@ fn file(session: &mut Session) -> String {
     )
 }
 
-/// The records of the index, as pg_waldump describes them.
-fn records(server: &Server, Maintained { start, end, file, .. }: &Maintained) -> Vec<String> {
-    let mut command = install().command("pg_waldump");
-    command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", start, "-e", end, "-R", file]);
-    let output = command.output().expect("pg_waldump");
-    let problem = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {problem}");
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+/// The records of the index, as pg_waldump describes them: of its blocks, and those that cut its file off.
+fn records(server: &Server, maintained: &Maintained) -> Vec<String> {
+    let Maintained { start, end, file, .. } = maintained;
+    let dumped = |only: [&str; 2]| {
+        let mut command = install().command("pg_waldump");
+        command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", start, "-e", end]).args(only);
+        let output = command.output().expect("pg_waldump");
+        let problem = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {problem}");
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let path = format!("TRUNCATE base/{} ", file.trim_start_matches("1663/"));
+    let mut records = dumped(["-R", file]);
+    records.extend(dumped(["-r", "Storage"]).into_iter().filter(|record| record.contains(&path)));
+    records.sort_by_key(|record| position(lsn(record)));
+    records
 }
 
 /// What follows a word in a record's description, up to the next space or comma.
@@ -304,7 +342,10 @@ fn position(lsn: &str) -> u64 {
 /// The records at which a prefix may end: all, but of those by which a transaction adds row after row to one page of
 /// the delta the last.
 fn ends(records: &[String]) -> Vec<String> {
-    let place = |record: &String| (field(record, "tx:").to_owned(), field(record, " blk ").to_owned());
+    let place = |record: &String| {
+        let block = record.contains(" blk ").then(|| field(record, " blk ").to_owned());
+        (field(record, "tx:").to_owned(), block)
+    };
     let alike = |one: &String, next: &String| place(one) == place(next) && place(one).0 != "0";
     records.chunk_by(alike).filter_map(|alike| alike.last().cloned()).collect()
 }
@@ -326,8 +367,8 @@ fn sample(records: &[String], count: usize) -> Vec<&String> {
 /// that lies farthest behind in the file, so its pages are new ones.
 fn half_written(records: &[String]) -> Option<usize> {
     let new_page = |record: &str| {
-        let block = field(record, " blk ").parse::<u32>().expect("a block number");
-        record.contains("desc: FPI").then_some(block)
+        let block = || field(record, " blk ").parse::<u32>().expect("a block number");
+        record.contains("desc: FPI").then(block)
     };
     let pairs = records.windows(2).enumerate().filter_map(|(place, pair)| {
         let block = new_page(&pair[0])?;
