@@ -33,11 +33,15 @@ pub fn info(session: &mut Session) -> [f64; 3] {
     [0, 1, 2].map(|place| row[place].as_ref().and_then(|text| text.parse().ok()).expect("a number"))
 }
 
-/// The average part of the ranges that the lookups of keys which no row has any more would read.
+/// The average part of the ranges that the lookups of keys which no row has any more would read. The two worst of the
+/// hundred keys do not count: in a map of few pairs, one key in some 30,000 has the fingerprint of the mark that all
+/// ranges have, and matches them all.
 fn read_in_vain(session: &mut Session, gone: &str) -> f64 {
     let ranges = session.number("SELECT max(ranges) FROM skip_index_info('t_skip')");
-    let sql = format!("SELECT count(*) / 100.0 FROM {gone}, skip_matching_ranges('t_skip', 'k', key)");
-    session.number(&sql) / ranges
+    let of_each = format!(
+        "SELECT (SELECT count(*) FROM skip_matching_ranges('t_skip', 'k', key)) AS n FROM {gone} ORDER BY n LIMIT 98"
+    );
+    session.number(&format!("SELECT sum(n) / 98 FROM ({of_each}) AS found")) / ranges
 }
 
 #[track_caller]
