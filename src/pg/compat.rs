@@ -221,6 +221,18 @@ pub unsafe fn try_lock_tuple(
     }
 }
 
+/// Whether the options of a table, or else the setting vacuum_truncate (PostgreSQL 18), let VACUUM cut it off.
+pub fn allows_truncation(options: Option<&pg_sys::StdRdOptions>) -> bool {
+    #[cfg(not(feature = "pg18"))]
+    return options.is_none_or(|options| options.vacuum_truncate);
+    #[cfg(feature = "pg18")]
+    match options {
+        Some(options) if options.vacuum_truncate_set => options.vacuum_truncate,
+        // SAFETY: a plain global of the server.
+        _ => unsafe { pg_sys::vacuum_truncate },
+    }
+}
+
 /// vacuum_delay_point with the arguments of each version. Must not be called under a buffer lock.
 pub fn vacuum_delay_point() {
     // SAFETY: may raise an error for a cancelled query; the caller holds nothing that this could break.

@@ -95,9 +95,20 @@ impl<'a> Rel<'a> {
 
     /// The fill factor of a table, in percent: the macro RelationGetFillFactor.
     pub fn fill_factor(self) -> usize {
+        let default = pg_sys::HEAP_DEFAULT_FILLFACTOR as i32;
+        self.table_options().map_or(default, |options| options.fillfactor).max(0) as usize
+    }
+
+    /// Whether VACUUM may cut a table off, which takes a lock that queries on standbys may have to be cancelled for.
+    /// What VACUUM itself was told is not known to the access method.
+    pub fn allows_truncation(self) -> bool {
+        compat::allows_truncation(self.table_options())
+    }
+
+    /// The options of a table or materialized view, if any are set.
+    fn table_options(&self) -> Option<&pg_sys::StdRdOptions> {
         // SAFETY: the rd_options of a table or materialized view, null if it has none, are StdRdOptions.
-        let options = unsafe { self.data().rd_options.cast::<pg_sys::StdRdOptions>().as_ref() };
-        options.map_or(pg_sys::HEAP_DEFAULT_FILLFACTOR as i32, |options| options.fillfactor).max(0) as usize
+        unsafe { self.data().rd_options.cast::<pg_sys::StdRdOptions>().as_ref() }
     }
 
     /// Whether changes must be WAL-logged: the macro RelationNeedsWAL. Under wal_level = minimal, relations that were

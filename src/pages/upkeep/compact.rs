@@ -106,13 +106,16 @@ fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Re
 /// The directory forgets the blocks before the file is cut off. A crash in between leaves blocks at the end that
 /// nothing refers to; the next VACUUM cuts them off.
 ///
+/// The lock on the table makes queries of a standby wait, or cancels them. Who has switched VACUUM's own cutting off of
+/// tables off for that reason (`vacuum_truncate`) keeps the free blocks of the index as well.
+///
 /// # Errors
 /// Damage to the index.
 pub fn shorten(heap: Rel<'_>, directory: &mut Directory<'_>) -> Read<()> {
     let index = directory.index();
     let blocks = index.blocks();
     let is_worth = |end: u32| blocks.saturating_sub(end) >= LEAST_BLOCKS.max(blocks / TAIL_SHARE);
-    if !is_worth(end_of_segments(directory)) {
+    if !heap.allows_truncation() || !is_worth(end_of_segments(directory)) {
         return Ok(());
     }
     let Some(alone) = AloneLock::try_take(heap, index) else { return Ok(()) };

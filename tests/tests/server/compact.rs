@@ -1,5 +1,6 @@
 //! Segments move to the front of the index, and VACUUM cuts the end of the file off.
-use crate::registry::alone;
+use crate::registry::{alone, on_shared};
+use crate::shared::Database;
 use crate::standby::{catch_up, replicated};
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::Server;
@@ -93,6 +94,37 @@ fn cutting_off_waits_for_readers_of_a_standby() {
     drop((session, reader, watcher));
     standby.finish();
     primary.finish();
+}
+
+on_shared!(tables_that_are_not_cut_off);
+/// Where VACUUM must not cut off the table, it does not cut off its indexes either: it takes no lock that a standby's
+/// queries would have to wait for.
+fn tables_that_are_not_cut_off(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int, d int) WITH (autovacuum_enabled = off, vacuum_truncate = off);
+         INSERT INTO t SELECT i, i, i + 5 FROM generate_series(1, 200000) i;
+         CREATE INDEX t_skip ON t USING skip (k, d)
+             WITH (layout = map, pages_per_range = 1, autosummarize = off);
+         DELETE FROM t WHERE id % 10 <> 0",
+    );
+    let pages = "SELECT pg_relation_size('t_skip') / 8192";
+    let grown = session.number(pages);
+    session.run("VACUUM t");
+    session.run("VACUUM t");
+    assert!(session.number(pages) >= grown, "the file was cut off");
+    found_after_delete(&mut session);
+    if session.number("SHOW server_version_num") >= 180_000.0 {
+        session.run("ALTER TABLE t RESET (vacuum_truncate); SET vacuum_truncate = off");
+        session.run("VACUUM t");
+        assert!(session.number(pages) >= grown, "the file was cut off");
+        session.run("RESET vacuum_truncate");
+    }
+    session.run("ALTER TABLE t SET (vacuum_truncate = on)");
+    session.run("VACUUM t");
+    let after = session.number(pages);
+    assert!(after < grown / 3.0, "{after} pages of {grown}");
+    found_after_delete(&mut session);
 }
 
 fn found_after_delete(session: &mut Session) {
