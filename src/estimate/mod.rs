@@ -13,6 +13,7 @@
 //! more. So where little is read on average, for these values and for any, both plans get that average as their
 //! estimate, without a lookup.
 
+pub mod distinct;
 pub mod remembered;
 mod sight;
 

@@ -7,6 +7,7 @@ use crate::pg::custom::expr::{Expr, Leaf};
 use crate::pg::custom::table::Table;
 use crate::pg::planner::ASSUMED_ELEMENTS;
 use crate::prune::facts::Facts;
+use crate::prune::key_counts;
 use crate::prune::{HashedClause, unit};
 use skip_scan::Condition;
 use skip_scan::estimate::Statistics;
@@ -96,7 +97,19 @@ impl<'t, 'a> Sight<'t, 'a> {
             rows,
             selectivity: self.selectivity(leaf, keys, over),
             correlation: attribute.map_or(0.0, |attribute| self.table.correlation(attribute)),
+            ranges_of_key: self.ranges_of_key(leaf, over),
         }
+    }
+
+    /// The parts of ranges that a key is in, on average, if maps tell it and the key is not known.
+    fn ranges_of_key(&self, leaf: &Leaf<'a>, over: Over) -> Option<f64> {
+        let is_unknown = || over == Over::AnyKeys || self.table.known_key(leaf).is_none();
+        let is_equality = || self.table.indexes()[leaf.index].has_whole_values(leaf.column);
+        let asked = &self.asked[self.place(leaf)];
+        if !matches!(leaf.how, Match::Value | Match::Array) || !is_unknown() || !is_equality() {
+            return None;
+        }
+        key_counts::of_column(asked.index?, &asked.facts, leaf.column)?.pairs_of_key()
     }
 
     /// Number of keys of a test that is not looked up.

@@ -3,7 +3,7 @@
 use super::list::{list, oids};
 use super::{boundary, text};
 use pgrx::pg_sys;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 /// OID of an access method by name.
 pub fn access_method_oid(name: &str) -> Option<pg_sys::Oid> {
@@ -309,6 +309,28 @@ pub fn correlation(table: pg_sys::Oid, attribute: i16) -> Option<f64> {
         }
         pg_sys::ReleaseSysCache(tuple);
         correlation
+    }
+}
+
+/// Whether the options of a table's column set its number of distinct values (`ALTER COLUMN … SET (n_distinct = …)`).
+/// The server keeps other options there, too: 15.20 adds one to each column.
+pub fn sets_distinct(table: pg_sys::Oid, attribute: i16) -> bool {
+    let cache = pg_sys::SysCacheIdentifier::ATTNUM as i32;
+    // SAFETY: a syscache tuple and an attribute of it, released afterwards. The list has DefElems.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache2(cache, table.into(), attribute.into());
+        if tuple.is_null() {
+            return false;
+        }
+        let (mut is_null, number) = (true, pg_sys::Anum_pg_attribute_attoptions as pg_sys::AttrNumber);
+        let options = pg_sys::SysCacheGetAttr(cache, tuple, number, &mut is_null);
+        let mut sets = false;
+        if !is_null {
+            let mut options = list::<pg_sys::DefElem>(pg_sys::untransformRelOptions(options));
+            sets = options.any(|option| CStr::from_ptr((*option).defname) == c"n_distinct");
+        }
+        pg_sys::ReleaseSysCache(tuple);
+        sets
     }
 }
 

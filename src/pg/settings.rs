@@ -24,6 +24,7 @@ const MERGE_PAGES: i32 = 32;
 const KEY_PART_PAGES: i32 = 32;
 
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
+static ENABLE_DISTINCT: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PROBE_PAGES: GucSetting<i32> = GucSetting::<i32>::new(PLAN_PROBE_PAGES);
 static MERGE_PAGE_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(MERGE_PAGES);
 static KEY_PART_PAGE_NUMBER: GucSetting<i32> = GucSetting::<i32>::new(KEY_PART_PAGES);
@@ -42,6 +43,14 @@ pub fn register() {
             c"Enables the planner's use of Skip Index Scan plans.",
             c"Bitmap scans of skip indexes are planned also when it is off.",
             &ENABLE_SCAN,
+            GucContext::Userset,
+            flags,
+        );
+        GucRegistry::define_bool_guc(
+            c"pg_skip.enable_distinct",
+            c"Enables the planner's use of the number of distinct values that a skip index knows.",
+            c"It replaces the number that ANALYZE estimated for a column of a large table, where the two differ much.",
+            &ENABLE_DISTINCT,
             GucContext::Userset,
             flags,
         );
@@ -144,6 +153,11 @@ pub fn default_layout() -> IndexLayout {
 /// Whether Skip Index Scans may be planned.
 pub fn enable_scan() -> bool {
     ENABLE_SCAN.get()
+}
+
+/// Whether the planner may get the number of distinct values of a column from an index.
+pub fn enable_distinct() -> bool {
+    ENABLE_DISTINCT.get()
 }
 
 /// Index pages that planning one query may read.

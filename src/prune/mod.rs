@@ -17,6 +17,7 @@ pub mod bounds;
 mod consult;
 pub mod facts;
 pub mod hashed;
+pub mod key_counts;
 mod lookup;
 pub mod planned;
 pub mod probe;

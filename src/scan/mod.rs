@@ -20,6 +20,7 @@ mod refusal;
 mod report;
 mod survivors;
 
+use crate::estimate::distinct;
 use crate::estimate::remembered::EstimatingRun;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
@@ -44,6 +45,10 @@ impl custom::Implementation for SkipIndexScan {
 
     fn add_paths(&self, table: &Table<'_>) {
         paths::add(table);
+    }
+
+    fn distinct(&self, table: &Table<'_>, attribute: i16, collation: Oid) -> Option<f64> {
+        distinct::distinct(table, attribute, collation)
     }
 
     fn plan<'a>(

@@ -21,6 +21,7 @@
 //! | and has a bound | [`size`] | [`most_pages`] |
 //! | a large run is divided by key | [`key_part`] | [`KeyPart`], [`KeySet`] |
 //! | what a range is in a map is chosen by counts | [`choice`] | [`PairCounts`] |
+//! | how many distinct keys there are, by a sample | [`key_count`] | [`KeyCounts`] |
 //!
 //! Pages are given and taken as payloads of [`PAGE_BYTES`] bytes; frames, checksums and ids are the caller's. Where a
 //! payload is verified in quarters of [`HEAD_BYTES`], a lookup needs only the first quarter of a page and those with
@@ -39,6 +40,7 @@ pub mod block;
 pub mod choice;
 pub mod coding;
 pub mod fence;
+pub mod key_count;
 pub mod key_part;
 pub mod malformed;
 pub mod merge;
@@ -56,6 +58,7 @@ pub use block::Block;
 pub use choice::PairCounts;
 pub use coding::{Coding, fingerprint_bits_for};
 pub use fence::{FenceHead, check_fence, fence_entry, write_fence};
+pub use key_count::KeyCounts;
 pub use key_part::{KeyPart, KeySet};
 pub use malformed::Malformed;
 pub use merge::{MergeSource, Merged, merge};

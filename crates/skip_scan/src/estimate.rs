@@ -31,13 +31,20 @@ pub struct Statistics {
     pub selectivity: f64,
     /// ANALYZE's correlation between the order of rows and that of the column's values, -1 to 1.
     pub correlation: f64,
+    /// The number of ranges that a key is in, on average, if the index knows it.
+    pub ranges_of_key: Option<f64>,
 }
 
 impl Statistics {
     fn share(&self) -> Share {
         let &Self { keys, ranges, summarized, rows, .. } = self;
-        let rows_a_range = (rows / ranges).max(1.0);
-        let with_rows = ranges_with_rows(self.selectivity * rows, rows_a_range, self.correlation, ranges);
+        let with_rows = match self.ranges_of_key {
+            Some(of_key) => (keys * of_key).min(ranges),
+            None => {
+                let rows_a_range = (rows / ranges).max(1.0);
+                ranges_with_rows(self.selectivity * rows, rows_a_range, self.correlation, ranges)
+            }
+        };
         let left = surviving_ranges(ranges, summarized, keys * self.rate, with_rows);
         let pages = keys * self.pages_of_key + OTHER_PAGES;
         Share { fraction: (left / ranges).clamp(0.0, 1.0), pages }
@@ -233,6 +240,7 @@ mod tests {
         rows: 100_000.0,
         selectivity: 1e-5,
         correlation: 0.0,
+        ranges_of_key: None,
     };
 
     /// Statistics of a test that leaves this fraction of the ranges.
@@ -280,6 +288,8 @@ mod tests {
         assert!(is_near(clustered.share().fraction, 0.001 + 0.05));
         let scattered = Statistics { selectivity: 0.05, ..UNIQUE };
         assert_eq!(scattered.share().fraction, 1.0);
+        let known = Statistics { keys: 3.0, ranges_of_key: Some(20.0), ..scattered };
+        assert!(is_near(known.share().fraction, 0.003 + 0.06), "{:?}", known.share());
     }
 
     #[test]

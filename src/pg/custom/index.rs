@@ -1,6 +1,6 @@
 //! A skip index as the planner sees it.
 
-use super::super::{catalog, planner, types};
+use super::super::{catalog, datum, planner, types};
 use super::expr::Expr;
 use crate::pg::clause::Strategy;
 use crate::pg::key_kind::KeyKind;
@@ -107,6 +107,23 @@ impl Index<'_> {
     /// What the keys of the column are.
     pub(super) fn kind(&self, column: u16) -> KeyKind {
         KeyKind::of_class(self.family(column), self.input_type(column))
+    }
+
+    /// Whether the index has only rows that satisfy its predicate.
+    pub fn is_partial(&self) -> bool {
+        !self.info().indpred.is_null()
+    }
+
+    /// Whether each value of the column is one key, so that equal values are equal keys and no others.
+    pub fn has_whole_values(&self, column: u16) -> bool {
+        self.kind(column) == KeyKind::Whole
+    }
+
+    /// Whether the column's equality is that of its type under a collation: not if the operator class is a user's.
+    pub fn has_equality_of_type(&self, column: u16, collation: pg_sys::Oid) -> bool {
+        let function = datum::hash_function_of(self.family(column), self.input_type(column));
+        let is_built_in = |function: pg_sys::Oid| function.to_u32() < pg_sys::FirstNormalObjectId;
+        function.is_some_and(is_built_in) && self.collation(column) == collation
     }
 
     /// Whether the keys of the column are the scalars of documents.

@@ -6,6 +6,7 @@
 //! | [`table`], [`expr`] | what the planner knows about a table and about the conditions of a query |
 //! | [`describe`] | descriptions of both for messages |
 //! | [`plan`] | hooks, paths, plans |
+//! | [`distinct`] | the hook that gives the planner the number of distinct values of a column |
 //! | [`exec`] | the executor node |
 //! | [`ordering`] | the order that a query wants, and a column that has it |
 //! | [`pages`] | reading the surviving pages, in the order of [`skip_scan::blocks`] |
@@ -15,6 +16,7 @@
 //! An [`Implementation`] decides what to plan and what to read. This folder translates between it and PostgreSQL.
 
 pub mod describe;
+mod distinct;
 mod document;
 mod exec;
 mod explain;
@@ -46,6 +48,9 @@ pub trait Implementation: Sync {
     fn planning(&self, text: Option<&CStr>) -> Box<dyn Any>;
     /// Adds paths to a table that is being planned.
     fn add_paths(&self, table: &Table<'_>);
+    /// The number of distinct values of a column of the table, which is compared under a collation; None if no index
+    /// knows it.
+    fn distinct(&self, table: &Table<'_>, attribute: i16, collation: pg_sys::Oid) -> Option<f64>;
     /// Decides which of a plan's conditions the indexes serve, and what the plan keeps for the executor. `left_out`
     /// tells for each condition whether the path was made not to look it up. `order` is the index and its column
     /// (0-based) in whose order the path returns rows.
@@ -101,6 +106,7 @@ pub fn register(implementation: &'static dyn Implementation) {
         // SAFETY: a table that lives as long as the process.
         unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
         plan::install();
+        distinct::install();
         implementation
     });
 }

@@ -29,7 +29,8 @@ pub(in crate::pg) fn announce(cost_estimate: usize) {
     COST_ESTIMATE.store(cost_estimate, Ordering::Relaxed);
 }
 
-fn ours() -> usize {
+/// Address of the access method's amcostestimate.
+pub(super) fn ours() -> usize {
     COST_ESTIMATE.load(Ordering::Relaxed)
 }
 

@@ -17,6 +17,7 @@ mod damage;
 mod ddl;
 mod declarations;
 mod delta;
+mod distinct;
 mod distributed;
 mod docs;
 mod encodings;

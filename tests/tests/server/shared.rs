@@ -23,7 +23,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn server() -> &'static Server {
     let mut server = locked(SHARED.get_or_init(Mutex::default));
     server.get_or_insert_with(|| {
-        let started = Box::leak(Box::new(Server::start(&[])));
+        // Enough workers for all tests at once: some expect that a build or a query gets one.
+        let workers = ["max_worker_processes=32", "max_parallel_workers=32"];
+        let started = Box::leak(Box::new(Server::start(&workers)));
         prepare(started);
         started
     })

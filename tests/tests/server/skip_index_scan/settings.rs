@@ -46,6 +46,7 @@ fn enable_scan(database: &Database) {
         .map(|row| row.iter().map(|value| value.as_deref().unwrap_or("NULL")).collect())
         .collect();
     for expected in [
+        ["pg_skip.enable_distinct", "on", "on", "user", "bool", "t"],
         ["pg_skip.enable_scan", "on", "on", "user", "bool", "t"],
         ["pg_skip.force_indexes", "", "", "user", "string", "t"],
         ["pg_skip.ignore_indexes", "", "", "user", "string", "t"],

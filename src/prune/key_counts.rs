@@ -1,0 +1,118 @@
+//! How many distinct keys the maps of a column have, and in how many ranges a key is on average: from a sample of their
+//! pairs ([`skip_map::key_count`]), for the planner.
+//!
+//! A sample is kept for each column as long as the number of its pairs changes little. Reading a sample counts as
+//! reading pages for planning ([`super::probe`]), of which it leaves half to lookups. A column of which nothing is
+//! known that way, or whose pages are damaged or recycled at the moment, has no counts: the planner has its own
+//! statistics.
+
+use super::facts::Facts;
+use super::probe;
+use crate::pages::entry::Segment;
+use crate::pages::map::{self, Map};
+use crate::pages::meta::SegmentLayout;
+use crate::pages::miss::Fetch;
+use crate::pg::{Rel, page, settings};
+use pgrx::pg_sys::Oid;
+use skip_map::KeyCounts;
+use skip_map::key_count::{MOST_PAIRS_OF_WINDOW, windows};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// A sample is taken anew if the number of pairs has changed by one of so many.
+const CHANGE: u64 = 8;
+/// The most columns whose samples are kept: some hundred kilobytes in each session.
+const MOST_COLUMNS: usize = 4096;
+
+/// An index column: the index's OID, the number of its file, the column.
+type Column = (Oid, u32, u16);
+
+thread_local! {
+    /// The number of pairs in the maps of a column, and a sample of them.
+    static KNOWN: RefCell<HashMap<Column, (u64, KeyCounts)>> = RefCell::default();
+}
+
+/// What the maps of a column count, by a sample.
+#[derive(Clone, Copy)]
+pub struct ColumnCounts {
+    counts: KeyCounts,
+    fingerprint_bits: u8,
+}
+
+impl ColumnCounts {
+    /// The number of parts of ranges that a key is in, on average.
+    pub fn pairs_of_key(&self) -> Option<f64> {
+        self.counts.pairs_of_key()
+    }
+
+    /// The number of distinct keys.
+    pub fn distinct(&self) -> Option<f64> {
+        self.counts.distinct(self.fingerprint_bits)
+    }
+}
+
+/// The counts of a column with maps; None if it has none, or the sample cannot be read.
+pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts> {
+    let SegmentLayout::Map(form) = facts.meta.columns.get(usize::from(column))?.layout else { return None };
+    let live = facts.live.as_deref()?;
+    let of_maps = live.of_column(column).iter().map(|live| &live.segment);
+    let maps = of_maps.chain(live.additions.iter().filter(|s| s.column == column));
+    let pairs: u64 = maps.clone().filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum();
+    let key = (index.oid(), index.file_number(), column);
+    let of = |counts| ColumnCounts { counts, fingerprint_bits: form.fingerprint_bits };
+    let known = KNOWN.with_borrow(|known| known.get(&key).copied());
+    if let Some((_, counts)) = known.filter(|&(of, _)| pairs.abs_diff(of) <= of / CHANGE) {
+        return Some(of(counts));
+    }
+    if !may_read() {
+        return None;
+    }
+    let before = page::pages_read();
+    // Nothing is borrowed here: reading may raise an error.
+    let counts = sample(facts.meta.bind(index), maps, form.fingerprint_bits, pairs);
+    probe::spend(page::pages_read() - before);
+    let counts = counts.ok()?;
+    KNOWN.with_borrow_mut(|known| {
+        if known.len() >= MOST_COLUMNS {
+            known.clear();
+        }
+        known.insert(key, (pairs, counts));
+    });
+    Some(of(counts))
+}
+
+/// Whether this planner run may read samples.
+pub fn may_read() -> bool {
+    probe::pages_left() * 2 > settings::plan_probe_pages()
+}
+
+/// Reads the pairs of a few intervals of fingerprints in all maps. NULL, and "has a value", are no keys.
+fn sample<'s>(
+    index: Rel,
+    maps: impl Iterator<Item = &'s Segment>,
+    fingerprint_bits: u8,
+    pairs: u64,
+) -> Fetch<KeyCounts> {
+    let of_form = |s: &&Segment| s.map().is_some_and(|size| size.form.fingerprint_bits == fingerprint_bits);
+    let maps = maps.filter(of_form).map(|s| Map::of(index, s)).collect::<Result<Vec<_>, _>>()?;
+    let (mut counts, mut found) = (KeyCounts::default(), Vec::new());
+    'windows: for window in windows(fingerprint_bits, pairs) {
+        found.clear();
+        for map in &maps {
+            let coding = map.coding();
+            let marks = [map::NULL_KEY, map::VALUE_KEY].map(|mark| coding.fingerprint(mark));
+            let ranges = u64::from(coding.ranges());
+            for number in map.numbers_within(window.start * ranges..window.end * ranges)? {
+                let (fingerprint, part) = coding.split(number?);
+                if found.len() >= MOST_PAIRS_OF_WINDOW {
+                    continue 'windows;
+                }
+                if !marks.contains(&fingerprint) {
+                    found.push((fingerprint, map.first_part() + u64::from(part)));
+                }
+            }
+        }
+        counts.add(&window, &mut found);
+    }
+    Ok(counts)
+}
