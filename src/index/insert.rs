@@ -26,8 +26,8 @@ pub struct InsertStatement {
     blocks: u32,
     /// Whether a column of the index has filters, once all layouts are chosen and somebody asked.
     has_filters: Option<bool>,
-    /// Whether it has found out what is to be done before its transaction commits.
-    is_large: bool,
+    /// Whether the rest is summarized, and merged, before its transaction commits; once it has inserted many rows.
+    catches_up: Option<bool>,
     /// What it needs for rows in summarized ranges, once there was one.
     rows: Option<InsertState>,
 }
@@ -87,9 +87,9 @@ fn begin_block(
             pages_per_range: progress.pages_per_range,
             has_filters: has_filters(index, statement)?,
         };
-        let pace = inserting.pace();
-        if inserting.is_large() && !std::mem::replace(&mut statement.is_large, true) {
-            prepare_commit(heap, index);
+        let mut pace = inserting.pace();
+        if pace.is_bulk {
+            pace.is_bulk = *statement.catches_up.get_or_insert_with(|| prepare_commit(heap, index));
         }
         if pace.end_of_batch(progress.watermark, range) > progress.watermark
             && autosummarize::autosummarize(heap, index, block, pace)?
@@ -103,12 +103,14 @@ fn begin_block(
     Ok(())
 }
 
-/// Has the rest of a large statement summarized before its transaction commits. Users' code does not run then: it could
-/// do what a committing transaction must not.
-fn prepare_commit(heap: Rel, index: Rel) {
-    if !collect::runs_user_code(heap, index) {
+/// Has the rest of a large statement summarized before its transaction commits, if that calls no users' code: it could
+/// do what a committing transaction must not. Returns whether it is summarized then.
+fn prepare_commit(heap: Rel, index: Rel) -> bool {
+    let is_safe = !collect::runs_user_code(heap, index);
+    if is_safe {
         at_commit::before_commit(index, autosummarize::catch_up);
     }
+    is_safe
 }
 
 fn has_filters(index: Rel, statement: &mut InsertStatement) -> Read<bool> {

@@ -18,6 +18,8 @@ use std::ops::Range;
 
 /// A segment is gathered if it is less than so many times as large as those that were gathered before it.
 pub const RATIO: u64 = 5;
+/// The most segments of a column while a statement inserts many rows: a statement of two million rows has 37 batches.
+pub const MOST_OF_BULK: usize = 40;
 /// Segments that may stand behind those that are being merged.
 const LEAST_ROOM: usize = 4;
 
@@ -46,10 +48,12 @@ pub fn room(ranges: u32, busy: usize) -> usize {
     if busy == 0 { most } else { most.saturating_sub(busy).max(LEAST_ROOM) }
 }
 
-/// As [`room`], while a statement inserts many rows: as much as [`bound`] allows. So each pair of a statement of two
-/// million rows is written twice by merges, not four times. What is left is merged before its transaction commits.
+/// As [`room`], while a statement inserts many rows whose segments are merged before its transaction commits. Meanwhile
+/// there may be [`MOST_OF_BULK`] segments if that is more than [`bound`]. So merges write each pair of a statement of
+/// two million rows once, not three times. Lookups meanwhile read a page or two of each segment, but many more of the
+/// ranges that are not summarized yet.
 pub fn bulk_room(ranges: u32, busy: usize) -> usize {
-    bound(ranges).saturating_sub(busy + 1).max(LEAST_ROOM)
+    bound(ranges).max(MOST_OF_BULK).saturating_sub(busy + 1).max(LEAST_ROOM)
 }
 
 /// The segments to merge, two or more neighbours, if there are more than `most`. `is_good` tells of some whether one
@@ -113,11 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn a_large_statement_stays_within_the_bound() {
+    fn a_large_statement_stays_within_its_bound() {
         for ranges in [0, 100, 10_000, 1 << 20, u32::MAX] {
             // One more than there is room for, and those that are being merged.
             for busy in 0..=most_segments(ranges) {
-                assert!(bulk_room(ranges, busy) + 1 + busy <= bound(ranges), "{ranges}, {busy}");
+                let most = bound(ranges).max(MOST_OF_BULK);
+                assert!(bulk_room(ranges, busy) + 1 + busy <= most, "{ranges}, {busy}");
                 assert!(bulk_room(ranges, busy) >= room(ranges, busy), "{ranges}, {busy}");
             }
         }
@@ -125,7 +130,7 @@ mod tests {
 
     /// What [`bulk_room`] says of a statement of two million rows into a table of twenty million.
     #[test]
-    fn a_large_statement_writes_each_pair_twice() {
+    fn a_large_statement_writes_each_pair_once() {
         let written = |room: fn(u32, usize) -> usize| {
             let (mut sizes, mut done, mut moved) = (vec![16_667u64], 0u32, 0u64);
             let mut merge = |sizes: &mut Vec<u64>, most| {
@@ -146,7 +151,7 @@ mod tests {
         };
         let (bulk, usual) = (written(bulk_room), written(room));
         println!("{bulk:.2} and {usual:.2} times");
-        assert!(bulk < 2.1 && usual > 3.0, "{bulk} and {usual} times");
+        assert!(bulk < 1.01 && usual > 3.0, "{bulk} and {usual} times");
     }
 
     #[test]

@@ -74,13 +74,13 @@ pub struct Inserting {
 pub struct Pace {
     /// Ranges of a batch, at least 1.
     pub batch: u32,
-    /// Whether the statement is large: many batches will follow, so that merges of few segments can wait.
+    /// Whether the statement is large: many batches will follow, so that merges can wait.
     pub is_bulk: bool,
 }
 
 impl Inserting {
     /// Whether the statement has inserted so many rows that its batches grow.
-    pub fn is_large(self) -> bool {
+    fn is_large(self) -> bool {
         self.ranges / LARGE > FILTER_BATCH.max(self.unit())
     }
 

@@ -52,7 +52,7 @@ impl Effort {
 }
 
 /// Merges what a batch of new ranges gives cause to merge, in all columns, and goes on with what was begun. If
-/// `is_bulk`, many more batches follow.
+/// `is_bulk`, many more batches follow, and then [`catch_up`].
 ///
 /// # Errors
 /// Damage to the index.
