@@ -11,6 +11,7 @@
 //! | and those to merge while a table grows | [`growth`] | [`growth::run_to_merge`] |
 //! | which can be simulated for any size of table | [`growing`] | [`growing::GrowthSimulation`] |
 //! | how many ranges inserts summarize at a time | [`pace`] | [`pace::Inserting`] |
+//! | free blocks are gathered at the end of the index | [`compaction`] | [`compaction::to_front`] |
 //! | narrow segments are put side by side | [`merge`] | [`copy_bits`] |
 //! | a lookup ANDs and ORs slices | [`lookup`] | [`and_slice`], [`or_slice`] |
 //!
@@ -26,6 +27,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod builder;
+pub mod compaction;
 pub mod growing;
 pub mod growth;
 pub mod lookup;

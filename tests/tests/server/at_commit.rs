@@ -78,6 +78,50 @@ fn a_large_statement_summarizes_its_end(database: &Database) {
     is_right(&mut session, &[20_000, 27_799]);
 }
 
+/// The most segments that a lookup meets.
+fn segments(session: &mut Session) -> f64 {
+    session.number("SELECT max(segments) FROM skip_index_info('t_skip')")
+}
+
+on_shared!(the_segments_of_a_large_statement_are_merged);
+/// A large statement merges its segments once, before the commit. If it is rolled back, others merge them. A statement
+/// after whose end nothing can be done, because an expression of the index is users' code, merges meanwhile.
+fn the_segments_of_a_large_statement_are_merged(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    // 2,300 blocks, of which the index keeps as many segments as log8 of this number.
+    let kept = 3.0;
+    session.run(&format!("BEGIN; {}", insert(0, 60_000)));
+    let meanwhile = segments(&mut session);
+    println!("{meanwhile} segments");
+    assert!((2.0 * kept + 6.0..=40.0).contains(&meanwhile), "{meanwhile} segments before the commit");
+    is_right(&mut session, &[0, 30_000, 59_999, 60_000]);
+    session.run("COMMIT");
+    let after = segments(&mut session);
+    assert!(after <= kept, "{after} segments after the commit");
+    is_right(&mut session, &[0, 30_000, 59_999, 60_000]);
+
+    session.run(&format!("BEGIN; {}; ROLLBACK", insert(60_000, 40_000)));
+    let (left, small) = (segments(&mut session), 26 * 17);
+    assert!(left > 2.0 * kept, "{left} segments after a rollback");
+    for batch in 0..4 {
+        session.run(&insert(60_000 + batch * small, small));
+    }
+    let after = segments(&mut session);
+    assert!(after <= 2.0 * kept + 5.0, "{after} segments after some inserts");
+    is_right(&mut session, &[0, 59_999, 60_000, 60_100]);
+
+    session.run(
+        "CREATE FUNCTION same(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+         TRUNCATE t; DROP INDEX t_skip; CREATE INDEX t_skip ON t USING skip (same(k)) WITH (pages_per_range = 1)",
+    );
+    session.run(&format!("BEGIN; {}", insert(0, 60_000)));
+    let meanwhile = segments(&mut session);
+    assert!(meanwhile <= 2.0 * kept + 5.0, "{meanwhile} segments of an expression");
+    session.run("COMMIT");
+    same(&mut session, "t", &Question::any("same(k) = 59999"));
+}
+
 on_shared!(without_autosummarize_nothing_is_done);
 fn without_autosummarize_nothing_is_done(database: &Database) {
     let mut session = database.session();

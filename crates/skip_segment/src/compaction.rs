@@ -1,0 +1,161 @@
+//! Which segments move into free blocks before them, so that the end of an index can be cut off.
+
+/// Consecutive blocks of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BlockExtent {
+    /// The first block.
+    pub first: u32,
+    /// Number of blocks.
+    pub blocks: u32,
+}
+
+impl BlockExtent {
+    /// The first block behind it.
+    pub fn end(self) -> u32 {
+        self.first.saturating_add(self.blocks)
+    }
+}
+
+/// A segment that moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Number of the segment in the list of all.
+    pub segment: usize,
+    /// The first block of its new place: the first one of a free extent, when the moves before it are done.
+    pub to: u32,
+}
+
+/// What is moved, and the first block behind all segments afterwards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compaction {
+    /// The moves, in their order.
+    pub moves: Vec<Move>,
+    /// The first block behind all segments, once they are done.
+    pub end: u32,
+}
+
+/// Moves the last segment into the smallest free extent before it that is large enough, then the segment that is last
+/// then, and so on. If no extent is large enough, a smaller segment moves to the beginning of the free extent right
+/// before it, which joins that extent to the one behind the segment. The blocks that a segment has left are free for
+/// the moves after it. At most `most` blocks are copied.
+pub fn to_front(segments: &[BlockExtent], free: &[BlockExtent], most: u64) -> Compaction {
+    let (mut places, mut free, mut left) = (segments.to_vec(), joined(free), most);
+    let mut moves = Vec::new();
+    while let Some((segment, extent)) = next_move(&places, &free) {
+        let from = places[segment];
+        let Some(rest) = left.checked_sub(from.blocks.into()) else { break };
+        left = rest;
+        let to = free[extent].first;
+        moves.push(Move { segment, to });
+        places[segment].first = to;
+        free[extent] = BlockExtent { first: to + from.blocks, blocks: free[extent].blocks - from.blocks };
+        free.push(from);
+        free = joined(&free);
+    }
+    Compaction { moves, end: places.iter().map(|place| place.end()).max().unwrap_or(0) }
+}
+
+/// The numbers of the segment that moves next, and of the free extent to whose beginning it moves. Each move brings a
+/// segment nearer to the front, so there is an end.
+fn next_move(places: &[BlockExtent], free: &[BlockExtent]) -> Option<(usize, usize)> {
+    let (segment, last) = places.iter().enumerate().max_by_key(|(_, place)| place.first)?;
+    let before_last = || free.iter().enumerate().filter(|(_, extent)| extent.first < last.first);
+    let fitting = before_last().filter(|(_, extent)| extent.blocks >= last.blocks);
+    if let Some((extent, _)) = fitting.min_by_key(|(_, extent)| (extent.blocks, extent.first)) {
+        return Some((segment, extent));
+    }
+    before_last().find_map(|(number, extent)| {
+        let is_behind = |place: &BlockExtent| place.first == extent.end() && place.blocks <= extent.blocks;
+        places.iter().position(is_behind).map(|segment| (segment, number))
+    })
+}
+
+/// The extents by place, neighbours as one.
+fn joined(extents: &[BlockExtent]) -> Vec<BlockExtent> {
+    let mut sorted = extents.to_vec();
+    sorted.sort_unstable();
+    let mut joined: Vec<BlockExtent> = Vec::with_capacity(sorted.len());
+    for extent in sorted.into_iter().filter(|extent| extent.blocks > 0) {
+        match joined.last_mut() {
+            Some(last) if last.end() >= extent.first => {
+                last.blocks = extent.end().max(last.end()) - last.first
+            }
+            _ => joined.push(extent),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn extents(of: &[(u32, u32)]) -> Vec<BlockExtent> {
+        of.iter().map(|&(first, blocks)| BlockExtent { first, blocks }).collect()
+    }
+
+    fn moved(segments: &[(u32, u32)], free: &[(u32, u32)], most: u64) -> (Vec<(usize, u32)>, u32) {
+        let Compaction { moves, end } = to_front(&extents(segments), &extents(free), most);
+        (moves.iter().map(|m| (m.segment, m.to)).collect(), end)
+    }
+
+    #[test]
+    fn neighbouring_extents_are_one() {
+        // The map of a queue: the blocks of the one before it, and the delta's spare pages.
+        assert_eq!(moved(&[(60, 44)], &[(39, 21), (2, 37)], 1000), (vec![(0, 2)], 46));
+        assert_eq!(moved(&[(60, 44)], &[(2, 37)], 1000), (vec![], 104), "it does not fit");
+    }
+
+    #[test]
+    fn a_small_segment_makes_room_for_the_last_one() {
+        // A map and an addition of another round of a queue.
+        let (segments, free) = ([(83, 39), (41, 4), (40, 1)], [(2, 38), (45, 38)]);
+        assert_eq!(moved(&segments, &free, 1000), (vec![(2, 2), (1, 3), (0, 7)], 46));
+        assert_eq!(moved(&segments, &free, 43), (vec![(2, 2), (1, 3)], 122));
+        assert_eq!(
+            moved(&[(10, 9), (30, 20)], &[(2, 8), (19, 11)], 1000),
+            (vec![], 50),
+            "it would overlap itself"
+        );
+    }
+
+    /// One segment moves twice, as it is the last one again.
+    #[test]
+    fn the_last_one_moves_into_the_smallest_extent_first() {
+        let (segments, free) = ([(10, 5), (40, 3), (50, 4)], [(2, 8), (20, 4), (60, 9)]);
+        assert_eq!(moved(&segments, &free, 1000), (vec![(2, 20), (1, 2), (2, 5)], 15));
+        assert_eq!(moved(&segments, &free, 6), (vec![(2, 20)], 43), "as much as may be copied");
+        assert_eq!(moved(&segments, &free, 3), (vec![], 54));
+        assert_eq!(moved(&segments, &[(60, 9)], 1000), (vec![], 54), "none is before it");
+        assert_eq!(moved(&[], &free, 1000), (vec![], 0));
+    }
+
+    proptest! {
+        #[test]
+        fn segments_never_overlap_and_the_end_never_rises(
+            of in vec((any::<bool>(), 1u32..20, 0u32..3), 0..14),
+            most in 0u64..100,
+        ) {
+            let (mut segments, mut free, mut block) = (Vec::new(), Vec::new(), 2);
+            for (is_segment, blocks, gap) in of {
+                let extent = BlockExtent { first: block, blocks };
+                (if is_segment { &mut segments } else { &mut free }).push(extent);
+                block = extent.end() + gap;
+            }
+            let before = segments.iter().map(|s| s.end()).max().unwrap_or(0);
+            let Compaction { moves, end } = to_front(&segments, &free, most);
+            prop_assert!(end <= before);
+            prop_assert!(moves.iter().map(|m| u64::from(segments[m.segment].blocks)).sum::<u64>() <= most);
+            for Move { segment, to } in moves {
+                let place = BlockExtent { first: to, ..segments[segment] };
+                prop_assert!(place.end() <= segments[segment].first, "it moves forward, and not onto itself");
+                segments[segment] = place;
+                let overlaps = |other: &&BlockExtent| other.first < place.end() && place.first < other.end();
+                prop_assert_eq!(segments.iter().filter(overlaps).count(), 1);
+            }
+            prop_assert_eq!(segments.iter().map(|s| s.end()).max().unwrap_or(0), end);
+        }
+    }
+}
