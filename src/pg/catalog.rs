@@ -42,13 +42,18 @@ fn exists(cache: i32, oid: pg_sys::Oid) -> bool {
 
 /// Whether the current user may read all rows of a table.
 pub fn may_read(table: pg_sys::Oid) -> bool {
+    // SAFETY: a plain global of the server.
+    may_be_read_by(table, unsafe { pg_sys::GetUserId() })
+}
+
+/// Whether a user may read all rows of a table.
+pub fn may_be_read_by(table: pg_sys::Oid, user: pg_sys::Oid) -> bool {
     // SAFETY: catalog lookups.
     unsafe {
-        let user = pg_sys::GetUserId();
         let select = pg_sys::pg_class_aclcheck(table, user, u64::from(pg_sys::ACL_SELECT) as _);
         // Row security hides rows, and the ranges that may hold a value would reveal them.
-        let all_rows = pg_sys::check_enable_rls(table, pg_sys::InvalidOid, true)
-            != pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32;
+        let all_rows =
+            pg_sys::check_enable_rls(table, user, true) != pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32;
         select == pg_sys::AclResult::ACLCHECK_OK && all_rows
     }
 }

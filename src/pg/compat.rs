@@ -20,6 +20,27 @@ pub fn created_in_transaction(rel: &pg_sys::RelationData) -> bool {
     rel.rd_createSubid != 0 || storage != 0
 }
 
+/// The user with whose privileges a query reads a table: the owner of the view through which it does. InvalidOid if
+/// that is the current user.
+///
+/// # Safety
+/// The planner's structures for the same table.
+pub unsafe fn reader(rel: *mut pg_sys::RelOptInfo, rte: *mut pg_sys::RangeTblEntry) -> pg_sys::Oid {
+    // SAFETY: as the caller promises.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            let _ = rel;
+            (*rte).checkAsUser
+        }
+        #[cfg(not(feature = "pg15"))]
+        {
+            let _ = rte;
+            (*rel).userid
+        }
+    }
+}
+
 /// The relation's file number (relfilenode).
 pub fn file_number(rel: &pg_sys::RelationData) -> u32 {
     #[cfg(feature = "pg15")]

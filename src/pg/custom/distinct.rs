@@ -5,12 +5,12 @@
 //! number, the planner gets a copy of the column's statistics with it.
 //!
 //! The statistics that ANALYZE made are left alone where the two numbers agree, where the column's options set a
-//! number, and where the current user may not read the whole table: what the planner may then do with statistics is the
-//! server's to decide.
+//! number, and where the current user, or the owner of the view through which the table is read, may not read the
+//! whole table: what the planner may then do with statistics is the server's to decide.
 
 use super::table::Table;
 use super::{implementation, plan};
-use crate::pg::{boundary, catalog, settings};
+use crate::pg::{boundary, catalog, compat, settings};
 use pgrx::pg_sys;
 use std::sync::OnceLock;
 
@@ -52,7 +52,10 @@ unsafe extern "C-unwind" fn get_relation_stats(
             }
             let Some(table) = table_of(root, rte) else { return false };
             let collation = pg_sys::exprCollation((*data).var);
-            let Some(tuple) = statistics_with_distinct(&table, attribute, collation) else { return false };
+            let reader = compat::reader(table.rel, rte);
+            let Some(tuple) = statistics_with_distinct(&table, attribute, collation, reader) else {
+                return false;
+            };
             (*data).statsTuple = tuple;
             (*data).freefunc = Some(free_tuple);
             (*data).acl_ok = true;
@@ -83,14 +86,20 @@ unsafe fn table_of<'a>(root: *mut pg_sys::PlannerInfo, rte: *mut pg_sys::RangeTb
 }
 
 /// A copy of the statistics of a table's column with the number of distinct values that an index knows, if that is
-/// another one.
+/// another one. `reader` is the owner of the view through which the table is read, if there is one.
 fn statistics_with_distinct(
     table: &Table<'_>,
     attribute: i16,
     collation: pg_sys::Oid,
+    reader: pg_sys::Oid,
 ) -> Option<pg_sys::HeapTuple> {
     let distinct = implementation().distinct(table, attribute, collation)?;
-    let is_allowed = || catalog::may_read(table.oid()) && !catalog::sets_distinct(table.oid(), attribute);
+    // Functions of the view see what the statistics contain.
+    let may_read = || {
+        catalog::may_read(table.oid())
+            && (reader == pg_sys::InvalidOid || catalog::may_be_read_by(table.oid(), reader))
+    };
+    let is_allowed = || may_read() && !catalog::sets_distinct(table.oid(), attribute);
     // SAFETY: a syscache tuple, which is copied, and released. The copy's fixed part is a pg_statistic row.
     unsafe {
         let tuple = pg_sys::SearchSysCache3(
