@@ -1,17 +1,17 @@
 //! How many distinct keys the maps of a column have, and in how many ranges a key is on average: from a sample of their
 //! pairs ([`skip_map::key_count`]), for the planner.
 //!
-//! A sample is kept for each column as long as the number of its pairs changes little. Reading a sample counts as
-//! reading pages for planning ([`super::probe`]), of which it leaves half to lookups. A column of which nothing is
-//! known that way, or whose pages are damaged or recycled at the moment, has no counts: the planner has its own
-//! statistics.
+//! A sample is kept for each column as long as nearly all pairs are in the segments that it was taken of. Their number
+//! alone does not tell: it may be the same for other values. Reading a sample counts as reading pages for planning
+//! ([`super::probe`]), of which it leaves half to lookups. A column of which nothing is known that way, or whose pages
+//! are damaged or recycled at the moment, has no counts: the planner has its own statistics.
 
 use super::facts::Facts;
 use super::probe;
 use crate::pages::entry::Segment;
 use crate::pages::map::{self, Map};
 use crate::pages::meta::SegmentLayout;
-use crate::pages::miss::Fetch;
+use crate::pages::miss::{Fetch, Miss};
 use crate::pg::{Rel, page, settings};
 use pgrx::pg_sys::Oid;
 use skip_map::KeyCounts;
@@ -19,17 +19,32 @@ use skip_map::key_count::{MOST_PAIRS_OF_WINDOW, windows};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// A sample is taken anew if the number of pairs has changed by one of so many.
+/// A sample is taken anew if one of so many pairs is in another segment, or was in one that is gone.
 const CHANGE: u64 = 8;
-/// The most columns whose samples are kept: some hundred kilobytes in each session.
+/// The most columns whose samples are kept: some megabytes in each session, at most.
 const MOST_COLUMNS: usize = 4096;
 
 /// An index column: the index's OID, the number of its file, the column.
 type Column = (Oid, u32, u16);
 
+/// The counts of a sample, and the segments of which it was taken.
+struct KnownCounts {
+    /// Ids, ascending, and the number of pairs in all of them.
+    segments: Vec<u64>,
+    pairs: u64,
+    counts: KeyCounts,
+}
+
+impl KnownCounts {
+    /// Whether nearly all pairs of these segments, which have `pairs` in all, are those that it was taken of.
+    fn is_of<'s>(&self, maps: impl Iterator<Item = &'s Segment>, pairs: u64) -> bool {
+        let common = pairs_of(maps.filter(|segment| self.segments.binary_search(&segment.id).is_ok()));
+        pairs.max(self.pairs).saturating_sub(common) <= self.pairs / CHANGE
+    }
+}
+
 thread_local! {
-    /// The number of pairs in the maps of a column, and a sample of them.
-    static KNOWN: RefCell<HashMap<Column, (u64, KeyCounts)>> = RefCell::default();
+    static KNOWN: RefCell<HashMap<Column, KnownCounts>> = RefCell::default();
 }
 
 /// What the maps of a column count, by a sample.
@@ -57,11 +72,13 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
     let live = facts.live.as_deref()?;
     let of_maps = live.of_column(column).iter().map(|live| &live.segment);
     let maps = of_maps.chain(live.additions.iter().filter(|s| s.column == column));
-    let pairs: u64 = maps.clone().filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum();
+    let pairs = pairs_of(maps.clone());
     let key = (index.oid(), index.file_number(), column);
     let of = |counts| ColumnCounts { counts, fingerprint_bits: form.fingerprint_bits };
-    let known = KNOWN.with_borrow(|known| known.get(&key).copied());
-    if let Some((_, counts)) = known.filter(|&(of, _)| pairs.abs_diff(of) <= of / CHANGE) {
+    let known = |known: &HashMap<Column, KnownCounts>| {
+        known.get(&key).filter(|known| known.is_of(maps.clone(), pairs)).map(|known| known.counts)
+    };
+    if let Some(counts) = KNOWN.with_borrow(known) {
         return Some(of(counts));
     }
     if !may_read() {
@@ -69,20 +86,30 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
     }
     let before = page::pages_read();
     // Nothing is borrowed here: reading may raise an error.
-    let counts = sample(facts.meta.bind(index), maps, form.fingerprint_bits, pairs);
+    let counts = sample(facts.meta.bind(index), maps.clone(), form.fingerprint_bits, pairs);
     probe::spend(page::pages_read() - before);
-    let counts = counts.ok()?;
+    let counts = match counts {
+        Ok(counts) => counts,
+        Err(Miss::Damage(_)) => KeyCounts::default(), // not read again and again
+        Err(Miss::Recycled(_)) => return None,
+    };
+    let mut segments: Vec<u64> = maps.map(|segment| segment.id).collect();
+    segments.sort_unstable();
     KNOWN.with_borrow_mut(|known| {
         if known.len() >= MOST_COLUMNS {
             known.clear();
         }
-        known.insert(key, (pairs, counts));
+        known.insert(key, KnownCounts { segments, pairs, counts });
     });
     Some(of(counts))
 }
 
+fn pairs_of<'s>(maps: impl Iterator<Item = &'s Segment>) -> u64 {
+    maps.filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum()
+}
+
 /// Whether this planner run may read samples.
-pub fn may_read() -> bool {
+fn may_read() -> bool {
     probe::pages_left() * 2 > settings::plan_probe_pages()
 }
 

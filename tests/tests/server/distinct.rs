@@ -72,6 +72,28 @@ fn known_from_a_map(database: &Database) {
     assert!(found < 100.0, "{found} groups of 50 values");
 }
 
+on_shared!(follows_changes);
+/// The values change, while the sizes of the table and the index, or the number of pairs, stay as they were. ANALYZE
+/// finds nearly all values of its sample different.
+fn follows_changes(database: &Database) {
+    let mut session = database.session();
+    let rows = |k: &str| format!("INSERT INTO t SELECT i, {k} FROM generate_series(1, 150000) i;");
+    session.run(&format!(
+        "CREATE TABLE t (id int, k bigint); ALTER TABLE t ALTER k SET STATISTICS 1; {}
+         CREATE INDEX t_skip ON t USING skip (k) WITH (layout = map); ANALYZE t",
+        rows("i")
+    ));
+    let mut expect = |sql: &str, distinct: f64| {
+        sql.split(';').for_each(|step| session.run(step));
+        let found = groups(&mut session, GROUPS);
+        assert!((found / distinct - 1.0).abs() < 0.3, "{found} after {sql}");
+    };
+    expect("SELECT 1", 150_000.0);
+    expect(&format!("TRUNCATE t; {} REINDEX INDEX t_skip; VACUUM ANALYZE t", rows("i % 15000")), 15_000.0);
+    expect("UPDATE t SET k = id; VACUUM ANALYZE t", 150_000.0);
+    expect("UPDATE t SET k = id % 5000; VACUUM ANALYZE t", 5_000.0);
+}
+
 on_shared!(not_known);
 /// Where an index cannot know the number, or the user may not, the planner has what ANALYZE found.
 fn not_known(database: &Database) {
