@@ -4,9 +4,10 @@
 //! The planner then expects the wrong number of rows for each key of a join, and of groups. If an index knows the
 //! number, the planner gets a copy of the column's statistics with it.
 //!
-//! The statistics that ANALYZE made are left alone where the two numbers agree, where the column's options set a
-//! number, and where the current user, or the owner of the view through which the table is read, may not read the
-//! whole table: what the planner may then do with statistics is the server's to decide.
+//! The statistics that ANALYZE made are left alone where the two numbers agree, where ANALYZE has found fewer values
+//! and lists them all, where the column's options set a number, and where the current user, or the owner of the view
+//! through which the table is read, may not read the whole table: what the planner may then do with statistics is the
+//! server's to decide.
 
 use super::table::Table;
 use super::{implementation, plan};
@@ -119,7 +120,8 @@ fn statistics_with_distinct(
             fraction if fraction < 0.0 => -fraction * table.rows(),
             number => number,
         };
-        let differs = distinct > known * AGREE || known > distinct * AGREE;
+        let is_less = distinct > known * AGREE && !lists_all_values(tuple, (*row).stanullfrac);
+        let differs = is_less || known > distinct * AGREE;
         let copy = (differs && is_allowed()).then(|| {
             let copy = pg_sys::heap_copytuple(tuple);
             let row = pg_sys::GETSTRUCT(copy).cast::<pg_sys::FormData_pg_statistic>();
@@ -128,6 +130,28 @@ fn statistics_with_distinct(
         });
         pg_sys::ReleaseSysCache(tuple);
         copy
+    }
+}
+
+/// Whether ANALYZE's list of common values has all values of its sample. Then it knows their number, and an index that
+/// knows more has keys of rows that are gone.
+///
+/// # Safety
+/// `tuple` is a row of pg_statistic.
+unsafe fn lists_all_values(tuple: pg_sys::HeapTuple, null_fraction: f32) -> bool {
+    /// A list that ANALYZE has cut short leaves out more.
+    const ALL: f32 = 0.999;
+    // SAFETY: the slot is filled by the first call if that returns true, and freed once.
+    unsafe {
+        let mut slot = pg_sys::AttStatsSlot::default();
+        let (kind, parts) = (pg_sys::STATISTIC_KIND_MCV as i32, pg_sys::ATTSTATSSLOT_NUMBERS as i32);
+        if !pg_sys::get_attstatsslot(&mut slot, tuple, kind, pg_sys::InvalidOid, parts) {
+            return false;
+        }
+        let listed: f32 =
+            (0..usize::try_from(slot.nnumbers).unwrap_or(0)).map(|i| *slot.numbers.add(i)).sum();
+        pg_sys::free_attstatsslot(&mut slot);
+        listed >= ALL * (1.0 - null_fraction)
     }
 }
 

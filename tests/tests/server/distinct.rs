@@ -94,6 +94,20 @@ fn follows_changes(database: &Database) {
     expect("UPDATE t SET k = id % 5000; VACUUM ANALYZE t", 5_000.0);
 }
 
+on_shared!(values_that_are_gone);
+/// ANALYZE lists all values of a column. The index has old ones as well, until VACUUM.
+fn values_that_are_gone(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k bigint) WITH (autovacuum_enabled = off);
+         INSERT INTO t SELECT i, CASE WHEN i % 4 = 0 THEN NULL WHEN i % 2 = 0 THEN i % 100 ELSE i END
+             FROM generate_series(1, 200000) i;
+         CREATE INDEX t_skip ON t USING skip (k) WITH (layout = map); UPDATE t SET k = k % 50; ANALYZE t",
+    );
+    let found = groups(&mut session, GROUPS);
+    assert!(found < 60.0, "{found} groups of 50 values");
+}
+
 on_shared!(not_known);
 /// Where an index cannot know the number, or the user may not, the planner has what ANALYZE found.
 fn not_known(database: &Database) {
