@@ -48,7 +48,12 @@ pub fn room(ranges: u32, busy: usize) -> usize {
     if busy == 0 { most } else { most.saturating_sub(busy).max(LEAST_ROOM) }
 }
 
-/// As [`room`], while a statement inserts many rows whose segments are merged before its transaction commits. Meanwhile
+/// As [`room`], while a statement inserts many rows: as much as [`bound`] allows.
+pub fn roomy(ranges: u32, busy: usize) -> usize {
+    bound(ranges).saturating_sub(busy + 1).max(LEAST_ROOM)
+}
+
+/// As [`roomy`], for segments that can all be merged at once before the statement's transaction commits. Meanwhile
 /// there may be [`MOST_OF_BULK`] segments if that is more than [`bound`]. So merges write each pair of a statement of
 /// two million rows once, not three times. Lookups meanwhile read a page or two of each segment, but many more of the
 /// ranges that are not summarized yet.

@@ -20,7 +20,7 @@ use crate::pages::entry::{Segment, Unfinished};
 use crate::pg::{error::Read, settings};
 use skip_map::key_part::KeySet;
 use skip_segment::SegmentShape;
-use skip_segment::growth::{Link, bulk_room, room, run_to_merge};
+use skip_segment::growth::{Link, bulk_room, room, roomy, run_to_merge};
 use skip_segment::page::SLICE_BYTES;
 
 /// The most merges at once that one insert does for a column.
@@ -30,10 +30,16 @@ const MOST_MERGES: usize = 4;
 /// setting 8 MB, some 30 milliseconds.
 const BULK_PAGES: u32 = 32;
 
+fn bulk_pages() -> u32 {
+    settings::merge_pages().saturating_mul(BULK_PAGES)
+}
+
 /// What is merged.
 struct Effort {
     /// How many segments may be left, by the number of ranges and of segments that are being merged.
     room: fn(u32, usize) -> usize,
+    /// Whether [`bulk_room`] may be left if all can still be merged at once after the next batch.
+    waits: bool,
     /// The most pages of a merge that is done at once.
     at_once: u32,
     /// Whether larger merges are begun.
@@ -42,12 +48,17 @@ struct Effort {
 
 impl Effort {
     fn usual() -> Self {
-        Self { room, at_once: settings::merge_pages(), begins: true }
+        Self { room, waits: false, at_once: settings::merge_pages(), begins: true }
     }
 
-    /// Of a large statement, while it inserts or at its end.
-    fn bulk(room: fn(u32, usize) -> usize) -> Self {
-        Self { room, at_once: settings::merge_pages().saturating_mul(BULK_PAGES), begins: false }
+    /// Of a large statement at its end.
+    fn bulk() -> Self {
+        Self { room, waits: false, at_once: bulk_pages(), begins: false }
+    }
+
+    /// The same while such a statement inserts.
+    fn meanwhile(self) -> Self {
+        Self { room: roomy, waits: true, ..self }
     }
 }
 
@@ -59,8 +70,8 @@ impl Effort {
 pub fn merge_some(directory: &mut Directory<'_>, columns: usize, is_bulk: bool) -> Read<()> {
     if is_bulk {
         // A large merge that is begun keeps the small segments that it has from being merged until it is done.
-        merge_all_newest(directory, columns, &Effort::bulk(bulk_room))?;
-        merge_all_newest(directory, columns, &Effort { room: bulk_room, ..Effort::usual() })?;
+        merge_all_newest(directory, columns, &Effort::bulk().meanwhile())?;
+        merge_all_newest(directory, columns, &Effort::usual().meanwhile())?;
     } else {
         merge_all_newest(directory, columns, &Effort::usual())?;
     }
@@ -72,7 +83,7 @@ pub fn merge_some(directory: &mut Directory<'_>, columns: usize, is_bulk: bool) 
 /// # Errors
 /// Damage to the index.
 pub fn catch_up(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
-    merge_all_newest(directory, columns, &Effort::bulk(room))
+    merge_all_newest(directory, columns, &Effort::bulk())
 }
 
 fn merge_all_newest(directory: &mut Directory<'_>, columns: usize, effort: &Effort) -> Read<()> {
@@ -143,6 +154,9 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> 
     let most = if effort.begins { u32::MAX } else { effort.at_once };
     let is_good = |run: std::ops::Range<usize>| blocks_of(&newest[run]).is_some_and(|blocks| blocks <= most);
     let Some(run) = run_to_merge(&links, (effort.room)(end, busy), is_good) else { return Ok(false) };
+    if effort.waits && links.len() <= bulk_room(end, busy) && can_wait(newest, &links, room(end, busy)) {
+        return Ok(false);
+    }
     let run = &newest[run];
     let (Some(blocks), Some(first), Some(last)) = (blocks_of(run), run.first(), run.last()) else {
         return Ok(false);
@@ -162,6 +176,16 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> 
         false => merge::merge_run(directory, &segments)?,
     }
     Ok(true)
+}
+
+/// Whether merging some of the newest segments at once, after the next two like the last one, will leave no more than
+/// `room`.
+fn can_wait(newest: &[Region], links: &[Link], room: usize) -> bool {
+    let to_come = newest.last().map_or(0, |last| 2 * last.blocks());
+    let is_good = |run: std::ops::Range<usize>| {
+        blocks_of(&newest[run]).is_some_and(|blocks| u64::from(blocks) + to_come <= bulk_pages().into())
+    };
+    run_to_merge(links, 1, is_good).is_some_and(|run| links.len() - run.len() < room)
 }
 
 /// Whether a region is so large that it is never merged again.

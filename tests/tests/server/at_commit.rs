@@ -122,6 +122,31 @@ fn the_segments_of_a_large_statement_are_merged(database: &Database) {
     same(&mut session, "t", &Question::any("same(k) = 59999"));
 }
 
+on_shared!(large_segments_are_merged_meanwhile);
+/// Segments that cannot all be merged at once at the end are merged while the statement inserts.
+fn large_segments_are_merged_meanwhile(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, tags int[]) WITH (autovacuum_enabled = off);
+         CREATE INDEX t_skip ON t USING skip (tags array_element_skip_ops)
+             WITH (pages_per_range = 1, layout = map);
+         SET pg_skip.merge_pages = 2;
+         BEGIN; INSERT INTO t SELECT i, ARRAY(SELECT i * 20 + j FROM generate_series(1, 20) j)
+             FROM generate_series(1, 60000) i",
+    );
+    // 1,035 blocks: the bound of the number of segments.
+    let bound = 11.0;
+    let meanwhile = segments(&mut session);
+    assert!(meanwhile <= bound, "{meanwhile} segments before the commit");
+    session.run("COMMIT");
+    let after = segments(&mut session);
+    assert!(after <= bound - 3.0, "{after} segments after the commit");
+    for key in [21, 600_000, 1_200_020, 1_200_021] {
+        same(&mut session, "t", &Question::any(format!("tags @> ARRAY[{key}]")));
+    }
+    sound(&mut session, "t_skip");
+}
+
 on_shared!(without_autosummarize_nothing_is_done);
 fn without_autosummarize_nothing_is_done(database: &Database) {
     let mut session = database.session();
