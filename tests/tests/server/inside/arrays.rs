@@ -1,5 +1,5 @@
 //! Elements of arrays: `@>`, `&&`, `=` and `value = ANY (column)`.
-use super::{Inside, Search, gives_ranges, live, skips_most};
+use super::{Inside, Search, gives_ranges, live, skips_many};
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
 use fastrand::Rng;
@@ -167,7 +167,7 @@ fn operators(database: &Database) {
         let count = session.number(&format!("SELECT count(*) FROM t WHERE {predicate}"));
         assert_eq!(count, f64::from(found), "{predicate}");
         Way::skip_scan().set(&mut session);
-        skips_most(&mut session, &statement);
+        skips_many(&mut session, &statement);
         session.run("RESET ALL");
     }
     // All but the NULL.

@@ -1,5 +1,5 @@
 //! Bounds of ranges: `<`, `<=`, `=`, `>=`, `>`, `BETWEEN`, IS NULL, by the operator classes `…_minmax_skip_ops`.
-use super::skips_most;
+use super::skips_many;
 use crate::concurrency::SideBySide;
 use crate::registry::on_shared;
 use crate::shared::Database;
@@ -49,7 +49,7 @@ fn few_ranges(database: &Database) {
     ] {
         let statement = format!("SELECT id FROM t WHERE {predicate}");
         Way::skip_scan().set(&mut session);
-        skips_most(&mut session, &statement);
+        skips_many(&mut session, &statement);
         let node = executed(&mut session, &statement);
         let (pages, heap) = (node.number("Shared Hit Blocks"), node.number("Ranges Scanned"));
         // Filters of the other column are read slice by slice.
@@ -192,7 +192,7 @@ fn joins_and_parameters(database: &Database) {
         let expected = session.one(plain);
         assert_eq!(session.one("EXECUTE q('2024-01-02 00:00+00', 3)"), expected, "{mode}");
         assert_eq!(session.one("EXECUTE q(NULL, 3)"), "0");
-        skips_most(&mut session, "EXECUTE q('2024-01-02 00:00+00', 3)");
+        skips_many(&mut session, "EXECUTE q('2024-01-02 00:00+00', 3)");
     }
 }
 
@@ -242,7 +242,7 @@ fn beside_others(database: &Database) {
         let statement = format!("SELECT id FROM t WHERE {predicate}");
         same(&mut session, &Way::skip_scan(), &Case::using(&statement));
         Way::skip_scan().set(&mut session);
-        skips_most(&mut session, &statement);
+        skips_many(&mut session, &statement);
         session.run("RESET ALL");
         compare::same(&mut session, "t", &Question::any(predicate));
     }
@@ -373,7 +373,7 @@ fn merged(database: &Database) {
             let statement = format!("SELECT id FROM t WHERE n = {n}");
             same(&mut session, &Way::skip_scan(), &Case::using(&statement));
             Way::skip_scan().set(&mut session);
-            skips_most(&mut session, &statement);
+            skips_many(&mut session, &statement);
             session.run("RESET ALL");
         }
     }

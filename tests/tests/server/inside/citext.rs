@@ -1,6 +1,6 @@
 //! Fragments, words and starts of citext, by the classes of the documentation, where citext is to be had.
 use super::text_cases::{search_caseless, value};
-use super::{Inside, live, skips_most};
+use super::{Inside, live, skips_many};
 use crate::registry::on_shared;
 use crate::shared::Database;
 use libtest_mimic::Completion;
@@ -37,7 +37,7 @@ fn lives(database: &Database, indexed: &'static str) -> Completion {
             same(&mut session, &Way::skip_scan(), &Case::using(&statement));
             assert_eq!(session.column(&statement), ["1700"], "{predicate}");
             Way::skip_scan().set(&mut session);
-            skips_most(&mut session, &statement);
+            skips_many(&mut session, &statement);
             session.run("RESET ALL");
         }
         let found = session.one("SELECT skip_range_map('lines_v', 'v', '% 1700A %'::citext)");

@@ -1,6 +1,6 @@
 //! Fragments of text: `text_ngram_skip_ops`.
 use super::text_cases::{quoted, search_parts, value};
-use super::{Inside, gives_ranges, live, skips_most};
+use super::{Inside, gives_ranges, live, skips_many};
 use crate::encodings::other;
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
@@ -78,7 +78,7 @@ fn operators(database: &Database) {
             same(&mut session, &Way::skip_scan(), &Case::using(&statement));
             if serves == "both" || serves == index {
                 Way::skip_scan().set(&mut session);
-                skips_most(&mut session, &statement);
+                skips_many(&mut session, &statement);
             }
             session.run("RESET ALL");
         }
@@ -108,7 +108,7 @@ fn together(database: &Database) {
     for predicate in ["v LIKE '%q701z%'", "v ILIKE '%Q701Z%'", "v @@@ 'q701z'", "v ~ 'q701z of'", "v = 'zz'"]
     {
         let statement = format!("SELECT id FROM t WHERE {predicate}");
-        skips_most(&mut session, &statement);
+        skips_many(&mut session, &statement);
     }
     session.run("CREATE INDEX whole ON t USING skip (v)");
     let plan = session.plan("SELECT id FROM t WHERE v = 'zz'");
@@ -175,7 +175,7 @@ fn parameters(database: &Database) {
     assert_eq!(session.column("EXECUTE q('%q701z%')"), ["701"]);
     assert_eq!(session.column("EXECUTE q('%q1801z%')"), ["1801"]);
     assert_eq!(session.column("EXECUTE q(NULL)").len(), 0);
-    skips_most(&mut session, "EXECUTE q('%q701z%')");
+    skips_many(&mut session, "EXECUTE q('%q701z%')");
 }
 
 on_shared!(errors);
@@ -242,7 +242,7 @@ fn frozen(database: &Database) {
                 .run("SET pg_skip.enable_scan = on; SET enable_seqscan = off; SET enable_bitmapscan = off");
             assert_eq!(session.column(&statement), ["701"], "{options}");
             if skips {
-                skips_most(&mut session, &statement);
+                skips_many(&mut session, &statement);
             }
         }
         session.run(&format!("INSERT INTO t (v) VALUES ({})", quoted(options)));
@@ -288,7 +288,7 @@ fn encoded(database: &Database, encoding: &str, word: &str) {
         let count = session.number(&format!("SELECT count(*) FROM t WHERE {predicate}"));
         assert_eq!(count, f64::from(found), "{encoding}: {predicate}");
         Way::skip_scan().set(&mut session);
-        skips_most(&mut session, &format!("SELECT id FROM t WHERE {predicate}"));
+        skips_many(&mut session, &format!("SELECT id FROM t WHERE {predicate}"));
         session.run("RESET ALL");
     }
     sound(&mut session, "folded");

@@ -1,5 +1,5 @@
 //! jsonpath: `@?` and `@@`, and `jsonb_path_exists()` and `jsonb_path_match()`, as far as they ask for equality.
-use super::{Inside, Search, live, skips_most};
+use super::{Inside, Search, live, skips_many};
 use crate::registry::on_shared;
 use crate::shared::Database;
 use fastrand::Rng;
@@ -179,7 +179,7 @@ fn calls(database: &Database) {
         same(&mut session, &Way::skip_scan(), &Case::any(&statement));
         if skips {
             Way::skip_scan().set(&mut session);
-            skips_most(&mut session, &statement);
+            skips_many(&mut session, &statement);
             session.run("RESET ALL");
         }
     }
@@ -242,7 +242,7 @@ fn operators(database: &Database) {
         same(&mut session, &Way::skip_scan(), &Case::using(&statement));
         if skips {
             Way::skip_scan().set(&mut session);
-            skips_most(&mut session, &statement);
+            skips_many(&mut session, &statement);
         }
         session.run("RESET ALL; SET enable_seqscan = off; SET pg_skip.enable_scan = off");
         assert!(session.plan(&statement).contains("Bitmap Index Scan"), "{predicate}");

@@ -1,5 +1,5 @@
 //! Operator classes that make keys by functions of their own: support functions 4 and 5.
-use super::{Inside, Search, gives_ranges, live, skips_most};
+use super::{Inside, Search, gives_ranges, live, skips_many};
 use crate::registry::on_shared;
 use crate::shared::Database;
 use fastrand::Rng;
@@ -108,7 +108,7 @@ fn skips(database: &Database) {
         assert_eq!(count, f64::from(found), "{predicate}");
         if skips {
             Way::skip_scan().set(&mut session);
-            skips_most(&mut session, &statement);
+            skips_many(&mut session, &statement);
             session.run("RESET ALL");
         }
     }
@@ -197,7 +197,7 @@ fn functions_that_change(database: &Database) {
          INSERT INTO t SELECT i, i || ',x', i FROM generate_series(1, 2000) i;
          CREATE INDEX t_v ON t USING skip (v plain, w) WITH (pages_per_range = 1); ANALYZE t",
     );
-    skips_most(&mut session, "SELECT * FROM t WHERE v = '700,x'");
+    skips_many(&mut session, "SELECT * FROM t WHERE v = '700,x'");
     session.run("ALTER OPERATOR FAMILY plain USING skip ADD FUNCTION 4 (text, text) label_keys(text)");
     let mut other = database.session();
     // A new version of each row, on its own page.
@@ -212,9 +212,9 @@ fn functions_that_change(database: &Database) {
         }
         sound(&mut session, "t_v");
     }
-    skips_most(&mut session, "SELECT * FROM t WHERE w = -700");
+    skips_many(&mut session, "SELECT * FROM t WHERE w = -700");
     session.run("REINDEX INDEX t_v");
-    skips_most(&mut session, "SELECT * FROM t WHERE v = 'new,700'");
+    skips_many(&mut session, "SELECT * FROM t WHERE v = 'new,700'");
 }
 
 on_shared!(documented_hstore);
@@ -272,7 +272,7 @@ fn skips_keys(session: &mut Session) {
     ] {
         let statement = format!("SELECT id FROM h WHERE {predicate}");
         assert_eq!(session.rows(&statement).len(), found, "{predicate}");
-        skips_most(session, &statement);
+        skips_many(session, &statement);
     }
     session.run("RESET ALL");
     // A value is looked up by the first operator that the class has.

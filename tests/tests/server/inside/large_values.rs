@@ -1,5 +1,5 @@
 //! Values with very many keys: an array of a million elements, a document and a text of megabytes.
-use super::skips_most;
+use super::skips_many;
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::both_ways::{Case, Way, same};
@@ -53,7 +53,7 @@ fn inserted(database: &Database) {
             same(&mut session, &Way::skip_scan(), &Case::using(&statement));
             assert_eq!(session.column(&statement), ["7"], "{predicate}");
             Way::skip_scan().set(&mut session);
-            skips_most(&mut session, &statement);
+            skips_many(&mut session, &statement);
             session.run("RESET ALL");
         }
     }

@@ -1,5 +1,5 @@
 //! Lexemes of tsvectors: `tsvector_skip_ops`, and `to_tsvector()` as an indexed expression.
-use super::{Inside, Search, gives_ranges, live, skips_most};
+use super::{Inside, Search, gives_ranges, live, skips_many};
 use crate::registry::on_shared;
 use crate::shared::Database;
 use fastrand::Rng;
@@ -142,7 +142,7 @@ fn operators(database: &Database) {
             assert_eq!(count, f64::from(found), "{query}");
             if skips {
                 Way::skip_scan().set(&mut session);
-                skips_most(&mut session, &statement);
+                skips_many(&mut session, &statement);
                 session.run("RESET ALL");
             }
             session.run("SET enable_seqscan = off; SET pg_skip.enable_scan = off");

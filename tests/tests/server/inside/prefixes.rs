@@ -1,6 +1,6 @@
 //! Prefixes of text and of bytea: `text_prefix_skip_ops` and `bytea_prefix_skip_ops`.
 use super::text_cases::{bytes, search_bytes, search_start, value};
-use super::{Inside, Search, live, skips_most};
+use super::{Inside, Search, live, skips_many};
 use crate::encodings::other;
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
@@ -94,7 +94,7 @@ fn operators(database: &Database) {
             same(&mut session, &Way::skip_scan(), &Case::any(&statement));
             if serves == "both" || serves == index {
                 Way::skip_scan().set(&mut session);
-                skips_most(&mut session, &statement);
+                skips_many(&mut session, &statement);
             }
             session.run("RESET ALL");
         }
@@ -132,7 +132,7 @@ fn parameters(database: &Database) {
         assert_eq!(session.column("EXECUTE q('P1701')"), ["701"]);
         assert_eq!(session.column("EXECUTE q('P2701/a')"), ["1701"]);
         assert_eq!(session.column("EXECUTE q(NULL)").len(), 0);
-        skips_most(&mut session, "EXECUTE q('P1701')");
+        skips_many(&mut session, "EXECUTE q('P1701')");
     }
 }
 
@@ -182,7 +182,7 @@ fn encoded(database: &Database, encoding: &str, word: &str) {
         let count = session.number(&format!("SELECT count(*) FROM t WHERE {predicate}"));
         assert_eq!(count, f64::from(found), "{encoding}: {predicate}");
         Way::skip_scan().set(&mut session);
-        skips_most(&mut session, &format!("SELECT id FROM t WHERE {predicate}"));
+        skips_many(&mut session, &format!("SELECT id FROM t WHERE {predicate}"));
         session.run("RESET ALL");
     }
     sound(&mut session, "t_v");

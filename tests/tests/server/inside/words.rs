@@ -1,6 +1,6 @@
 //! Words of text: `text_token_skip_ops`, and the operators `@@@` and `@@@*`.
 use super::text_cases::{quoted, search_words, value, wanted};
-use super::{Inside, gives_ranges, live, skips_most};
+use super::{Inside, gives_ranges, live, skips_many};
 use crate::encodings::other;
 use crate::registry::on_shared;
 use crate::shared::Database;
@@ -68,7 +68,7 @@ fn operators(database: &Database) {
             same(&mut session, &Way::skip_scan(), &Case::using(&statement));
             if serves == "both" || serves == index {
                 Way::skip_scan().set(&mut session);
-                skips_most(&mut session, &statement);
+                skips_many(&mut session, &statement);
             }
             session.run("RESET ALL");
         }
@@ -99,7 +99,7 @@ fn without_words(database: &Database) {
             same(&mut session, &Way::skip_scan(), &Case::using(&statement));
             assert_eq!(session.number(&format!("SELECT count(*) FROM e WHERE {predicate}")), 1.0);
             Way::skip_scan().set(&mut session);
-            skips_most(&mut session, &statement);
+            skips_many(&mut session, &statement);
             session.run("RESET ALL");
         }
         sound(&mut session, "e_v");
@@ -172,7 +172,7 @@ fn encoded(database: &Database, encoding: &str, word: &str) {
         let count = session.number(&format!("SELECT count(*) FROM t WHERE {predicate}"));
         assert_eq!(count, f64::from(found), "{encoding}: {predicate}");
         Way::skip_scan().set(&mut session);
-        skips_most(&mut session, &format!("SELECT id FROM t WHERE {predicate}"));
+        skips_many(&mut session, &format!("SELECT id FROM t WHERE {predicate}"));
         session.run("RESET ALL");
     }
     sound(&mut session, "folded");
