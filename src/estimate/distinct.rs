@@ -1,12 +1,14 @@
 //! The number of distinct values of a column, as the maps of an index know it ([`key_counts`]).
 //!
-//! The planner asks for it several times for each query; [`key_counts`] keeps what it has read. It is used for
-//! estimates only.
+//! The planner asks for it several times for each query: answers are kept until the planner run ends. What was read of
+//! the index is kept longer, by [`key_counts`]. It is used for estimates only.
 
 use crate::pg::custom::table::Table;
 use crate::prune::facts::Facts;
 use crate::prune::key_counts;
 use pgrx::pg_sys::Oid;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// The least number of rows of a table whose indexes are read for this: ANALYZE reads 30,000 rows, by default, and
 /// knows enough of tables that are not much larger.
@@ -14,12 +16,36 @@ const LEAST_ROWS: f64 = 100_000.0;
 /// The least part of the table that the index must have summarized.
 const LEAST_SUMMARIZED: f64 = 0.9;
 
+/// A table's column: its OID, its number, and the collation by which values are compared.
+type Column = (Oid, i16, Oid);
+
+thread_local! {
+    /// The answers of this planner run.
+    static KNOWN: RefCell<HashMap<Column, Option<f64>>> = RefCell::default();
+}
+
+/// Forgets the answers of a planner run.
+pub(super) fn forget() {
+    KNOWN.take();
+}
+
 /// The number of distinct values, without NULL, of a column that is compared under a collation. None if no index knows
 /// it: it must have maps of whole values of the column, and of all rows.
 pub fn distinct(table: &Table<'_>, attribute: i16, collation: Oid) -> Option<f64> {
     if table.rows() < LEAST_ROWS {
         return None;
     }
+    let column = (table.oid(), attribute, collation);
+    if let Some(known) = KNOWN.with_borrow(|known| known.get(&column).copied()) {
+        return known;
+    }
+    // Nothing is borrowed here: reading may raise an error.
+    let distinct = find(table, attribute, collation);
+    KNOWN.with_borrow_mut(|known| known.insert(column, distinct));
+    distinct
+}
+
+fn find(table: &Table<'_>, attribute: i16, collation: Oid) -> Option<f64> {
     table.indexes().iter().enumerate().find_map(|(number, index)| {
         let column = (0..index.columns()).find(|&column| index.attribute(column) == Some(attribute))?;
         let is_suitable = !index.is_partial()

@@ -2,7 +2,7 @@
 //! table one right after the other, of each of a thousand partitions. Owns one estimate, of a single test; it is
 //! forgotten when the paths of the table are made, and at the beginning and end of a planner run.
 
-use super::Estimate;
+use super::{Estimate, distinct};
 use crate::pg::clause::Clause;
 use crate::pg::custom::expr::{Expr, Leaf};
 use crate::pg::custom::table::Table;
@@ -26,15 +26,20 @@ pub struct EstimatingRun;
 
 impl EstimatingRun {
     pub fn begin() -> Self {
-        forget();
+        forget_all();
         Self
     }
 }
 
 impl Drop for EstimatingRun {
     fn drop(&mut self) {
-        forget();
+        forget_all();
     }
+}
+
+fn forget_all() {
+    forget();
+    distinct::forget();
 }
 
 /// Forgets the estimate.
