@@ -126,14 +126,15 @@ fn maintain(server: &Server, seed: u64, until: Instant, done: &Done) {
     }
 }
 
-/// Cancels whoever writes.
+/// Cancels whoever writes. A cancel may arrive when the session has gone on to its next statement; readers, which must
+/// not meet one, are told apart by the name of their application.
 fn cancel(server: &Server, seed: u64, until: Instant) {
     let Ok(mut session) = server.try_connect("skip_template") else { return };
     let mut rng = Rng::with_seed(seed);
     while Instant::now() < until {
         std::thread::sleep(Duration::from_millis(rng.u64(..40)));
         let sql = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-                   WHERE state = 'active' AND pid <> pg_backend_pid()
+                   WHERE state = 'active' AND pid <> pg_backend_pid() AND application_name <> 'reader'
                        AND query ~ '^(VACUUM|INSERT|BEGIN|UPDATE|SELECT skip)'
                    ORDER BY random() LIMIT 1";
         if session.try_rows(sql).is_err() {
@@ -161,6 +162,9 @@ fn question(rng: &mut Rng) -> Question {
 
 fn read(server: &Server, seed: u64, until: Instant, done: &Done) {
     let Ok(mut session) = server.try_connect("skip_template") else { return };
+    if session.try_rows("SET application_name = 'reader'").is_err() {
+        return;
+    }
     let mut rng = Rng::with_seed(seed);
     while Instant::now() < until {
         if session.try_rows("BEGIN ISOLATION LEVEL REPEATABLE READ").is_err() {
