@@ -51,7 +51,11 @@ unsafe extern "C-unwind" fn get_relation_stats(
             if attribute <= 0 || !settings::enable_distinct() || !(*rte).securityQuals.is_null() {
                 return false;
             }
-            let Some(table) = table_of(root, rte) else { return false };
+            // The costs of other access methods ask without an expression, and only for the correlation.
+            if (*data).var.is_null() {
+                return false;
+            }
+            let Some(table) = table_of(root, rte, (*data).rel) else { return false };
             let collation = pg_sys::exprCollation((*data).var);
             let reader = compat::reader(table.rel, rte);
             let Some(tuple) = statistics_with_distinct(&table, attribute, collation, reader) else {
@@ -66,18 +70,26 @@ unsafe extern "C-unwind" fn get_relation_stats(
 }
 
 /// The table of an entry of the query, if it has skip indexes. The entry may be that of a subquery, whose planner's
-/// state is `root` then.
+/// state is `root` then. Unless it is, `rel` is the table, or NULL.
 ///
 /// # Safety
 /// The arguments are the planner's.
-unsafe fn table_of<'a>(root: *mut pg_sys::PlannerInfo, rte: *mut pg_sys::RangeTblEntry) -> Option<Table<'a>> {
-    // SAFETY: both arrays have simple_rel_array_size entries, of which those of rels may be NULL.
+unsafe fn table_of<'a>(
+    root: *mut pg_sys::PlannerInfo,
+    rte: *mut pg_sys::RangeTblEntry,
+    rel: *mut pg_sys::RelOptInfo,
+) -> Option<Table<'a>> {
+    // SAFETY: both arrays have simple_rel_array_size entries, of which those of rels may be NULL. `rel` may be of an
+    // outer query, whose arrays are others, so its number is only a first guess.
     unsafe {
         if (*rte).rtekind != pg_sys::RTEKind::RTE_RELATION || (*root).simple_rte_array.is_null() {
             return None;
         }
         let size = usize::try_from((*root).simple_rel_array_size).unwrap_or(0);
-        let number = (1..size).find(|&number| *(*root).simple_rte_array.add(number) == rte)?;
+        let is_it = |number: &usize| *(*root).simple_rte_array.add(*number) == rte;
+        // A search for each partition would take time in proportion to the square of their number.
+        let guess = rel.as_ref().map(|rel| rel.relid as usize).filter(|number| (1..size).contains(number));
+        let number = guess.filter(is_it).or_else(|| (1..size).find(is_it))?;
         let rel = *(*root).simple_rel_array.add(number);
         if rel.is_null() || (*rel).indexlist.is_null() {
             return None;
@@ -94,7 +106,6 @@ fn statistics_with_distinct(
     collation: pg_sys::Oid,
     reader: pg_sys::Oid,
 ) -> Option<pg_sys::HeapTuple> {
-    let distinct = implementation().distinct(table, attribute, collation)?;
     // Functions of the view see what the statistics contain.
     let may_read = || {
         catalog::may_read(table.oid())
@@ -112,6 +123,10 @@ fn statistics_with_distinct(
         if tuple.is_null() {
             return None;
         }
+        let Some(distinct) = implementation().distinct(table, attribute, collation) else {
+            pg_sys::ReleaseSysCache(tuple);
+            return None;
+        };
         let row = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_statistic>();
         let values = table.rows() * (1.0 - f64::from((*row).stanullfrac));
         let distinct = distinct.min(values).max(1.0);

@@ -1,5 +1,6 @@
 //! What the planner learns from a map of a column: the number of its distinct values, and in how many ranges a key is.
 //! ANALYZE finds both wrong here, because it reads 300 rows only, and the values of neighbouring rows are not ordered.
+//! It reads as many rows as the column with the largest target needs, so all columns have the same target.
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::explain::skip_scan;
@@ -8,7 +9,8 @@ use pg_skip_tests::session::Session;
 
 /// Half of the rows have one of 50 values of `k`, the others one of their own; 40 rows in a row have the same `c`.
 const TABLE: &str = "CREATE TABLE t (id int, k bigint, c uuid, s text);
-    ALTER TABLE t ALTER k SET STATISTICS 1, ALTER c SET STATISTICS 1, ALTER s SET STATISTICS 1;
+    ALTER TABLE t ALTER id SET STATISTICS 1, ALTER k SET STATISTICS 1, ALTER c SET STATISTICS 1,
+        ALTER s SET STATISTICS 1;
     INSERT INTO t SELECT i, k, md5((i / 40)::text)::uuid, k FROM
         (SELECT i, CASE WHEN i % 2 = 0 THEN i % 100 ELSE 1000000 + i END AS k FROM generate_series(1, 200000) i) AS i;
     SELECT setseed(0.5); ANALYZE t";
@@ -79,7 +81,7 @@ fn follows_changes(database: &Database) {
     let mut session = database.session();
     let rows = |k: &str| format!("INSERT INTO t SELECT i, {k} FROM generate_series(1, 150000) i;");
     session.run(&format!(
-        "CREATE TABLE t (id int, k bigint); ALTER TABLE t ALTER k SET STATISTICS 1; {}
+        "CREATE TABLE t (id int, k bigint); ALTER TABLE t ALTER id SET STATISTICS 1, ALTER k SET STATISTICS 1; {}
          CREATE INDEX t_skip ON t USING skip (k) WITH (layout = map); ANALYZE t",
         rows("i")
     ));
@@ -91,7 +93,7 @@ fn follows_changes(database: &Database) {
     expect("SELECT 1", 150_000.0);
     expect(&format!("TRUNCATE t; {} REINDEX INDEX t_skip; VACUUM ANALYZE t", rows("i % 15000")), 15_000.0);
     expect("UPDATE t SET k = id; VACUUM ANALYZE t", 150_000.0);
-    expect("UPDATE t SET k = id % 5000; VACUUM ANALYZE t", 5_000.0);
+    expect("UPDATE t SET k = id % 12000; VACUUM ANALYZE t", 12_000.0);
 }
 
 on_shared!(values_that_are_gone);
