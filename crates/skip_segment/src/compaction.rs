@@ -25,6 +25,15 @@ pub struct Move {
     pub to: u32,
 }
 
+/// Which segments may slide over the free extent right before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slides {
+    /// Those that are not larger than the extent, so that the new place has no block of the old one.
+    Disjoint,
+    /// All. One that is larger is copied to a third place first.
+    Overlapping,
+}
+
 /// What is moved, and the first block behind all segments afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compaction {
@@ -41,33 +50,37 @@ pub struct Compaction {
 pub fn to_front(segments: &[BlockExtent], free: &[BlockExtent], most: u64) -> Compaction {
     let (mut places, mut free, mut left) = (segments.to_vec(), joined(free), most);
     let mut moves = Vec::new();
-    while let Some((segment, extent)) = next_move(&places, &free) {
+    while let Some(step) = next_move(&places, &free, Slides::Disjoint) {
+        let Move { segment, to } = step;
         let from = places[segment];
         let Some(rest) = left.checked_sub(from.blocks.into()) else { break };
         left = rest;
-        let to = free[extent].first;
-        moves.push(Move { segment, to });
+        moves.push(step);
         places[segment].first = to;
-        free[extent] = BlockExtent { first: to + from.blocks, blocks: free[extent].blocks - from.blocks };
+        for extent in free.iter_mut().filter(|extent| extent.first == to) {
+            *extent = BlockExtent { first: to + from.blocks, blocks: extent.blocks - from.blocks };
+        }
         free.push(from);
         free = joined(&free);
     }
     Compaction { moves, end: places.iter().map(|place| place.end()).max().unwrap_or(0) }
 }
 
-/// The numbers of the segment that moves next, and of the free extent to whose beginning it moves. Each move brings a
-/// segment nearer to the front, so there is an end.
-fn next_move(places: &[BlockExtent], free: &[BlockExtent]) -> Option<(usize, usize)> {
-    let (segment, last) = places.iter().enumerate().max_by_key(|(_, place)| place.first)?;
-    let before_last = || free.iter().enumerate().filter(|(_, extent)| extent.first < last.first);
-    let fitting = before_last().filter(|(_, extent)| extent.blocks >= last.blocks);
-    if let Some((extent, _)) = fitting.min_by_key(|(_, extent)| (extent.blocks, extent.first)) {
-        return Some((segment, extent));
+/// The segment that moves next: the last one, into the smallest free extent before it that is large enough, or else the
+/// one that can slide over the first free extent. Each move brings a segment nearer to the front, so there is an end.
+pub fn next_move(segments: &[BlockExtent], free: &[BlockExtent], slides: Slides) -> Option<Move> {
+    let (segment, last) = segments.iter().enumerate().max_by_key(|(_, place)| place.first)?;
+    let before_last = || free.iter().filter(|extent| extent.first < last.first);
+    let fitting = before_last().filter(|extent| extent.blocks >= last.blocks);
+    if let Some(extent) = fitting.min_by_key(|extent| (extent.blocks, extent.first)) {
+        return Some(Move { segment, to: extent.first });
     }
-    before_last().find_map(|(number, extent)| {
-        let is_behind = |place: &BlockExtent| place.first == extent.end() && place.blocks <= extent.blocks;
-        places.iter().position(is_behind).map(|segment| (segment, number))
-    })
+    let sliding = before_last().filter_map(|extent| {
+        let fits = |place: &BlockExtent| slides == Slides::Overlapping || place.blocks <= extent.blocks;
+        let segment = segments.iter().position(|place| place.first == extent.end() && fits(place))?;
+        Some(Move { segment, to: extent.first })
+    });
+    sliding.min_by_key(|step| step.to)
 }
 
 /// The extents by place, neighbours as one.
@@ -130,6 +143,13 @@ mod tests {
         assert_eq!(moved(&segments, &free, 3), (vec![], 54));
         assert_eq!(moved(&segments, &[(60, 9)], 1000), (vec![], 54), "none is before it");
         assert_eq!(moved(&[], &free, 1000), (vec![], 0));
+    }
+
+    #[test]
+    fn a_segment_slides_over_fewer_blocks_than_it_has() {
+        let (segments, free) = (extents(&[(10, 9), (30, 20)]), extents(&[(19, 11), (2, 8)]));
+        assert_eq!(next_move(&segments, &free, Slides::Disjoint), None);
+        assert_eq!(next_move(&segments, &free, Slides::Overlapping), Some(Move { segment: 0, to: 2 }));
     }
 
     proptest! {

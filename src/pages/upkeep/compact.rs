@@ -16,7 +16,7 @@ use crate::pages::miss::Miss;
 use crate::pages::segment;
 use crate::pg::lock::{AloneLock, Part, PartLock};
 use crate::pg::{Rel, error::Read, memory, wal::Logging};
-use skip_segment::compaction::{self, BlockExtent, Compaction};
+use skip_segment::compaction::{self, BlockExtent, Compaction, Slides};
 use skip_segment::page::{NO_BLOCK, SLICE_BYTES};
 
 /// Segments are moved if so many blocks are free, and one of [`SHARE`] blocks of the index. The index of a queue of
@@ -42,9 +42,9 @@ pub fn compact(directory: &mut Directory<'_>) -> Read<()> {
     let mut copies = None;
     // What is freed below must not be joined to an extent before the one that was chosen.
     directory.join_free_extents()?;
-    while let Some((segment, free)) = next_move(directory) {
+    while let Some((segment, to)) = next_move(directory) {
         let left = copies.get_or_insert_with(|| MOST_COPIES * free_before(directory, u32::MAX));
-        let is_twice = free.1 < segment.blocks;
+        let is_twice = to + segment.blocks > segment.first_block;
         let cost = u64::from(segment.blocks) * if is_twice { 2 } else { 1 };
         if *left < cost {
             break;
@@ -56,8 +56,8 @@ pub fn compact(directory: &mut Directory<'_>) -> Read<()> {
         } else {
             segment
         };
-        directory.reserve(free.0, segment.blocks)?;
-        copy_to(directory, &segment, free.0)?;
+        directory.reserve(to, segment.blocks)?;
+        copy_to(directory, &segment, to)?;
     }
     Ok(())
 }
@@ -67,25 +67,26 @@ fn free_before(directory: &Directory<'_>, end: u32) -> u64 {
     directory.free_extents().filter(|extent| extent.0 < end).map(|(_, blocks)| u64::from(blocks)).sum()
 }
 
-/// The segment to be moved next, and the free extent to whose beginning it moves: before the segment, and large enough,
-/// or right before it. Each move brings a segment nearer to the beginning, so there is an end.
-fn next_move(directory: &Directory<'_>) -> Option<(Segment, (u32, u32))> {
-    let with_blocks = || directory.all_segments().filter(|s| s.blocks > 0);
-    let last = with_blocks().max_by_key(|s| s.first_block)?;
+/// The segment to be moved next, and the first block of its new place, if many blocks before the last segment are free.
+fn next_move(directory: &Directory<'_>) -> Option<(Segment, u32)> {
+    let (segments, places) = segments_and_places(directory);
+    let last = segments.iter().max_by_key(|s| s.first_block)?;
     let free = free_before(directory, last.first_block);
     if free < LEAST_BLOCKS.into() || free * SHARE < u64::from(last.first_block + last.blocks) {
         return None;
     }
-    let before_last = || directory.free_extents().filter(|extent| extent.0 < last.first_block);
-    let fitting = before_last().filter(|extent| extent.1 >= last.blocks);
-    if let Some(extent) = fitting.min_by_key(|extent| (extent.1, extent.0)) {
-        return Some((last, extent));
-    }
-    let slides = before_last().filter_map(|extent| {
-        let behind = with_blocks().find(|s| s.first_block == extent.0 + extent.1)?;
-        Some((behind, extent))
-    });
-    slides.min_by_key(|(_, extent)| extent.0)
+    let step = compaction::next_move(&places, &free_extents(directory), Slides::Overlapping)?;
+    segments.get(step.segment).map(|&segment| (segment, step.to))
+}
+
+/// The segments that have blocks, and these blocks.
+fn segments_and_places(directory: &Directory<'_>) -> (Vec<Segment>, Vec<BlockExtent>) {
+    let with_blocks = directory.all_segments().filter(|s| s.blocks > 0);
+    with_blocks.map(|s| (s, BlockExtent { first: s.first_block, blocks: s.blocks })).unzip()
+}
+
+fn free_extents(directory: &Directory<'_>) -> Vec<BlockExtent> {
+    directory.free_extents().map(|(first, blocks)| BlockExtent { first, blocks }).collect()
 }
 
 /// Copies a segment into blocks that are reserved for it, and retires the old one.
@@ -169,15 +170,9 @@ fn is_worth(blocks: u32, end: u32) -> bool {
 
 /// All segments, and which of them move if these pages of the delta are free.
 fn arrangement(directory: &Directory<'_>, of_delta: &[u32]) -> (Vec<Segment>, Compaction) {
-    let segments: Vec<Segment> = directory.all_segments().filter(|s| s.blocks > 0).collect();
-    let places: Vec<BlockExtent> =
-        segments.iter().map(|s| BlockExtent { first: s.first_block, blocks: s.blocks }).collect();
-    let of_delta = of_delta.iter().map(|&first| BlockExtent { first, blocks: 1 });
-    let free: Vec<BlockExtent> = directory
-        .free_extents()
-        .map(|(first, blocks)| BlockExtent { first, blocks })
-        .chain(of_delta)
-        .collect();
+    let (segments, places) = segments_and_places(directory);
+    let mut free = free_extents(directory);
+    free.extend(of_delta.iter().map(|&first| BlockExtent { first, blocks: 1 }));
     let plan = compaction::to_front(&places, &free, MOST_COPIES_ALONE);
     (segments, plan)
 }
