@@ -80,6 +80,14 @@ const SPARSE: &str = "CREATE TABLE t (id int, a int, b text);
     DELETE FROM t WHERE id % 10 NOT IN (0, 3);
     UPDATE t SET a = -a WHERE id % 1000 = 0";
 
+/// A queue. Its maps are not divided by key, so the delta's spare pages and free blocks lie between larger segments.
+const QUEUE: &str = "CREATE TABLE t (id int, a int, b text);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    ALTER DATABASE skip_template SET pg_skip.key_part_pages = 1000;
+    ALTER DATABASE skip_template SET pg_skip.merge_pages = 32;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 16000) i;
+    CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, layout = map)";
+
 alone!(every_prefix_of_maintenance);
 fn every_prefix_of_maintenance() {
     every_prefix(BASE, maintain, 18);
@@ -105,6 +113,12 @@ alone!(every_prefix_of_cutting_off);
 /// was, and nothing refers to its end.
 fn every_prefix_of_cutting_off() {
     every_prefix(SPARSE, cut_off, 40);
+}
+
+alone!(every_prefix_of_a_queue);
+/// Segments move into the delta's spare pages before the end is cut off, while nobody else uses the table.
+fn every_prefix_of_a_queue() {
+    every_prefix(QUEUE, queue, 20);
 }
 
 alone!(every_prefix_of_maintenance_of_bounds);
@@ -241,6 +255,35 @@ fn cut_off(server: &Server) -> Maintained {
     Maintained { rebuilt: start.clone(), start, end: session.one(at), file: file(&mut session) }
 }
 
+/// Rows come and go until VACUUM moves segments and cuts off the end while it has locked the table.
+fn queue(server: &Server) -> Maintained {
+    let mut session = server.connect("skip_template");
+    // pg_waldump reads no more of a running server.
+    let at = "SELECT pg_current_wal_flush_lsn()";
+    for round in 1..=9 {
+        session.run(&format!(
+            "DELETE FROM t WHERE id <= {round} * 1600;
+             INSERT INTO t SELECT i, i, 'b' || i
+             FROM generate_series(14401 + {round} * 1600, 16000 + {round} * 1600) i"
+        ));
+        let before = session.one(at);
+        session.run("VACUUM t");
+        let end = session.one(at);
+        let locks = dumped(server, &before, &end, ["-r", "Standby"]);
+        let Some(lock) = locks.iter().find(|record| record.contains("LOCK")) else { continue };
+        let start = lsn(lock).to_owned();
+        let alone = Maintained { rebuilt: start.clone(), start, end, file: file(&mut session) };
+        let records = records(server, &alone);
+        let of = |kind: &str| records.iter().filter(|record| record.contains(kind)).count();
+        let (pages, cuts) = (of("desc: FPI"), of("TRUNCATE"));
+        println!("round {round}: {} records, {pages} pages of segments, cut off {cuts} times", records.len());
+        if pages > 0 && cuts > 0 {
+            return alone;
+        }
+    }
+    panic!("VACUUM never moved a segment while it had locked the table");
+}
+
 /// Inserts rows, so that segments are merged in steps, and changes rows of those that are being merged.
 fn grow(server: &Server) -> Maintained {
     let mut session = server.connect("skip_template");
@@ -305,19 +348,22 @@ fn file(session: &mut Session) -> String {
 /// The records of the index, as pg_waldump describes them: of its blocks, and those that cut its file off.
 fn records(server: &Server, maintained: &Maintained) -> Vec<String> {
     let Maintained { start, end, file, .. } = maintained;
-    let dumped = |only: [&str; 2]| {
-        let mut command = install().command("pg_waldump");
-        command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", start, "-e", end]).args(only);
-        let output = command.output().expect("pg_waldump");
-        let problem = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?}: {problem}");
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
-    };
     let path = format!("TRUNCATE base/{} ", file.trim_start_matches("1663/"));
-    let mut records = dumped(["-R", file]);
-    records.extend(dumped(["-r", "Storage"]).into_iter().filter(|record| record.contains(&path)));
+    let mut records = dumped(server, start, end, ["-R", file]);
+    let cuts = dumped(server, start, end, ["-r", "Storage"]);
+    records.extend(cuts.into_iter().filter(|record| record.contains(&path)));
     records.sort_by_key(|record| position(lsn(record)));
     records
+}
+
+/// What pg_waldump says of some records between two places.
+fn dumped(server: &Server, start: &str, end: &str, only: [&str; 2]) -> Vec<String> {
+    let mut command = install().command("pg_waldump");
+    command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", start, "-e", end]).args(only);
+    let output = command.output().expect("pg_waldump");
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {problem}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
 /// What follows a word in a record's description, up to the next space or comma.
