@@ -49,15 +49,15 @@ pub fn room(ranges: u32, busy: usize) -> usize {
 }
 
 /// As [`room`], while a statement inserts many rows: as much as [`bound`] allows.
-pub fn roomy(ranges: u32, busy: usize) -> usize {
+pub fn room_during_bulk(ranges: u32, busy: usize) -> usize {
     bound(ranges).saturating_sub(busy + 1).max(LEAST_ROOM)
 }
 
-/// As [`roomy`], for segments that can all be merged at once before the statement's transaction commits. Meanwhile
-/// there may be [`MOST_OF_BULK`] segments if that is more than [`bound`]. So merges write each pair of a statement of
-/// two million rows once, not three times. Lookups meanwhile read a page or two of each segment, but many more of the
-/// ranges that are not summarized yet.
-pub fn bulk_room(ranges: u32, busy: usize) -> usize {
+/// As [`room_during_bulk`], for segments that can all be merged at once before the statement's transaction commits.
+/// Until then there may be [`MOST_OF_BULK`] segments if that is more than [`bound`]. So merges write each pair of a
+/// statement of two million rows once, not three times. Lookups in between read a page or two of each segment, but
+/// many more of the ranges that are not summarized yet.
+pub fn room_until_commit(ranges: u32, busy: usize) -> usize {
     bound(ranges).max(MOST_OF_BULK).saturating_sub(busy + 1).max(LEAST_ROOM)
 }
 
@@ -127,13 +127,13 @@ mod tests {
             // One more than there is room for, and those that are being merged.
             for busy in 0..=most_segments(ranges) {
                 let most = bound(ranges).max(MOST_OF_BULK);
-                assert!(bulk_room(ranges, busy) + 1 + busy <= most, "{ranges}, {busy}");
-                assert!(bulk_room(ranges, busy) >= room(ranges, busy), "{ranges}, {busy}");
+                assert!(room_until_commit(ranges, busy) + 1 + busy <= most, "{ranges}, {busy}");
+                assert!(room_until_commit(ranges, busy) >= room(ranges, busy), "{ranges}, {busy}");
             }
         }
     }
 
-    /// What [`bulk_room`] says of a statement of two million rows into a table of twenty million.
+    /// What [`room_until_commit`] says of a statement of two million rows into a table of twenty million.
     #[test]
     fn a_large_statement_writes_each_pair_once() {
         let written = |room: fn(u32, usize) -> usize| {
@@ -154,7 +154,7 @@ mod tests {
             merge(&mut sizes, super::room(16_667 + done, 0) - 1);
             moved as f64 / f64::from(done)
         };
-        let (bulk, usual) = (written(bulk_room), written(room));
+        let (bulk, usual) = (written(room_until_commit), written(room));
         println!("{bulk:.2} and {usual:.2} times");
         assert!(bulk < 1.01 && usual > 3.0, "{bulk} and {usual} times");
     }

@@ -20,7 +20,7 @@ use crate::pages::entry::{Segment, Unfinished};
 use crate::pg::{error::Read, settings};
 use skip_map::key_part::KeySet;
 use skip_segment::SegmentShape;
-use skip_segment::growth::{Link, bulk_room, room, roomy, run_to_merge};
+use skip_segment::growth::{Link, room, room_during_bulk, room_until_commit, run_to_merge};
 use skip_segment::page::SLICE_BYTES;
 
 /// The most merges at once that one insert does for a column.
@@ -34,12 +34,12 @@ fn bulk_pages() -> u32 {
     settings::merge_pages().saturating_mul(BULK_PAGES)
 }
 
-/// What is merged.
+/// How much a call merges.
 struct Effort {
     /// How many segments may be left, by the number of ranges and of segments that are being merged.
     room: fn(u32, usize) -> usize,
-    /// Whether [`bulk_room`] may be left if all can still be merged at once after the next batch.
-    waits: bool,
+    /// Whether [`room_until_commit`] may be left, if one merge at once can still do for all after the next batch.
+    defers: bool,
     /// The most pages of a merge that is done at once.
     at_once: u32,
     /// Whether larger merges are begun.
@@ -48,17 +48,17 @@ struct Effort {
 
 impl Effort {
     fn usual() -> Self {
-        Self { room, waits: false, at_once: settings::merge_pages(), begins: true }
+        Self { room, defers: false, at_once: settings::merge_pages(), begins: true }
     }
 
     /// Of a large statement at its end.
     fn bulk() -> Self {
-        Self { room, waits: false, at_once: bulk_pages(), begins: false }
+        Self { room, defers: false, at_once: bulk_pages(), begins: false }
     }
 
     /// The same while such a statement inserts.
-    fn meanwhile(self) -> Self {
-        Self { room: roomy, waits: true, ..self }
+    fn during_bulk(self) -> Self {
+        Self { room: room_during_bulk, defers: true, ..self }
     }
 }
 
@@ -70,8 +70,8 @@ impl Effort {
 pub fn merge_some(directory: &mut Directory<'_>, columns: usize, is_bulk: bool) -> Read<()> {
     if is_bulk {
         // A large merge that is begun keeps the small segments that it has from being merged until it is done.
-        merge_all_newest(directory, columns, &Effort::bulk().meanwhile())?;
-        merge_all_newest(directory, columns, &Effort::usual().meanwhile())?;
+        merge_all_newest(directory, columns, &Effort::bulk().during_bulk())?;
+        merge_all_newest(directory, columns, &Effort::usual().during_bulk())?;
     } else {
         merge_all_newest(directory, columns, &Effort::usual())?;
     }
@@ -154,7 +154,10 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> 
     let most = if effort.begins { u32::MAX } else { effort.at_once };
     let is_good = |run: std::ops::Range<usize>| blocks_of(&newest[run]).is_some_and(|blocks| blocks <= most);
     let Some(run) = run_to_merge(&links, (effort.room)(end, busy), is_good) else { return Ok(false) };
-    if effort.waits && links.len() <= bulk_room(end, busy) && can_wait(newest, &links, room(end, busy)) {
+    if effort.defers
+        && links.len() <= room_until_commit(end, busy)
+        && can_defer(newest, &links, room(end, busy))
+    {
         return Ok(false);
     }
     let run = &newest[run];
@@ -178,9 +181,9 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> 
     Ok(true)
 }
 
-/// Whether merging some of the newest segments at once, after the next two like the last one, will leave no more than
-/// `room`.
-fn can_wait(newest: &[Region], links: &[Link], room: usize) -> bool {
+/// Whether one merge at once will leave no more than `room` of the newest segments, even after two more like the last
+/// one have come.
+fn can_defer(newest: &[Region], links: &[Link], room: usize) -> bool {
     let to_come = newest.last().map_or(0, |last| 2 * last.blocks());
     let is_good = |run: std::ops::Range<usize>| {
         blocks_of(&newest[run]).is_some_and(|blocks| u64::from(blocks) + to_come <= bulk_pages().into())
