@@ -47,7 +47,7 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<bool
             return Ok(None);
         }
         let summary = summarize::summarize_to(heap, index, &mut directory, end, Caller::Insert)?;
-        growth::merge_some(&mut directory, meta.columns.len(), pace.is_bulk)?;
+        growth::merge_some(&mut directory, &meta, pace.is_bulk)?;
         Ok(summary.failure)
     })?;
     drop(sandbox);
@@ -101,7 +101,7 @@ pub fn merge_further(index: Rel) -> Read<()> {
     }
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
     let (meta, mut directory) = upkeep::load(index)?;
-    growth::go_on(&mut directory, meta.columns.len())
+    growth::go_on(&mut directory, &meta)
 }
 
 /// Retires segments behind the table's end after VACUUM has truncated it. Does nothing if another process holds the

@@ -23,6 +23,9 @@ pub const MOST_OF_BULK: usize = 40;
 /// Segments that may stand behind those that are being merged.
 const LEAST_ROOM: usize = 4;
 
+/// Blocks of a table of single keys that give one page of a segment.
+const USUAL_BLOCKS: u64 = 32;
+
 /// A segment, as far as merging is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -59,6 +62,32 @@ pub fn room_during_bulk(ranges: u32, busy: usize) -> usize {
 /// many more of the ranges that are not summarized yet.
 pub fn room_until_commit(ranges: u32, busy: usize) -> usize {
     bound(ranges).max(MOST_OF_BULK).saturating_sub(busy + 1).max(LEAST_ROOM)
+}
+
+/// What a column has of the blocks of its table that are summarized.
+#[derive(Clone, Copy, Debug)]
+pub struct Summarized {
+    /// Number of segments that a lookup of one key meets.
+    pub segments: usize,
+    /// The first range behind all segments.
+    pub end: u32,
+    /// Number of blocks of the segments.
+    pub blocks: u64,
+    /// Number of blocks of the table whose keys these segments have.
+    pub table_blocks: u64,
+}
+
+/// By what the usual number of pages of a step of merges is multiplied. A step follows each sixteen new blocks of the
+/// table, and its usual size is for columns with a page of segments for [`USUAL_BLOCKS`] blocks of the table. A column
+/// with more gets steps that are larger in proportion, but only from the middle between [`most_segments`], its average
+/// number of segments, and [`bound`] on: no insert shall wait longer than it must.
+pub fn step_factor(column: Summarized) -> u32 {
+    let many = (most_segments(column.end) + bound(column.end)) / 2;
+    let usual = column.table_blocks / USUAL_BLOCKS;
+    if column.segments < many || usual == 0 {
+        return 1;
+    }
+    u32::try_from(column.blocks.div_ceil(usual)).unwrap_or(u32::MAX)
 }
 
 /// The segments to merge, two or more neighbours, if there are more than `most`. `is_good` tells of some whether one
@@ -119,6 +148,19 @@ mod tests {
             [3, 3, 4, 4, 5, 5, 6, 10]
         );
         assert_eq!([0, 1, 4].map(|busy| room(83_333, busy)), [5, 4, 4]);
+    }
+
+    #[test]
+    fn steps_are_larger_for_many_segments_of_many_keys() {
+        let factor =
+            |segments, blocks| step_factor(Summarized { segments, end: 4096, blocks, table_blocks: 65_536 });
+        // An average of 4, and 13 at most.
+        assert_eq!((most_segments(4096), bound(4096)), (4, 13));
+        assert_eq!([7, 8, 20].map(|segments| factor(segments, 2048)), [1; 3], "a usual column");
+        assert_eq!([7, 8, 20].map(|segments| factor(segments, 40_000)), [1, 20, 20]);
+        assert_eq!(factor(20, 100), 1, "few keys");
+        let few = Summarized { segments: 20, end: 8, blocks: 8, table_blocks: 16 };
+        assert_eq!(step_factor(few), 1, "a small table");
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //!
 //! The number of pages is the setting `pg_skip.merge_pages`, for a step of a column and for a merge at once. Sixteen
 //! blocks of a table give about half a page of a segment, so the default of 32 is 64 times what comes, as the bound in
-//! [`skip_segment::growth`] wants it.
+//! [`skip_segment::growth`] wants it. Blocks of values that have many keys each give more. The steps of such a column
+//! are larger in proportion while it has many segments ([`step_pages`]).
 //!
 //! Segments here are [`regions`]: what the lookup of one key meets as one segment.
 //!
@@ -17,10 +18,11 @@ use super::regions::{self, MergeTarget, Region};
 use super::{map_steps, merge, merge_bounds, merge_maps, unfinished};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, Unfinished};
+use crate::pages::meta::Meta;
 use crate::pg::{error::Read, settings};
 use skip_map::key_part::KeySet;
 use skip_segment::SegmentShape;
-use skip_segment::growth::{Link, room, room_during_bulk, room_until_commit, run_to_merge};
+use skip_segment::growth::{self, Link, Summarized, room, room_during_bulk, room_until_commit, run_to_merge};
 use skip_segment::page::SLICE_BYTES;
 
 /// The most merges at once that one insert does for a column.
@@ -67,7 +69,8 @@ impl Effort {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_some(directory: &mut Directory<'_>, columns: usize, is_bulk: bool) -> Read<()> {
+pub fn merge_some(directory: &mut Directory<'_>, meta: &Meta, is_bulk: bool) -> Read<()> {
+    let columns = meta.columns.len();
     if is_bulk {
         // A large merge that is begun keeps the small segments that it has from being merged until it is done.
         merge_all_newest(directory, columns, &Effort::bulk().during_bulk())?;
@@ -75,7 +78,7 @@ pub fn merge_some(directory: &mut Directory<'_>, columns: usize, is_bulk: bool) 
     } else {
         merge_all_newest(directory, columns, &Effort::usual())?;
     }
-    go_on(directory, columns)
+    go_on(directory, meta)
 }
 
 /// Merges the segments that a statement of many rows has left, in all columns.
@@ -105,10 +108,10 @@ fn merge_all_newest(directory: &mut Directory<'_>, columns: usize, effort: &Effo
 ///
 /// # Errors
 /// Damage to the index.
-pub fn go_on(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
-    for column in 0..columns as u16 {
+pub fn go_on(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
+    for column in 0..meta.columns.len() as u16 {
         unfinished::begin_next_parts(directory, column)?;
-        let mut left = settings::merge_pages();
+        let mut left = step_pages(directory, column, meta.pages_per_range);
         while left > 0
             && let Some(next) = least_left(directory, column)
         {
@@ -116,6 +119,21 @@ pub fn go_on(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
         }
     }
     Ok(())
+}
+
+/// The most pages of a column that a step writes.
+fn step_pages(directory: &Directory<'_>, column: u16, pages_per_range: u32) -> u32 {
+    let regions = regions::of_column(directory, column);
+    let segments = regions.iter().map(Region::most_met).sum();
+    let blocks = regions.iter().map(Region::blocks).sum();
+    let ranges: u64 = regions.iter().map(|region| u64::from(region.width())).sum();
+    let end = regions.last().map_or(0, |region| region.end);
+    settings::merge_pages().saturating_mul(growth::step_factor(Summarized {
+        segments,
+        end,
+        blocks,
+        table_blocks: ranges * u64::from(pages_per_range),
+    }))
 }
 
 fn least_left(directory: &Directory<'_>, column: u16) -> Option<Unfinished> {
