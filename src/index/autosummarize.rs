@@ -85,7 +85,7 @@ pub fn catch_up(heap: Rel, index: Rel) {
         autosummarize(heap, index, last_block, pace)?;
         let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
         let (meta, mut directory) = upkeep::load(index)?;
-        growth::catch_up(&mut directory, meta.columns.len())
+        growth::catch_up(&mut directory, &meta)
     };
     or_raise(index, work());
 }

@@ -2,7 +2,7 @@
 //!
 //! It has no pages and no keys, only sizes, so it reaches sizes that no test and no benchmark can.
 
-use crate::growth::{Link, room, run_to_merge};
+use crate::growth::{Link, Summarized, room, run_to_merge};
 
 /// Merges at once after one batch, as inserts do them.
 const MOST_MERGES: usize = 4;
@@ -90,7 +90,9 @@ impl GrowthSimulation {
 
     /// Goes on with the merges in steps, that with the least left to write first.
     fn go_on(&mut self) {
-        let mut left = self.step;
+        let end = self.batches.saturating_mul(self.ranges_of_batch);
+        let usual = Summarized { segments: self.segments.len(), end, blocks: 0, table_blocks: 0 };
+        let mut left = self.step * u64::from(usual.step_factor());
         while left > 0
             && let Some(at) = (0..self.merges.len()).min_by_key(|&at| self.merges[at].1)
         {

@@ -8,7 +8,7 @@
 //! The number of pages is the setting `pg_skip.merge_pages`, for a step of a column and for a merge at once. Sixteen
 //! blocks of a table give about half a page of a segment, so the default of 32 is 64 times what comes, as the bound in
 //! [`skip_segment::growth`] wants it. Blocks of values that have many keys each give more. The steps of such a column
-//! are larger in proportion while it has many segments ([`step_pages`]).
+//! are larger in proportion while it has many segments ([`Summarized::step_factor`]).
 //!
 //! Segments here are [`regions`]: what the lookup of one key meets as one segment.
 //!
@@ -22,21 +22,18 @@ use crate::pages::meta::Meta;
 use crate::pg::{error::Read, settings};
 use skip_map::key_part::KeySet;
 use skip_segment::SegmentShape;
-use skip_segment::growth::{self, Link, Summarized, room, room_during_bulk, room_until_commit, run_to_merge};
+use skip_segment::growth::{Link, Summarized, room, room_during_bulk, room_until_commit, run_to_merge};
 use skip_segment::page::SLICE_BYTES;
 
 /// The most merges at once that one insert does for a column.
 const MOST_MERGES: usize = 4;
 
 /// A merge that a large statement does at once writes so many times the pages of a usual one, at most: with the default
-/// setting 8 MB, some 30 milliseconds.
+/// setting 8 MB, some 30 milliseconds. Of a column whose blocks give more keys than usual it writes more in proportion,
+/// as the statement takes longer in proportion.
 const BULK_PAGES: u32 = 32;
 
-fn bulk_pages() -> u32 {
-    settings::merge_pages().saturating_mul(BULK_PAGES)
-}
-
-/// How much a call merges.
+/// How much a call merges of a column.
 struct Effort {
     /// How many segments may be left, by the number of ranges and of segments that are being merged.
     room: fn(u32, usize) -> usize,
@@ -44,18 +41,24 @@ struct Effort {
     defers: bool,
     /// The most pages of a merge that is done at once.
     at_once: u32,
+    /// The same for a large statement.
+    bulk_pages: u32,
     /// Whether larger merges are begun.
     begins: bool,
 }
 
 impl Effort {
-    fn usual() -> Self {
-        Self { room, defers: false, at_once: settings::merge_pages(), begins: true }
+    /// Of a column whose blocks give so many times the usual number of keys.
+    fn usual(richness: u32) -> Self {
+        let at_once = settings::merge_pages();
+        let bulk_pages = at_once.saturating_mul(BULK_PAGES).saturating_mul(richness);
+        Self { room, defers: false, at_once, bulk_pages, begins: true }
     }
 
     /// Of a large statement at its end.
-    fn bulk() -> Self {
-        Self { room, defers: false, at_once: bulk_pages(), begins: false }
+    fn bulk(richness: u32) -> Self {
+        let usual = Self::usual(richness);
+        Self { at_once: usual.bulk_pages, begins: false, ..usual }
     }
 
     /// The same while such a statement inserts.
@@ -70,13 +73,12 @@ impl Effort {
 /// # Errors
 /// Damage to the index.
 pub fn merge_some(directory: &mut Directory<'_>, meta: &Meta, is_bulk: bool) -> Read<()> {
-    let columns = meta.columns.len();
     if is_bulk {
         // A large merge that is begun keeps the small segments that it has from being merged until it is done.
-        merge_all_newest(directory, columns, &Effort::bulk().during_bulk())?;
-        merge_all_newest(directory, columns, &Effort::usual().during_bulk())?;
+        merge_all_newest(directory, meta, |richness| Effort::bulk(richness).during_bulk())?;
+        merge_all_newest(directory, meta, |richness| Effort::usual(richness).during_bulk())?;
     } else {
-        merge_all_newest(directory, columns, &Effort::usual())?;
+        merge_all_newest(directory, meta, Effort::usual)?;
     }
     go_on(directory, meta)
 }
@@ -85,18 +87,19 @@ pub fn merge_some(directory: &mut Directory<'_>, meta: &Meta, is_bulk: bool) -> 
 ///
 /// # Errors
 /// Damage to the index.
-pub fn catch_up(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
-    merge_all_newest(directory, columns, &Effort::bulk())
+pub fn catch_up(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
+    merge_all_newest(directory, meta, Effort::bulk)
 }
 
-fn merge_all_newest(directory: &mut Directory<'_>, columns: usize, effort: &Effort) -> Read<()> {
-    for column in 0..columns as u16 {
+fn merge_all_newest(directory: &mut Directory<'_>, meta: &Meta, effort: fn(u32) -> Effort) -> Read<()> {
+    for column in 0..meta.columns.len() as u16 {
         if directory.segments(column).iter().any(Segment::is_of_bounds) {
             merge_bounds::merge_column(directory, column)?;
             continue;
         }
+        let effort = effort(summarized(directory, column, meta).richness());
         for _ in 0..MOST_MERGES {
-            if !merge_newest(directory, column, effort)? {
+            if !merge_newest(directory, column, &effort)? {
                 break;
             }
         }
@@ -111,7 +114,8 @@ fn merge_all_newest(directory: &mut Directory<'_>, columns: usize, effort: &Effo
 pub fn go_on(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
     for column in 0..meta.columns.len() as u16 {
         unfinished::begin_next_parts(directory, column)?;
-        let mut left = step_pages(directory, column, meta.pages_per_range);
+        let factor = summarized(directory, column, meta).step_factor();
+        let mut left = settings::merge_pages().saturating_mul(factor);
         while left > 0
             && let Some(next) = least_left(directory, column)
         {
@@ -121,19 +125,16 @@ pub fn go_on(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
     Ok(())
 }
 
-/// The most pages of a column that a step writes.
-fn step_pages(directory: &Directory<'_>, column: u16, pages_per_range: u32) -> u32 {
+/// What a column has of the table.
+fn summarized(directory: &Directory<'_>, column: u16, meta: &Meta) -> Summarized {
     let regions = regions::of_column(directory, column);
-    let segments = regions.iter().map(Region::most_met).sum();
-    let blocks = regions.iter().map(Region::blocks).sum();
     let ranges: u64 = regions.iter().map(|region| u64::from(region.width())).sum();
-    let end = regions.last().map_or(0, |region| region.end);
-    settings::merge_pages().saturating_mul(growth::step_factor(Summarized {
-        segments,
-        end,
-        blocks,
-        table_blocks: ranges * u64::from(pages_per_range),
-    }))
+    Summarized {
+        segments: regions.iter().map(Region::most_met).sum(),
+        end: regions.last().map_or(0, |region| region.end),
+        blocks: regions.iter().map(Region::blocks).sum(),
+        table_blocks: ranges * u64::from(meta.pages_per_range),
+    }
 }
 
 fn least_left(directory: &Directory<'_>, column: u16) -> Option<Unfinished> {
@@ -174,7 +175,7 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> 
     let Some(run) = run_to_merge(&links, (effort.room)(end, busy), is_good) else { return Ok(false) };
     if effort.defers
         && links.len() <= room_until_commit(end, busy)
-        && can_defer(newest, &links, room(end, busy))
+        && can_defer(newest, &links, room(end, busy), effort)
     {
         return Ok(false);
     }
@@ -201,10 +202,10 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> 
 
 /// Whether one merge at once will leave no more than `room` of the newest segments, even after two more like the last
 /// one have come.
-fn can_defer(newest: &[Region], links: &[Link], room: usize) -> bool {
+fn can_defer(newest: &[Region], links: &[Link], room: usize, effort: &Effort) -> bool {
     let to_come = newest.last().map_or(0, |last| 2 * last.blocks());
     let is_good = |run: std::ops::Range<usize>| {
-        blocks_of(&newest[run]).is_some_and(|blocks| u64::from(blocks) + to_come <= bulk_pages().into())
+        blocks_of(&newest[run]).is_some_and(|blocks| u64::from(blocks) + to_come <= effort.bulk_pages.into())
     };
     run_to_merge(links, 1, is_good).is_some_and(|run| links.len() - run.len() < room)
 }
