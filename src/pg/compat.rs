@@ -242,6 +242,21 @@ pub unsafe fn try_lock_tuple(
     }
 }
 
+/// Whether this process holds a lock in this very mode.
+pub fn is_lock_held(tag: &pg_sys::LOCKTAG, mode: pg_sys::LOCKMODE) -> bool {
+    // SAFETY: the server looks the tag up among the locks of this process.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        {
+            pg_sys::LockHeldByMe(tag, mode)
+        }
+        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        {
+            pg_sys::LockHeldByMe(tag, mode, false)
+        }
+    }
+}
+
 /// Whether the options of a table, or else the setting vacuum_truncate (PostgreSQL 18), let VACUUM cut it off.
 pub fn allows_truncation(options: Option<&pg_sys::StdRdOptions>) -> bool {
     #[cfg(not(feature = "pg18"))]

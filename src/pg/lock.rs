@@ -1,8 +1,8 @@
 //! Heavyweight locks. Their order is in [`crate::pages`].
 
 pub use super::relation::Mode;
-use super::{Rel, catalog, compat};
-use pgrx::pg_sys;
+use super::{Rel, catalog, compat, fail};
+use pgrx::{PgSqlErrorCode, pg_sys};
 
 /// The parts of an index that can be locked. Tuple locks of the meta block stand for them, as names only. Page locks
 /// would take no part in deadlock detection before PostgreSQL 17, and no other lock may be taken under them there; but
@@ -16,11 +16,30 @@ pub enum Part {
     DeltaGrowth = 2,
 }
 
+/// The block whose tuples stand for the parts.
+const META_BLOCK: pg_sys::BlockNumber = 0;
+
 impl Part {
     fn tid(self) -> pg_sys::ItemPointerData {
         let mut tid = pg_sys::ItemPointerData::default();
-        pgrx::itemptr::item_pointer_set_all(&mut tid, 0, self as u16);
+        pgrx::itemptr::item_pointer_set_all(&mut tid, META_BLOCK, self as u16);
         tid
+    }
+
+    /// Whether this process has the lock. The server knows, also after errors and rollbacks.
+    fn is_held(self, index: Rel<'_>) -> bool {
+        // SAFETY: index is open, so its descriptor stays where it is.
+        let id = unsafe { (*index.raw()).rd_lockInfo.lockRelId };
+        // What SET_LOCKTAG_TUPLE makes.
+        let tag = pg_sys::LOCKTAG {
+            locktag_field1: id.dbId.to_u32(),
+            locktag_field2: id.relId.to_u32(),
+            locktag_field3: META_BLOCK,
+            locktag_field4: self as u16,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_TUPLE as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        };
+        compat::is_lock_held(&tag, Mode::Exclusive.raw())
     }
 }
 
@@ -31,15 +50,23 @@ pub struct PartLock<'a> {
 }
 
 impl<'a> PartLock<'a> {
-    /// Waits for the lock.
+    /// Waits for the lock. Raises an error if this process has it already: maintenance runs users' code, which has then
+    /// asked for maintenance of the same index.
     pub fn take(index: Rel<'a>, part: Part) -> Self {
+        if part.is_held(index) {
+            is_maintained_already(index);
+        }
         // SAFETY: index is open.
         unsafe { pg_sys::LockTuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
         Self { index, part }
     }
 
-    /// Takes the lock if no other backend has it.
+    /// Takes the lock if no process has it, this one included. The server would grant a process a lock that it has, and
+    /// what a row that users' code inserts gives cause for would change the index under the maintenance that runs it.
     pub fn try_take(index: Rel<'a>, part: Part) -> Option<Self> {
+        if part.is_held(index) {
+            return None;
+        }
         // SAFETY: index is open.
         let taken = unsafe { compat::try_lock_tuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
         // Not then_some: it would also make, and drop, a guard for a lock that was not taken.
@@ -54,6 +81,16 @@ impl Drop for PartLock<'_> {
             unsafe { pg_sys::UnlockTuple(self.index.raw(), &mut self.part.tid(), Mode::Exclusive.raw()) }
         }
     }
+}
+
+fn is_maintained_already(index: Rel<'_>) -> ! {
+    let name = index.name();
+    fail(
+        PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+        format!("index \"{name}\" is being maintained by this session"),
+        Some("A function that the maintenance calls asks for maintenance of the same index.".into()),
+        Some("Functions of an index must not change its table.".into()),
+    )
 }
 
 /// The relation extension lock.
