@@ -9,7 +9,10 @@
 //! 5. Summarize new ranges, and gaps that a crash left.
 //! 6. Rebuild filters that have filled up, and maps with many pairs of rows that are gone.
 //! 7. Merge neighbouring segments.
-//! 8. Move segments to the front if much of the index is free, and (VACUUM only) cut its end off.
+//! 8. Move segments to the front if much of the index is free.
+//!
+//! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
+//! until the commit, and other indexes may still be cleaned up for minutes after this one.
 
 use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
@@ -19,7 +22,7 @@ use crate::pages::upkeep::{self, compact, fold, unfinished};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
-use crate::pg::{Rel, attempt, boundary};
+use crate::pg::{Rel, at_commit, attempt, boundary};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -72,8 +75,15 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
         upkeep::merge_column(&mut directory, column as u16)?;
     }
     compact::compact(&mut directory)?;
-    if caller == Caller::Vacuum {
-        compact::shorten(heap, &mut directory)?;
+    if caller == Caller::Vacuum && compact::may_shorten(heap, &directory)? {
+        at_commit::before_commit(index, cut_off);
     }
     Ok(summary)
+}
+
+/// Cuts off the end of an index, unless another process maintains it.
+fn cut_off(heap: Rel, index: Rel) {
+    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return };
+    let shorten = || compact::shorten(heap, &mut upkeep::load(index)?.1);
+    or_raise(index, shorten());
 }

@@ -124,16 +124,7 @@ fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Re
 /// Damage to the index.
 pub fn shorten(heap: Rel<'_>, directory: &mut Directory<'_>) -> Read<()> {
     let index = directory.index();
-    if !heap.allows_truncation() {
-        return Ok(());
-    }
-    let of_delta = {
-        let _growth = PartLock::take(index, Part::DeltaGrowth);
-        unused_pages_of_delta(index)?
-    };
-    let end = end_of_pages(directory).max(arrangement(directory, &of_delta).1.end);
-    let (blocks, kept) = (index.blocks(), end.saturating_add(of_delta.len() as u32));
-    if !is_worth(blocks, kept) && blocks.saturating_sub(end) < LEAST_BLOCKS.max(blocks / SPARE_SHARE) {
+    if !may_shorten(heap, directory)? {
         return Ok(());
     }
     let Some(alone) = AloneLock::try_take(heap, index) else { return Ok(()) };
@@ -151,6 +142,24 @@ pub fn shorten(heap: Rel<'_>, directory: &mut Directory<'_>) -> Read<()> {
         alone.truncate(end);
     }
     Ok(())
+}
+
+/// Whether much of the file could be cut off, and may be.
+///
+/// # Errors
+/// Damage to the index.
+pub fn may_shorten(heap: Rel<'_>, directory: &Directory<'_>) -> Read<bool> {
+    if !heap.allows_truncation() {
+        return Ok(false);
+    }
+    let index = directory.index();
+    let of_delta = {
+        let _growth = PartLock::take(index, Part::DeltaGrowth);
+        unused_pages_of_delta(index)?
+    };
+    let end = end_of_pages(directory).max(arrangement(directory, &of_delta).1.end);
+    let (blocks, kept) = (index.blocks(), end.saturating_add(of_delta.len() as u32));
+    Ok(is_worth(blocks, kept) || blocks.saturating_sub(end) >= LEAST_BLOCKS.max(blocks / SPARE_SHARE))
 }
 
 /// The delta's spare pages, and its only page if it has no entries. No other process adds pages to the delta meanwhile.

@@ -1,5 +1,6 @@
 //! Segments move to the front of the index, and VACUUM cuts the end of the file off.
 use crate::registry::{alone, on_shared};
+use crate::replay::{dumped, lsn, position};
 use crate::shared::Database;
 use crate::standby::{catch_up, replicated};
 use pg_skip_tests::compare::{Question, same, sound};
@@ -168,6 +169,40 @@ fn the_index_of_a_queue_stays_small() {
     assert!(segments <= 2.0, "{segments} segments");
     same(&mut session, "q", &Question::using("q_skip", "k = md5('k185000')::uuid OR d = 1850"));
     sound(&mut session, "q_skip");
+    drop(session);
+    server.finish();
+}
+
+alone!(the_table_is_locked_for_the_end_of_vacuum_only);
+/// A standby keeps the locks until VACUUM commits. So they are taken when all indexes have been cleaned up.
+fn the_table_is_locked_for_the_end_of_vacuum_only() {
+    let server = Server::start(&["autovacuum=off"]);
+    let mut session = server.connect("postgres");
+    session.run("CREATE EXTENSION pg_skip");
+    session.run(
+        "CREATE TABLE t (a int, b int); INSERT INTO t SELECT i, i FROM generate_series(1, 100000) i;
+         CREATE INDEX t_first ON t USING skip (a) WITH (pages_per_range = 1, layout = map);
+         CREATE INDEX t_second ON t USING skip (b) WITH (pages_per_range = 1, layout = map);
+         DELETE FROM t WHERE a % 10 > 0",
+    );
+    let at = "SELECT pg_current_wal_flush_lsn()";
+    let start = session.one(at);
+    session.run("VACUUM t");
+    let end = session.one(at);
+    let of = |only: [&str; 2]| dumped(&server, &start, &end, only);
+    let file = session.one(
+        "SELECT '1663/' || oid || '/' || pg_relation_filenode('t_second')
+         FROM pg_database WHERE datname = current_database()",
+    );
+    let table = session.one("SELECT 't'::regclass::oid");
+    let is_lock = |record: &&String| record.contains("LOCK") && record.contains(&format!("rel {table}"));
+    let (locks, pages) = (of(["-r", "Standby"]), of(["-R", &file]));
+    let lock = locks.iter().find(is_lock).expect("the table was not locked");
+    // The map that is rebuilt.
+    let page = pages.iter().rev().find(|record| record.contains("desc: FPI")).expect("a page of a segment");
+    assert!(position(lsn(lock)) > position(lsn(page)), "{lock} before {page}");
+    let cuts = of(["-r", "Storage"]).iter().filter(|record| record.contains("TRUNCATE")).count();
+    assert_eq!(cuts, 2, "both indexes are cut off");
     drop(session);
     server.finish();
 }

@@ -357,7 +357,7 @@ fn records(server: &Server, maintained: &Maintained) -> Vec<String> {
 }
 
 /// What pg_waldump says of some records between two places.
-fn dumped(server: &Server, start: &str, end: &str, only: [&str; 2]) -> Vec<String> {
+pub fn dumped(server: &Server, start: &str, end: &str, only: [&str; 2]) -> Vec<String> {
     let mut command = install().command("pg_waldump");
     command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", start, "-e", end]).args(only);
     let output = command.output().expect("pg_waldump");
@@ -374,12 +374,12 @@ fn field<'a>(record: &'a str, word: &str) -> &'a str {
 }
 
 /// Where a record is in WAL.
-fn lsn(record: &str) -> &str {
+pub fn lsn(record: &str) -> &str {
     field(record, "lsn:")
 }
 
 /// A position in WAL as a number.
-fn position(lsn: &str) -> u64 {
+pub fn position(lsn: &str) -> u64 {
     let (high, low) = lsn.split_once('/').expect("a position in WAL");
     let part = |hex| u64::from_str_radix(hex, 16).expect("a hexadecimal number");
     part(high) << 32 | part(low)
