@@ -14,7 +14,7 @@ use crate::pages::upkeep::regions::{self, Region};
 use crate::pg::error::{Read, report};
 use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
-use skip_segment::pace::MOST_BATCH;
+use skip_segment::pace::most_batch;
 use skip_segment::spans;
 
 /// The caller of summarizing, which determines how it is done.
@@ -29,11 +29,6 @@ pub enum Caller {
     /// skip_summarize.
     Function,
 }
-
-/// The most ranges that one insert summarizes, even if many more are not summarized: 8 MB of the table with ranges of
-/// 16 pages, some ten milliseconds. Many batches of a small statement, so that inserts catch up after a time without
-/// maintenance.
-const MOST_RANGES_OF_INSERT: u32 = MOST_BATCH;
 
 impl Caller {
     /// How changes are logged in WAL.
@@ -56,9 +51,10 @@ impl Caller {
         matches!(self, Caller::Build | Caller::Vacuum)
     }
 
-    /// The most ranges to scan.
-    fn most_ranges(self) -> u32 {
-        if self == Caller::Insert { MOST_RANGES_OF_INSERT } else { u32::MAX }
+    /// The most ranges to scan. One insert scans many batches of a small statement, so that inserts catch up after a
+    /// time without maintenance, but not more.
+    fn most_ranges(self, meta: &Meta) -> u32 {
+        if self == Caller::Insert { most_batch(meta.pages_per_range) } else { u32::MAX }
     }
 }
 
@@ -119,7 +115,7 @@ pub fn fill_gaps(
     let mut placers = placers(index, &meta, caller);
     let mut ranges = 0;
     for stretch in stretches {
-        let left = u64::from(caller.most_ranges()).saturating_sub(ranges).min(u32::MAX.into()) as u32;
+        let left = u64::from(caller.most_ranges(&meta)).saturating_sub(ranges).min(u32::MAX.into()) as u32;
         let span = (stretch.first, stretch.end.min(stretch.first.saturating_add(left)));
         if span.0 == span.1 {
             break;
@@ -270,10 +266,11 @@ pub fn summarize_to(
     if end > 0 {
         choose::choose_late(heap, index, &collector_options(caller, memory::maintenance_work_mem() / 2))?;
     }
-    let mut watermark = Meta::read(index)?.watermark;
+    let meta = Meta::read(index)?;
+    let (mut watermark, most_ranges) = (meta.watermark, caller.most_ranges(&meta));
     let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?;
-    while watermark < end && summary.ranges < u64::from(caller.most_ranges()) {
-        let left = caller.most_ranges() - summary.ranges as u32;
+    while watermark < end && summary.ranges < u64::from(most_ranges) {
+        let left = most_ranges - summary.ranges as u32;
         // No other process uses an index that is being built: one step makes the widest segments.
         let step = if caller == Caller::Build { u32::MAX } else { STEP };
         watermark = end.min(watermark.saturating_add(step.min(left)));

@@ -16,8 +16,11 @@
 pub const FILTER_BATCH: u32 = 8;
 /// Blocks of a batch if all columns have maps, at least: a range of the default size.
 pub const MAP_BLOCKS: u32 = 16;
-/// The most ranges of a batch: with ranges of 16 pages 8 MB of the table, which take some ten milliseconds.
-pub const MOST_BATCH: u32 = 64;
+/// The most ranges of a batch.
+const MOST_BATCH: u32 = 64;
+/// The most blocks of a batch of several ranges, unless they are fewer than [`FILTER_BATCH`]: 8 MB of the table, which
+/// take some ten milliseconds. One row's insert waits for them.
+const MOST_BLOCKS: u32 = 1024;
 /// The part of the ranges that a statement has inserted that its next batch may have. With a half, a statement of two
 /// million rows (1,700 ranges) has some 35 batches instead of 200 of eight ranges; with a quarter it has ten more.
 const BULK_PART: u32 = 2;
@@ -78,6 +81,11 @@ pub struct Pace {
     pub is_bulk: bool,
 }
 
+/// The most ranges of a batch, and the most that one insert summarizes.
+pub fn most_batch(pages_per_range: u32) -> u32 {
+    (MOST_BLOCKS / pages_per_range.max(1)).clamp(FILTER_BATCH, MOST_BATCH)
+}
+
 impl Inserting {
     /// Whether the statement has inserted so many rows that its batches grow.
     fn is_large(self) -> bool {
@@ -94,7 +102,7 @@ impl Inserting {
     pub fn pace(self) -> Pace {
         let unit = self.unit();
         let usual = (self.summarized / 2).clamp(if self.has_filters { 2 } else { 1 }, unit);
-        let bulk = (self.ranges / BULK_PART).min(MOST_BATCH) / unit * unit;
+        let bulk = (self.ranges / BULK_PART).min(most_batch(self.pages_per_range)) / unit * unit;
         Pace { batch: usual.max(bulk), is_bulk: self.is_large() }
     }
 }
@@ -130,6 +138,13 @@ mod tests {
         let of_pages = |pages_per_range| Inserting { pages_per_range, ..MAPS }.pace().batch;
         assert_eq!([0, 1, 3, 8, 15, 16, 17, u32::MAX].map(of_pages), [16, 16, 6, 2, 2, 1, 1, 1]);
         assert_eq!(Inserting { summarized: 5, pages_per_range: 1, ..MAPS }.pace().batch, 2);
+    }
+
+    #[test]
+    fn batches_of_large_ranges_are_few() {
+        assert_eq!([0, 1, 16, 17, 64, 128, 129, u32::MAX].map(most_batch), [64, 64, 64, 60, 16, 8, 8, 8]);
+        let batch = |pages_per_range| Inserting { pages_per_range, ranges: 1000, ..MAPS }.pace().batch;
+        assert_eq!([16, 64, 1024].map(batch), [64, 16, 8]);
     }
 
     #[test]
