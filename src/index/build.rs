@@ -16,9 +16,10 @@ use crate::pg::error::or_raise;
 use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
 use crate::pg::{Rel, am, fail, memory, page};
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use skip_filter::Sizing;
 use skip_segment::page::NO_BLOCK;
+use std::cell::Cell;
 use std::ffi::CStr;
 
 // Phases 0 and 1 are PostgreSQL's own: 1 is "initializing".
@@ -35,10 +36,45 @@ pub fn phase_name(phase: i64) -> Option<&'static CStr> {
     }
 }
 
+thread_local! {
+    /// The index that this process is building.
+    static IN_PROGRESS: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
+}
+
+/// A build of this process, until dropped.
+struct Build;
+
+impl Build {
+    fn begin(index: Rel) -> Self {
+        IN_PROGRESS.set(index.oid());
+        Self
+    }
+}
+
+impl Drop for Build {
+    fn drop(&mut self) {
+        IN_PROGRESS.set(pg_sys::InvalidOid);
+    }
+}
+
+/// Raises an error if this process is building the index. Rows that come into ranges that the build has read already
+/// would be lost.
+pub fn refuse_rows_of_build(index: Rel) {
+    if IN_PROGRESS.get() == index.oid() {
+        fail(
+            PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+            format!("index \"{}\" is being built by this session", index.name()),
+            Some("A function that the build calls inserts into the table.".into()),
+            Some("Functions of an index must not change its table.".into()),
+        )
+    }
+}
+
 /// Builds the index, with at most `workers` parallel workers. Returns the table's number of rows, as hint bits tell it,
 /// and the number of ranges summarized.
 pub fn build(heap: Rel, index: Rel, workers: u32) -> (f64, f64) {
     check_buildable(heap, index);
+    let _build = Build::begin(index);
     let mut meta = new_meta(index);
     let index = meta.bind(index);
     let blocks = heap.blocks();

@@ -9,7 +9,7 @@
 //! statement that inserts many rows summarizes large batches, and the rest right before its transaction commits.
 
 use super::insert_state::InsertState;
-use super::{autosummarize, collect, summarize};
+use super::{autosummarize, build, collect, summarize};
 use crate::pages::meta::{Meta, Progress, SegmentLayout};
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::error::{Read, or_raise};
@@ -40,6 +40,7 @@ pub fn insert(
     place: TuplePlace,
     mut cache: InsertCache<'_, InsertStatement>,
 ) {
+    build::refuse_rows_of_build(index);
     let mut progress = or_raise(index, Progress::read(index));
     let range = place.block / progress.pages_per_range;
     if range < progress.watermark && place.offset == 1 {

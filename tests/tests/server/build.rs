@@ -4,6 +4,7 @@ use crate::ddl::works;
 use crate::registry::{alone, on_shared};
 use crate::shared::{Database, wait_until};
 use crate::standby::{catch_up, replicated};
+use crate::vacuum::INSERTING;
 use pg_skip_tests::compare::{Question, difference, same, sound};
 use pg_skip_tests::session::Session;
 
@@ -208,4 +209,35 @@ fn maintenance_work_mem_is_enough(database: &Database) {
         same(&mut session, "t", &Question::using("t_skip", "u = md5('777')::uuid"));
         session.run("DROP INDEX t_skip");
     }
+}
+
+on_shared!(functions_that_insert_during_a_build);
+/// A function of the index inserts into the table, into pages that the build has read. A table without another index is
+/// not known to have one yet, and the server does not ask the new one.
+fn functions_that_insert_during_a_build(database: &Database) {
+    let mut session = database.session();
+    session.run(INSERTING);
+    session.run("DROP INDEX t_skip; CREATE INDEX ON t (id); DELETE FROM t WHERE k % 2 = 0");
+    session.run("VACUUM t");
+    session.run("SET my.inserts = on");
+    let error = session.error("CREATE INDEX t_skip ON t USING skip (f(k)) WITH (pages_per_range = 1)");
+    assert_eq!(
+        (error.code().code(), error.message()),
+        ("55006", "index \"t_skip\" is being built by this session")
+    );
+    // The transaction was rolled back, so nothing of the build is left.
+    session
+        .run("SET my.inserts = off; CREATE INDEX t_skip ON t USING skip (f(k)) WITH (pages_per_range = 1)");
+    session.run("INSERT INTO t (k) VALUES (4), (6)");
+    for key in [1, 4, 6, 8, 19_001] {
+        same(&mut session, "t", &Question::using("t_skip", format!("f(k) = {key}")));
+    }
+    sound(&mut session, "t_skip");
+    session.run("DROP INDEX t_skip; SET my.inserts = on");
+    session.run("CREATE INDEX CONCURRENTLY t_skip ON t USING skip (f(k)) WITH (pages_per_range = 1)");
+    session.run("SET my.inserts = off");
+    for key in (2..15_000).step_by(250) {
+        same(&mut session, "t", &Question::using("t_skip", format!("f(k) = {key}")));
+    }
+    sound(&mut session, "t_skip");
 }

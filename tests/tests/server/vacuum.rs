@@ -60,7 +60,7 @@ fn tables_cut_short_grow_again(database: &Database) {
 }
 
 /// `f` inserts rows into the table when it meets a key, once. It says that it is immutable, and is not.
-const INSERTING: &str =
+pub const INSERTING: &str =
     "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, filler text DEFAULT repeat('x', 270))
         WITH (autovacuum_enabled = off);
     CREATE FUNCTION insert_into_t() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
