@@ -41,19 +41,20 @@ thread_local! {
     static IN_PROGRESS: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
 }
 
-/// A build of this process, until dropped.
-struct Build;
+/// A build of this process, until dropped; and the index whose build calls a function that builds this one.
+struct Build {
+    outer: pg_sys::Oid,
+}
 
 impl Build {
     fn begin(index: Rel) -> Self {
-        IN_PROGRESS.set(index.oid());
-        Self
+        Self { outer: IN_PROGRESS.replace(index.oid()) }
     }
 }
 
 impl Drop for Build {
     fn drop(&mut self) {
-        IN_PROGRESS.set(pg_sys::InvalidOid);
+        IN_PROGRESS.set(self.outer);
     }
 }
 

@@ -27,7 +27,7 @@ pub fn before_commit(index: Rel, work: Work) {
         unsafe { pg_sys::RegisterXactCallback(Some(at_end), std::ptr::null_mut()) }
     }
     DUE.with_borrow_mut(|due| {
-        if due.iter().all(|&(oid, other)| oid != index.oid() || other as usize != work as usize) {
+        if due.iter().all(|&(oid, other)| oid != index.oid() || !std::ptr::fn_addr_eq(other, work)) {
             due.push((index.oid(), work));
         }
     });
