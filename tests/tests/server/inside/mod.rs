@@ -141,11 +141,11 @@ pub fn gives_ranges(session: &mut Session, least: usize, call: &str) {
     assert!((least..=least + 3).contains(&found.len()), "{call}: {found:?}");
 }
 
-/// Fails unless a search skips more than a quarter of the table's ranges. It skips most of them, unless its key has the
-/// same fingerprint as a fragment that is in half of them.
+/// Fails unless a search skips more than a tenth of the table's ranges. It skips most of them, unless its key has the
+/// same fingerprint as a fragment that is in half of them. Of a list, two keys may have that: a quarter is left.
 #[track_caller]
 pub fn skips_many(session: &mut Session, statement: &str) {
     let node = pg_skip_tests::explain::executed(session, statement);
     let (skipped, total) = (node.number("Ranges Skipped"), node.number("Ranges Total"));
-    assert!(skipped * 4 > total, "{statement} skips {skipped} of {total} ranges");
+    assert!(skipped * 10 > total, "{statement} skips {skipped} of {total} ranges");
 }
