@@ -3,7 +3,7 @@
 //! | file | PostgreSQL's callbacks |
 //! |---|---|
 //! | [`handler`] | the handler function and the table of callbacks |
-//! | [`build`], [`build_parallel`] | ambuild, ambuildempty; ambuild with parallel workers |
+//! | [`build`] | ambuild, ambuildempty |
 //! | [`insert`], [`insert_state`], [`autosummarize`] | aminsert; what it keeps from row to row; the maintenance that it does |
 //! | [`catch_up`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
 //! | [`vacuum`] | amvacuumcleanup, and skip_summarize |
@@ -17,18 +17,16 @@
 //! | [`advise`] | skip_advise |
 //!
 //! Shared code: [`choose`] chooses the layout of columns from a sample of the table. [`collect`] reads block ranges of
-//! the table, and [`range_message`] passes their contents between processes. [`place`] makes segments of them: filters
-//! ([`place_filters`]) or a map ([`place_map`]). [`summarize`] does both in an order that is safe, and [`close`] closes
-//! the ranges that it had to leave open. [`rebuild`] replaces what rows that are gone have left, in filters
-//! ([`rebuild_filters`]) and in maps ([`rebuild_maps`]). [`map_check`] compares maps with the table. [`indexable`]
-//! refuses columns that cannot be indexed. [`target`] opens the index that a function is given, and [`steady`] reads
-//! one that may change meanwhile.
+//! the table. [`place`] makes segments of them: filters ([`place_filters`]) or a map ([`place_map`]). [`summarize`]
+//! does both in an order that is safe, and [`close`] closes the ranges that it had to leave open. [`rebuild`] replaces
+//! what rows that are gone have left, in filters ([`rebuild_filters`]) and in maps ([`rebuild_maps`]). [`map_check`]
+//! compares maps with the table. [`indexable`] refuses columns that cannot be indexed. [`target`] opens the index that
+//! a function is given, and [`steady`] reads one that may change meanwhile.
 
 mod advise;
 mod alter;
 mod autosummarize;
 mod build;
-mod build_parallel;
 mod catch_up;
 mod choose;
 mod close;
@@ -45,7 +43,6 @@ mod place_bounds;
 mod place_filters;
 mod place_map;
 mod range_map;
-mod range_message;
 mod rebuild;
 mod rebuild_bounds;
 mod rebuild_filters;
@@ -62,5 +59,5 @@ mod verify;
 /// Registers callbacks with the server; called once per process, when the library is loaded.
 pub fn register() {
     alter::register();
-    build_parallel::register();
+    build::register();
 }

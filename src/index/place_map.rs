@@ -97,19 +97,13 @@ impl MapPlacer {
         let range = stretch.ranges;
         stretch.ranges += 1;
         if contents.state.open {
-            let first_range = stretch.first_range + range;
-            match stretch.open.last_mut() {
-                Some(last) if last.end_range() == first_range => last.width += 1,
-                _ => stretch.open.push(OpenStretch { column, first_range, width: 1 }),
-            }
+            add_open(&mut stretch.open, column, stretch.first_range + range);
             return;
         }
-        for (part, (state, hashes)) in (range * parts..).zip(contents.parts()) {
-            for key in marks(state).chain(hashes.iter().copied()) {
-                stretch.pairs += 1;
-                let Ok(()) = stretch.sorter.push(key, part);
-            }
-        }
+        each_pair(parts, range, contents, |key, part| {
+            stretch.pairs += 1;
+            let Ok(()) = stretch.sorter.push(key, part);
+        });
     }
 
     /// Writes and publishes the map of the stretch.
@@ -118,13 +112,7 @@ impl MapPlacer {
     /// Damage to the index.
     pub fn finish(&mut self, directory: &mut Directory<'_>) -> Read<()> {
         let Some(mut stretch) = self.stretch.take() else { return Ok(()) };
-        let open = bounded(std::mem::take(&mut stretch.open));
-        for stretch in &open {
-            directory.add_open(*stretch)?;
-        }
-        if !open.is_empty() {
-            directory.raise_generation()?;
-        }
+        publish_open(directory, std::mem::take(&mut stretch.open))?;
         self.write(directory, stretch, false)
     }
 
@@ -161,6 +149,40 @@ impl MapPlacer {
         let mut writer = MapWriter::new(directory, new)?;
         sorter.finish(|number| writer.push(number))?;
         writer.finish()
+    }
+}
+
+/// Adds an open range to the open stretches of a column. Ranges come in order.
+pub fn add_open(open: &mut Vec<OpenStretch>, column: u16, range: u32) {
+    match open.last_mut() {
+        Some(last) if last.end_range() == range => last.width += 1,
+        _ => open.push(OpenStretch { column, first_range: range, width: 1 }),
+    }
+}
+
+/// Publishes open stretches, before the map that does not have their pairs.
+///
+/// # Errors
+/// Damage to the index.
+pub fn publish_open(directory: &mut Directory<'_>, open: Vec<OpenStretch>) -> Read<()> {
+    let open = bounded(open);
+    for stretch in &open {
+        directory.add_open(*stretch)?;
+    }
+    if open.is_empty() { Ok(()) } else { directory.raise_generation() }
+}
+
+/// Calls `each` with the pairs of a range: a key, and the part of the table, of which a range has `parts`. An open
+/// range has none.
+#[inline]
+pub fn each_pair(parts: u32, range: u32, contents: RangeContents<'_>, mut each: impl FnMut(u64, u32)) {
+    if contents.state.open {
+        return;
+    }
+    for (part, (state, hashes)) in (range * parts..).zip(contents.parts()) {
+        for key in marks(state).chain(hashes.iter().copied()) {
+            each(key, part);
+        }
     }
 }
 

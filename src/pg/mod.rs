@@ -58,6 +58,7 @@ pub mod selectivity;
 mod server;
 pub mod settings;
 pub mod shared;
+pub mod shared_files;
 pub mod sql_text;
 pub mod table_columns;
 mod tagged;

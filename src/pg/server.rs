@@ -8,11 +8,11 @@
 use super::boundary::call;
 use pgrx::pg_sys;
 use pgrx::pg_sys::{
-    Bitmapset, BlockNumber, Buffer, BufferAccessStrategy, Datum, EState, ExecScanAccessMtd,
-    ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo, ForkNumber, IndexInfo, ItemPointer, JoinType,
-    List, Node, Oid, ParallelContext, ParamListInfo, ParamPathInfo, PlanState, PlannedStmt, PlannerInfo,
-    Portal, Query, ReadBufferMode, RelOptInfo, Relation, ScanState, Selectivity, Snapshot, SpecialJoinInfo,
-    TupleTableSlot, Tuplesortstate, shm_mq_handle, shm_mq_result,
+    Bitmapset, BlockNumber, Buffer, BufferAccessStrategy, ConditionVariable, Datum, EState,
+    ExecScanAccessMtd, ExecScanRecheckMtd, Expr, ExprContext, ExprState, FmgrInfo, ForkNumber, IndexInfo,
+    ItemPointer, JoinType, List, Node, Oid, ParallelContext, ParamListInfo, ParamPathInfo, PlanState,
+    PlannedStmt, PlannerInfo, Portal, Query, ReadBufferMode, RelOptInfo, Relation, ScanState, Selectivity,
+    Snapshot, SpecialJoinInfo, TupleTableSlot, Tuplesortstate, shm_mq_handle, shm_mq_result,
 };
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -97,6 +97,8 @@ passing_errors! {
     fn datumCopy(value: Datum, by_value: bool, len: c_int) -> Datum;
     /// Waits for parallel workers, and raises their errors.
     fn WaitForParallelWorkersToFinish(context: *mut ParallelContext);
+    /// Sleeps until a condition variable is signalled; checks for interrupts.
+    fn ConditionVariableSleep(variable: *mut ConditionVariable, event: u32);
     /// Sends a message through a queue; waits, and processes interrupts, while the queue is full.
     fn shm_mq_send(
         queue: *mut shm_mq_handle, bytes: usize, data: *const c_void, nowait: bool, flush: bool,

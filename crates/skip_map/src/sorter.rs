@@ -6,13 +6,11 @@
 //! divided again by its next bits.
 
 use crate::coding::Coding;
+use crate::key_part::KeyPart;
 use crate::partitions::Partitions;
 use crate::radix::RadixSort;
 use crate::spill::{Outside, Spill};
 
-/// Numbers that came a short time ago, for leaving out repeated ones: a power of two. They are 32 kB, a first-level
-/// cache.
-const RECENT: usize = 1 << 12;
 /// Numbers of a partition that are sorted within the processor's cache: 512 kB, a second-level cache.
 const NUMBERS_A_PARTITION: u64 = 1 << 16;
 /// Bits by which a partition that is too large is divided again.
@@ -22,24 +20,36 @@ const FINER_BITS: u32 = 8;
 #[derive(Debug)]
 pub struct Sorter<S: Spill> {
     coding: Coding,
+    /// No number is lower. What is sorted are the differences from it.
+    least: u64,
     /// Numbers that may be in memory.
     budget: usize,
     partitions: Partitions,
     outside: Outside<S>,
-    recent: Vec<u64>,
 }
 
 impl<S: Spill> Sorter<S> {
     /// A sorter that takes about `budget_bytes` of memory, and some tens of kilobytes at least. A wrong number of
     /// expected pairs costs time only.
     pub fn new(coding: Coding, budget_bytes: usize, expected_pairs: u64, spill: S) -> Self {
-        let bits = u64::BITS - (coding.numbers_end() - 1).leading_zeros();
+        Self::of_part(coding, KeyPart::WHOLE, budget_bytes, expected_pairs, spill)
+    }
+
+    /// As [`Sorter::new`], for the pairs of one key part, which must fit the coding.
+    pub fn of_part(
+        coding: Coding,
+        part: KeyPart,
+        budget_bytes: usize,
+        expected_pairs: u64,
+        spill: S,
+    ) -> Self {
+        let numbers = part.numbers(coding);
+        let width = numbers.end - numbers.start;
+        let bits = u64::BITS - width.saturating_sub(1).leading_zeros();
         let split = (expected_pairs / NUMBERS_A_PARTITION).max(1).ilog2().clamp(4, 10);
         let budget = budget_bytes / size_of::<u64>();
         let partitions = Partitions::new(bits, split, in_chunks(budget));
-        // No number is so great.
-        let recent = vec![u64::MAX; RECENT];
-        Self { coding, budget, partitions, outside: Outside::new(spill), recent }
+        Self { coding, least: numbers.start, budget, partitions, outside: Outside::new(spill) }
     }
 
     /// Adds a pair. The range counts from the segment's first one and must be below [`Coding::ranges`].
@@ -48,12 +58,17 @@ impl<S: Spill> Sorter<S> {
     /// An error of the spill.
     #[inline]
     pub fn push(&mut self, hash: u64, range: u32) -> Result<(), S::Error> {
-        let number = self.coding.number(hash, range);
-        let place = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % RECENT;
-        if std::mem::replace(&mut self.recent[place], number) == number {
-            return Ok(());
-        }
-        self.partitions.push(number, &mut self.outside)
+        self.push_number(self.coding.number(hash, range))
+    }
+
+    /// Adds a pair by its number, which must be one of the key part.
+    ///
+    /// # Errors
+    /// An error of the spill.
+    #[inline]
+    pub fn push_number(&mut self, number: u64) -> Result<(), S::Error> {
+        debug_assert!(number >= self.least, "a number of another key part");
+        self.partitions.push(number.wrapping_sub(self.least), &mut self.outside)
     }
 
     /// Bytes that were written to the spill so far.
@@ -66,7 +81,7 @@ impl<S: Spill> Sorter<S> {
     /// # Errors
     /// An error of the spill or of `each`.
     pub fn finish<E: From<S::Error>>(mut self, mut each: impl FnMut(u64) -> Result<(), E>) -> Result<(), E> {
-        self.recent = vec![];
+        let mut each = |number| each(self.least + number);
         drain(self.partitions, self.budget, &mut self.outside, &mut each)
     }
 }

@@ -35,121 +35,83 @@ pub struct NewMap {
 }
 
 impl NewMap {
+    /// The key parts that it is divided into.
+    fn key_parts(&self) -> Vec<KeyPart> {
+        let is_inside = |part: &KeyPart| self.key_part.keys().contains(part.keys());
+        KeyPart::all(self.depth).filter(is_inside).collect()
+    }
+
     fn kind(&self, pairs: u64) -> SegmentKind {
         let size = MapSize { form: self.form, pairs: u32::try_from(pairs).unwrap_or(u32::MAX) };
         if self.is_addition { SegmentKind::Addition(size) } else { SegmentKind::Map(size) }
     }
 }
 
-/// Writes a map. Its numbers are pushed in ascending order.
-pub struct MapWriter<'d, 'a> {
+/// Takes the finished pages of a map, one key part behind the other, and publishes the parts.
+pub struct PartsWriter<'d, 'a> {
     directory: &'d mut Directory<'a>,
     new: NewMap,
-    coding: Coding,
     /// The key parts that come after that which is being written.
     rest: std::vec::IntoIter<KeyPart>,
-    part: PartWriter,
-    /// All numbers of the part are below this.
-    end: u64,
+    /// The part that is being written. Its first block is known in a build only.
+    segment: Segment,
+    pages: NewPages,
 }
 
-impl<'d, 'a> MapWriter<'d, 'a> {
+impl<'d, 'a> PartsWriter<'d, 'a> {
     /// A writer of a map.
     ///
     /// # Errors
     /// Damage to the index.
     pub fn new(directory: &'d mut Directory<'a>, new: NewMap) -> Read<Self> {
-        let is_inside = |part: &KeyPart| new.key_part.keys().contains(part.keys());
-        let parts: Vec<KeyPart> = KeyPart::all(new.depth).filter(is_inside).collect();
-        let mut rest = parts.into_iter();
-        let first = rest.next().unwrap_or(new.key_part);
-        let part = PartWriter::new(directory.index(), &new, first)?;
-        let coding = coding(new.form, new.width)?;
-        let mut writer = Self { directory, new, coding, rest, part, end: 0 };
-        writer.end = writer.end_of_part();
-        Ok(writer)
-    }
-
-    fn end_of_part(&self) -> u64 {
-        let is_last = self.rest.as_slice().is_empty();
-        if is_last { u64::MAX } else { self.part.segment.key_part.numbers(self.coding).end }
-    }
-
-    /// Adds a number.
-    ///
-    /// # Errors
-    /// Damage to the index.
-    #[inline]
-    pub fn push(&mut self, number: u64) -> Read<()> {
-        while number >= self.end {
-            self.next_part()?;
-        }
-        let PartWriter { segment, run, pages } = &mut self.part;
-        run.push(number, &mut |page| pages.put(self.directory.index(), segment, page))
-    }
-
-    /// Publishes the part that is being written, and begins the next one.
-    fn next_part(&mut self) -> Read<()> {
-        let Some(next) = self.rest.next() else { return Ok(()) };
-        let before = self.part.segment;
-        let id = meta::take_segment_id(self.directory.index())?;
-        let empty = PartWriter::empty(&self.new, Segment { key_part: next, id, ..before });
-        let part = std::mem::replace(&mut self.part, empty);
-        part.publish(self.directory, &mut self.new)?;
-        // In a build, the directory may have taken a block.
-        self.part.segment.first_block = self.directory.index().blocks();
-        self.end = self.end_of_part();
-        Ok(())
-    }
-
-    /// Writes the last pages and publishes the map.
-    ///
-    /// # Errors
-    /// Damage to the index.
-    pub fn finish(mut self) -> Read<()> {
-        while !self.rest.as_slice().is_empty() {
-            self.next_part()?;
-        }
-        self.part.publish(self.directory, &mut self.new)
-    }
-}
-
-/// A segment that is being written. Its first block is known in a build only.
-struct PartWriter {
-    segment: Segment,
-    run: RunWriter,
-    pages: NewPages,
-}
-
-impl PartWriter {
-    fn new(index: Rel, new: &NewMap, key_part: KeyPart) -> Read<Self> {
+        let mut rest = new.key_parts().into_iter();
+        let index = directory.index();
         let segment = Segment {
             column: new.column,
             first_range: new.first_range,
             width: new.width,
-            key_part,
+            key_part: rest.next().unwrap_or(new.key_part),
             kind: new.kind(0),
             first_block: index.blocks(),
             blocks: 0,
             id: meta::take_segment_id(index)?,
         };
-        Ok(Self::empty(new, segment))
+        Ok(Self { directory, new, rest, segment, pages: NewPages::of(&new) })
     }
 
-    fn empty(new: &NewMap, segment: Segment) -> Self {
-        let pages = match new.is_build {
-            true => NewPages::Appended { count: 0, logging: new.logging },
-            false => NewPages::Gathered { first: Vec::new(), rest: TempFile::default(), count: 0 },
+    /// Adds a page to the part that is being written.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn put(&mut self, page: &Page) -> Read<()> {
+        self.pages.put(self.directory.index(), &self.segment, page)
+    }
+
+    /// Publishes the part that is being written, whose pages have so many numbers, and begins the next one.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn end_part(&mut self, numbers: u64) -> Read<()> {
+        let next = match self.rest.next() {
+            Some(key_part) => {
+                let id = meta::take_segment_id(self.directory.index())?;
+                Some(Segment { key_part, id, ..self.segment })
+            }
+            None => None,
         };
-        Self { segment, run: RunWriter::new(), pages }
+        let pages = std::mem::replace(&mut self.pages, NewPages::of(&self.new));
+        self.publish(pages, numbers)?;
+        if let Some(next) = next {
+            // In a build, the directory may have taken a block.
+            self.segment = Segment { first_block: self.directory.index().blocks(), ..next };
+        }
+        Ok(())
     }
 
-    fn publish(self, directory: &mut Directory<'_>, new: &mut NewMap) -> Read<()> {
-        let Self { mut segment, run, mut pages } = self;
+    fn publish(&mut self, pages: NewPages, numbers: u64) -> Read<()> {
+        let Self { directory, new, .. } = self;
         let index = directory.index();
-        let written = run.finish(&mut |page| pages.put(index, &segment, page))?;
-        segment.kind = new.kind(written.numbers);
-        segment.blocks = written.shape.pages();
+        let mut segment = Segment { kind: new.kind(numbers), blocks: pages.count(), ..self.segment };
         if segment.blocks == 0 {
             segment.first_block = 0; // a map without pages has no place
         } else if !new.is_build {
@@ -161,6 +123,69 @@ impl PartWriter {
             new.from = segment.first_block + segment.blocks;
         }
         directory.publish(segment)
+    }
+}
+
+/// Writes a map. Its numbers are pushed in ascending order.
+pub struct MapWriter<'d, 'a> {
+    parts: PartsWriter<'d, 'a>,
+    run: RunWriter,
+    coding: Coding,
+    /// All numbers of the part that is being written are below this.
+    end: u64,
+}
+
+impl<'d, 'a> MapWriter<'d, 'a> {
+    /// A writer of a map.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn new(directory: &'d mut Directory<'a>, new: NewMap) -> Read<Self> {
+        let parts = PartsWriter::new(directory, new)?;
+        let coding = coding(new.form, new.width)?;
+        let mut writer = Self { parts, run: RunWriter::new(), coding, end: 0 };
+        writer.end = writer.end_of_part();
+        Ok(writer)
+    }
+
+    fn is_last_part(&self) -> bool {
+        self.parts.rest.as_slice().is_empty()
+    }
+
+    fn end_of_part(&self) -> u64 {
+        if self.is_last_part() { u64::MAX } else { self.parts.segment.key_part.numbers(self.coding).end }
+    }
+
+    /// Adds a number.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    #[inline]
+    pub fn push(&mut self, number: u64) -> Read<()> {
+        while number >= self.end {
+            self.end_part()?;
+        }
+        self.run.push(number, &mut |page| self.parts.put(page))
+    }
+
+    /// Writes the last pages of the part that is being written, and begins the next one.
+    fn end_part(&mut self) -> Read<()> {
+        let run = std::mem::take(&mut self.run);
+        let written = run.finish(&mut |page| self.parts.put(page))?;
+        self.parts.end_part(written.numbers)?;
+        self.end = self.end_of_part();
+        Ok(())
+    }
+
+    /// Writes the last pages and publishes the map.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn finish(mut self) -> Read<()> {
+        while !self.is_last_part() {
+            self.end_part()?;
+        }
+        self.end_part()
     }
 }
 
@@ -176,6 +201,19 @@ enum NewPages {
 }
 
 impl NewPages {
+    fn of(new: &NewMap) -> Self {
+        match new.is_build {
+            true => Self::Appended { count: 0, logging: new.logging },
+            false => Self::Gathered { first: Vec::new(), rest: TempFile::default(), count: 0 },
+        }
+    }
+
+    fn count(&self) -> u32 {
+        match *self {
+            Self::Appended { count, .. } | Self::Gathered { count, .. } => count,
+        }
+    }
+
     fn put(&mut self, index: Rel, segment: &Segment, page: &Page) -> Read<()> {
         memory::check_for_interrupts();
         match self {

@@ -39,6 +39,7 @@ mod ordered;
 mod packaging;
 mod page_rot;
 mod parallel_build;
+mod parallel_maps;
 mod plans;
 mod privileges;
 mod publication;

@@ -5,10 +5,17 @@
 //! column: number of hashes · 8 + state | number of parts | for each part: end of its hashes · 8 + state | hashes
 //! ```
 //!
-//! A message is a sequence of ranges. Both sides are processes of the same build of this library, so the words have no
-//! version.
+//! Of a column with maps only the state is sent; its pairs are in shared files ([`super::pairs`]). When a worker has no
+//! more ranges, and its files are complete, it sends the number of pairs of each column with maps:
+//!
+//! ```text
+//! 2^64 - 1 | pairs of each column with maps
+//! ```
+//!
+//! A message is a sequence of ranges, or such an end. Both sides are processes of the same build of this library, so
+//! the words have no version.
 
-use super::collect::{ColumnContents, RangeContents};
+use super::super::collect::RangeContents;
 use skip_segment::RangeState;
 
 const OPEN: u64 = 1;
@@ -40,14 +47,27 @@ impl SentColumn<'_> {
 }
 
 /// Appends the contents of a range to a message.
-pub fn write(range: u32, live_rows: u64, columns: &[ColumnContents], message: &mut Vec<u64>) {
+pub fn write(range: u32, live_rows: u64, columns: &[RangeContents<'_>], message: &mut Vec<u64>) {
     message.extend([u64::from(range), live_rows]);
     for column in columns {
-        let RangeContents { state, part_ends, hashes } = column.contents();
+        let &RangeContents { state, part_ends, hashes } = column;
         message.extend([word(hashes.len(), state), part_ends.len() as u64]);
         message.extend(part_ends.iter().map(|&(state, end)| word(end, state)));
         message.extend_from_slice(hashes);
     }
+}
+
+/// The first word of a message that is the end of what a worker sends. No range has this number.
+const END: u64 = u64::MAX;
+
+/// The end of what a worker sends, with the numbers of its pairs.
+pub fn end(pairs: &[u64]) -> Vec<u64> {
+    [END].iter().chain(pairs).copied().collect()
+}
+
+/// The numbers of pairs, if a message is such an end.
+pub fn of_end(message: &[u64]) -> Option<&[u64]> {
+    message.split_first().filter(|&(&first, _)| first == END).map(|(_, pairs)| pairs)
 }
 
 /// The first range of a message; None for an empty message.

@@ -1,67 +1,16 @@
-//! Parallel processes that build an index together.
-//!
-//! The backend that runs the command is the leader. It starts parallel workers, as the server's own index builds do.
-//! The work is divided into chunks, which are numbers here. All processes claim chunks from a shared counter, so each
-//! is claimed once, in ascending order. A worker sends messages to the leader through a queue of its own, in the order
-//! in which it made them. Only the leader writes to the index.
-//!
-//! **Errors.** The server sends an error of a worker to the leader, which raises it at its next check for interrupts,
-//! with all of its fields. When the leader fails, the abort of its transaction stops the workers, before it releases
-//! any lock.
-//!
-//! **Locks.** The leader holds the locks of the command to its end. Workers are members of the leader's lock group, so
-//! their own locks cannot conflict with those. They take AccessShare only to open the relations.
+//! The leader's side of a parallel build: starting and ending workers, and the queues of their messages.
 
-use super::relation::Mode;
-use super::{OpenRel, Rel, boundary, compat, memory, server};
+use super::worker::{ENTRY, pg_skip_build_worker};
+use super::{
+    JobWords, KEY_BUFFER_USAGE, KEY_QUERY, KEY_QUEUES, KEY_SHARED, KEY_WAL_USAGE, QUEUE, SecondPhase,
+    SecondWords, SharedBuild,
+};
+use crate::pg::shared_files::SharedFiles;
+use crate::pg::{Rel, compat, memory, server};
 use pgrx::pg_sys;
-use std::ffi::{CStr, CString, c_char, c_void};
-use std::sync::OnceLock;
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, CString, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Numbers that the leader passes to its workers.
-pub const JOB: usize = 3;
-/// A description of the work, which only the caller understands.
-pub type JobWords = [u64; JOB];
-
-/// Bytes of a worker's queue. A worker waits while its queue is full. The leader reads the queues whenever it has
-/// processed a block range, so they need not be large.
-const QUEUE: usize = 512 * 1024;
-
-/// Keys of the parts of the shared memory.
-const KEY_SHARED: u64 = 1;
-const KEY_QUEUES: u64 = 2;
-const KEY_QUERY: u64 = 3;
-const KEY_BUFFER_USAGE: u64 = 4;
-const KEY_WAL_USAGE: u64 = 5;
-
-/// What all processes of a build share.
-#[repr(C)]
-struct SharedBuild {
-    table: pg_sys::Oid,
-    index: pg_sys::Oid,
-    query_id: i64,
-    chunks: u64,
-    /// The first chunk that is not claimed.
-    next: AtomicU64,
-    job: JobWords,
-}
-
-impl SharedBuild {
-    fn claim(&self) -> Option<u64> {
-        // The counter only divides the work: it orders no other memory.
-        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-        (chunk < self.chunks).then_some(chunk)
-    }
-}
-
-/// The function that workers run.
-static WORK: OnceLock<fn(&Worker<'_>)> = OnceLock::new();
-
-/// Sets the function that workers run. Called when the library is loaded, in workers too.
-pub fn register(work: fn(&Worker<'_>)) {
-    let _ = WORK.set(work);
-}
 
 /// The leader's side of a build with running workers.
 pub struct Team<'a> {
@@ -113,7 +62,17 @@ impl<'a> Team<'a> {
                 chunks,
                 next: AtomicU64::new(0),
                 job,
+                files: UnsafeCell::default(),
+                second: SecondPhase {
+                    has_begun: AtomicU64::new(0),
+                    begins: UnsafeCell::default(),
+                    units: AtomicU64::new(0),
+                    next: AtomicU64::new(0),
+                    job: [const { AtomicU64::new(0) }; 2],
+                },
             });
+            pg_sys::SharedFileSetInit((*shared).files.get(), (*context).seg);
+            pg_sys::ConditionVariableInit((*shared).second.begins.get());
             let queues = make_queues(context, count);
             allocate::<pg_sys::BufferUsage>(context, KEY_BUFFER_USAGE, count);
             allocate::<pg_sys::WalUsage>(context, KEY_WAL_USAGE, count);
@@ -151,6 +110,26 @@ impl<'a> Team<'a> {
     /// Claims a chunk for the leader; None if all have been claimed.
     pub fn claim(&self) -> Option<u64> {
         self.shared.claim()
+    }
+
+    /// The files that all processes of the build share.
+    pub fn files(&self) -> SharedFiles<'a> {
+        self.shared.files()
+    }
+
+    /// Begins the second phase, with so many units.
+    pub fn begin_second(&self, units: u64, job: SecondWords) {
+        let second = &self.shared.second;
+        second.units.store(units, Ordering::Relaxed);
+        second.job.iter().zip(job).for_each(|(shared, word)| shared.store(word, Ordering::Relaxed));
+        second.has_begun.store(1, Ordering::Release);
+        // SAFETY: start() has initialized it.
+        unsafe { pg_sys::ConditionVariableBroadcast(second.begins.get()) }
+    }
+
+    /// Claims a unit of the second phase for the leader; None if all have been claimed.
+    pub fn claim_unit(&self) -> Option<u64> {
+        self.shared.claim_unit()
     }
 
     /// Reads a worker's next message into `message`, without waiting.
@@ -316,83 +295,4 @@ fn library() -> CString {
         }
     }
     c"pg_skip".to_owned()
-}
-
-/// A worker's side of a build.
-pub struct Worker<'a> {
-    shared: &'a SharedBuild,
-    table: Rel<'a>,
-    index: Rel<'a>,
-    queue: *mut pg_sys::shm_mq_handle,
-}
-
-impl<'a> Worker<'a> {
-    /// The table.
-    pub fn table(&self) -> Rel<'a> {
-        self.table
-    }
-
-    /// The index, which the leader is writing.
-    pub fn index(&self) -> Rel<'a> {
-        self.index
-    }
-
-    /// The description of the work.
-    pub fn job(&self) -> JobWords {
-        self.shared.job
-    }
-
-    /// Claims a chunk; None if all have been claimed.
-    pub fn claim(&self) -> Option<u64> {
-        self.shared.claim()
-    }
-
-    /// Sends a message to the leader, and waits while the queue has no room. Returns false if the leader does not read
-    /// messages any more.
-    pub fn send(&self, message: &[u64]) -> bool {
-        // SAFETY: the handle of the queue to which this worker is attached. The server copies the message.
-        let result = unsafe {
-            let (data, bytes) = (message.as_ptr().cast::<c_void>(), size_of_val(message));
-            server::shm_mq_send(self.queue, bytes, data, false, true)
-        };
-        result == pg_sys::shm_mq_result::SHM_MQ_SUCCESS
-    }
-}
-
-/// Name of the function below.
-const ENTRY: &CStr = c"pg_skip_build_worker";
-
-/// The function with which a worker starts. The server finds it in the library by its name.
-///
-/// # Safety
-/// Called by the server in a parallel worker that [`Team::start`] has started.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pg_skip_build_worker(
-    segment: *mut pg_sys::dsm_segment,
-    toc: *mut pg_sys::shm_toc,
-) {
-    // SAFETY: the parts of the shared memory that start() has made. It is mapped as long as the worker runs, and the
-    // leader does not change what it has written, except for the counter. The numbers of workers are below the length
-    // of the arrays.
-    boundary::callback(|| unsafe {
-        let find = |key| pg_sys::shm_toc_lookup(toc, key, false);
-        let query = pg_sys::shm_toc_lookup(toc, KEY_QUERY, true).cast::<c_char>();
-        pg_sys::debug_query_string = query;
-        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, query);
-        let shared = &*find(KEY_SHARED).cast::<SharedBuild>();
-        compat::report_query_id(shared.query_id);
-        let number = usize::try_from(pg_sys::ParallelWorkerNumber).unwrap_or(0);
-        let queue = find(KEY_QUEUES).cast::<u8>().add(number * QUEUE).cast::<pg_sys::shm_mq>();
-        pg_sys::shm_mq_set_sender(queue, pg_sys::MyProc);
-        let queue = pg_sys::shm_mq_attach(queue, segment, std::ptr::null_mut());
-        let table = OpenRel::table(shared.table, Mode::AccessShare);
-        let index = OpenRel::index(shared.index, Mode::AccessShare);
-        pg_sys::InstrStartParallelQuery();
-        if let Some(work) = WORK.get() {
-            work(&Worker { shared, table: table.rel(), index: index.rel(), queue });
-        }
-        let buffers = find(KEY_BUFFER_USAGE).cast::<pg_sys::BufferUsage>().add(number);
-        let wal = find(KEY_WAL_USAGE).cast::<pg_sys::WalUsage>().add(number);
-        pg_sys::InstrEndParallelQuery(buffers, wal);
-    })
 }

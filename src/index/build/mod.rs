@@ -1,10 +1,18 @@
 //! ambuild and ambuildempty: CREATE INDEX, REINDEX, and all other commands that rebuild an index.
 //!
+//! | file | what it does in a build by several processes |
+//! |---|---|
+//! | [`parallel`] | starts the processes; the work of a worker |
+//! | [`division`] | divides the table |
+//! | [`leader`] | puts the contents of ranges into the index |
+//! | [`range_message`] | passes the contents of ranges from workers to the leader |
+//! | [`pairs`] | passes the pairs of maps from all processes to all processes |
+//! | [`parts`] | makes the maps |
+//!
 //! The segments are written without WAL; at the end the whole relation is logged at once. The options are fixed in the
 //! meta page. The trailing, partial range is summarized too if there are complete ones, so that a table that does not
 //! grow is covered to its end.
 
-use super::build_parallel;
 use super::choose;
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::indexable;
@@ -21,6 +29,15 @@ use skip_filter::Sizing;
 use skip_segment::page::NO_BLOCK;
 use std::cell::Cell;
 use std::ffi::CStr;
+
+mod division;
+mod leader;
+mod pairs;
+mod parallel;
+mod parts;
+mod range_message;
+
+pub use parallel::register;
 
 // Phases 0 and 1 are PostgreSQL's own: 1 is "initializing".
 const PHASE_SCAN: i64 = 2;
@@ -87,7 +104,7 @@ pub fn build(heap: Rel, index: Rel, workers: u32) -> (f64, f64) {
     am::progress_blocks_total(blocks);
     let result = Directory::load(index, &meta).and_then(|mut directory| {
         let end = summarize::end_of_summarized(&meta, blocks, Caller::Build.takes_partial());
-        match build_parallel::summarize(heap, index, &mut directory, end, workers)? {
+        match parallel::summarize(heap, index, &mut directory, end, workers)? {
             Some(summary) => Ok(summary),
             None => summarize::summarize_to(heap, index, &mut directory, end, Caller::Build),
         }
