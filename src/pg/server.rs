@@ -97,6 +97,8 @@ passing_errors! {
     fn datumCopy(value: Datum, by_value: bool, len: c_int) -> Datum;
     /// Waits for parallel workers, and raises their errors.
     fn WaitForParallelWorkersToFinish(context: *mut ParallelContext);
+    /// Waits until parallel workers have started; raises an error if one cannot.
+    fn WaitForParallelWorkersToAttach(context: *mut ParallelContext);
     /// Sleeps until a condition variable is signalled; checks for interrupts.
     fn ConditionVariableSleep(variable: *mut ConditionVariable, event: u32);
     /// Sends a message through a queue; waits, and processes interrupts, while the queue is full.

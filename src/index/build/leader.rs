@@ -45,18 +45,18 @@ impl LeaderColumn<'_> {
 
 /// The leader of a build.
 pub struct Leader<'a, 'd, 'i> {
-    team: Team<'a>,
     division: Division,
     index: Rel<'a>,
     collector: RangeCollector<'a>,
     columns: Vec<LeaderColumn<'a>>,
     pair_columns: Vec<PairColumn>,
-    /// Pairs of the ranges that the leader collects.
+    /// Pairs of the ranges that the leader collects. Fields are dropped in order: files before their set, in the team.
     pairs: PairFiles<'a>,
+    team: Team<'a>,
     /// Of each column with maps the number of pairs of the workers that have ended.
     counted: Vec<u64>,
-    /// Number of workers that have ended.
-    ended: usize,
+    /// Whether each worker has sent its end.
+    ended: Vec<bool>,
     directory: &'d mut Directory<'i>,
     meta: &'d Meta,
     /// The first range that is not in the index.
@@ -101,6 +101,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
         }
         Ok(Self {
             messages: vec![Vec::new(); team.workers()],
+            ended: vec![false; team.workers()],
             pairs: PairFiles::new(team.files(), &pair_columns, 0, division.processes),
             counted: vec![0; pair_columns.len()],
             pair_columns,
@@ -109,7 +110,6 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
             index,
             collector: division::collector(heap, index, meta),
             columns,
-            ended: 0,
             directory,
             meta,
             next: 0,
@@ -132,7 +132,9 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
             if self.take_messages()? || self.collect_one()? {
                 continue;
             }
-            if self.team.is_alone() {
+            self.team.check_started();
+            if self.team.is_alone() || self.has_lost_pairs() {
+                self.team.raise_error_of_worker();
                 lost(self.index);
             }
             self.team.wait();
@@ -140,10 +142,16 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
         self.finish()
     }
 
+    /// Whether a worker has left before its files of pairs were complete.
+    fn has_lost_pairs(&self) -> bool {
+        let has_failed = |(worker, &has_ended): (usize, &bool)| !has_ended && self.team.has_left(worker);
+        !self.pair_columns.is_empty() && self.ended.iter().enumerate().any(has_failed)
+    }
+
     /// Whether all ranges are in the index, but for pairs, and all files of pairs are complete.
     fn is_collected(&self) -> bool {
-        let have_ended = self.pair_columns.is_empty() || self.ended == self.team.workers();
-        self.next >= self.division.end && have_ended
+        let have_ended = || self.pair_columns.is_empty() || self.ended.iter().all(|&has| has);
+        self.next >= self.division.end && have_ended()
     }
 
     /// Takes what workers have sent. Returns whether there was anything.
@@ -157,7 +165,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
                 }
                 if let Some(pairs) = range_message::of_end(&message) {
                     self.counted.iter_mut().zip(pairs).for_each(|(all, pairs)| *all += pairs);
-                    self.ended += 1;
+                    self.ended[worker] = true;
                     any = true;
                     continue;
                 }
@@ -270,8 +278,9 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
         let maps = self.pair_columns.into_iter().zip(pairs).collect();
         let (parts_of_workers, parts) = parts::lead(&mut self.team, self.directory, maps, self.division)?;
         let (workers, ranges) = (self.team.workers(), u64::from(self.division.end));
+        let has_overflowed = self.collector.overflowed || self.team.has_overflowed();
         self.team.finish();
-        if self.collector.overflowed {
+        if has_overflowed {
             summarize::warn_of_overflow(self.index);
         }
         report(

@@ -14,10 +14,11 @@
 //! So the index is the same as the one that a single process builds, and only one process writes to it.
 //!
 //! **Memory.** `maintenance_work_mem` is for all processes together. A quarter is for the sets of distinct hashes, one
-//! set for each column and process. There are only as many workers that the largest possible range fits into this
-//! quarter in each process: so no range stays open that a single process would have summarized. Another quarter is for
-//! contents, or pages, that wait in the leader. A quarter is for pairs that are not in a file yet. The rest is for
-//! unfinished segments, as in a build by one process; in the second phase, half of all is for sorting.
+//! set for each column and process. There are only as many workers that the largest possible range of values with one
+//! key fits into this quarter in each process: so no range stays open that a single process would have summarized.
+//! Another quarter is for contents, or pages, that wait in the leader. A quarter is for pairs that are not in a file
+//! yet. The rest is for unfinished segments, as in a build by one process; in the second phase, half of all is for
+//! sorting.
 //!
 //! **No deadlock.** The process that has claimed the next range never waits for the leader for long. A worker sends its
 //! ranges in ascending order. If it has the next range, all that it sent before is in the index, so the next message of
@@ -97,6 +98,9 @@ fn work(worker: &Worker<'_>) {
     while let Some(chunk) = worker.claim() {
         for range in division.ranges_of(chunk) {
             let live_rows = division.collect(&mut collector, &meta, range);
+            if collector.overflowed {
+                worker.set_overflowed();
+            }
             range_message::write(range, live_rows, &pairs.take(range, &collector.columns), &mut message);
             if message.len() >= MESSAGE_WORDS && !send(worker, &mut message) {
                 return;

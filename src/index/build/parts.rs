@@ -77,6 +77,7 @@ pub fn work(worker: &Worker<'_>, columns: &[PairColumn], processes: u32) -> Read
         let Some(unit) = units.get(number as usize) else { break };
         let mut is_heard = true;
         let mut send = |page: &Page| {
+            memory::check_for_interrupts();
             is_heard = is_heard && worker.send(&page_message(number, page));
             Ok(())
         };
@@ -174,6 +175,7 @@ impl PartsLeader<'_, '_> {
                 continue;
             }
             if self.team.is_alone() {
+                self.team.raise_error_of_worker();
                 lost();
             }
             self.team.wait();

@@ -56,6 +56,9 @@ struct SharedBuild {
     /// The first chunk that is not claimed.
     next: AtomicU64,
     job: JobWords,
+    /// Whether a process has met a range with more values than memory allows: 0 or 1. A worker sets it before it sends
+    /// the range, so the leader sees it when it has all ranges.
+    has_overflowed: AtomicU64,
     files: UnsafeCell<pg_sys::SharedFileSet>,
     second: SecondPhase,
 }

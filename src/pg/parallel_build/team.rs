@@ -62,6 +62,7 @@ impl<'a> Team<'a> {
                 chunks,
                 next: AtomicU64::new(0),
                 job,
+                has_overflowed: AtomicU64::new(0),
                 files: UnsafeCell::default(),
                 second: SecondPhase {
                     has_begun: AtomicU64::new(0),
@@ -107,9 +108,42 @@ impl<'a> Team<'a> {
         self.queues.iter().all(|queue| queue.is_null())
     }
 
+    /// Whether a worker has left, and all of its messages have been read.
+    pub fn has_left(&self, worker: usize) -> bool {
+        self.queues.get(worker).is_none_or(|queue| queue.is_null())
+    }
+
+    /// Raises an error if a worker could not be started. Waits until all have started: call this before waiting for
+    /// something that only a worker can do.
+    pub fn check_started(&self) {
+        // SAFETY: the context of start(), which is not ended yet.
+        unsafe { server::WaitForParallelWorkersToAttach(self.context) }
+    }
+
+    /// Raises the error of a worker that has left early. The worker has sent it before it left, but it may arrive a
+    /// moment later.
+    pub fn raise_error_of_worker(&self) {
+        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+        for _ in 0..10 {
+            memory::check_for_interrupts();
+            // SAFETY: as in wait().
+            unsafe {
+                let event = pg_sys::WaitEventIPC::WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN;
+                pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, 10, event);
+                pg_sys::ResetLatch(pg_sys::MyLatch);
+            }
+        }
+        memory::check_for_interrupts();
+    }
+
     /// Claims a chunk for the leader; None if all have been claimed.
     pub fn claim(&self) -> Option<u64> {
         self.shared.claim()
+    }
+
+    /// Whether a worker has met a range with more values than memory allows.
+    pub fn has_overflowed(&self) -> bool {
+        self.shared.has_overflowed.load(Ordering::Relaxed) != 0
     }
 
     /// The files that all processes of the build share.

@@ -40,6 +40,11 @@ impl<'a> Worker<'a> {
         self.shared.claim()
     }
 
+    /// Tells the leader that a range has more values than memory allows.
+    pub fn set_overflowed(&self) {
+        self.shared.has_overflowed.store(1, Ordering::Relaxed);
+    }
+
     /// The files that all processes of the build share.
     pub fn files(&self) -> SharedFiles<'a> {
         self.shared.files()

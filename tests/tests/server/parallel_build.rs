@@ -20,7 +20,7 @@ pub fn with_workers(session: &mut Session, workers: u32) {
 /// A session that hears how many workers took part in builds.
 pub struct Hearing {
     pub session: Session,
-    heard: Arc<Mutex<Vec<String>>>,
+    pub heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Hearing {

@@ -39,6 +39,70 @@ fn all_make_parts(database: &Database) {
     }
 }
 
+on_shared!(beside_other_columns);
+/// An index of columns of all kinds, in which each place of a column with maps has another number among those columns.
+fn beside_other_columns(database: &Database) {
+    let mut hearing = Hearing::new(server(), &database.name);
+    hearing.session.run(TABLE);
+    hearing.session.run(
+        "SET maintenance_work_mem = '16MB'; ALTER TABLE t ADD n int;
+         UPDATE t SET n = CASE WHEN id % 3 > 0 THEN id / 100 END;
+         DELETE FROM t WHERE id BETWEEN 100000 AND 120000",
+    );
+    hearing.session.run("VACUUM t");
+    let index =
+        "CREATE INDEX t_skip ON t USING skip (n int4_minmax_skip_ops, id int4_skip_ops (layout = map),
+        v text_skip_ops (layout = filters), n int4_skip_ops (layout = map), v text_ngram_skip_ops)
+        WITH (pages_per_range = 4)";
+    let mut made = Vec::new();
+    for workers in [0, 2] {
+        with_workers(&mut hearing.session, workers);
+        wait_until("all processes make parts", || {
+            hearing.session.run("DROP INDEX IF EXISTS t_skip");
+            let builds = hearing.builds_with_parts(index);
+            let [_, _, _, theirs, parts] = builds.first().copied().unwrap_or_default();
+            workers == 0 || theirs > 0 && theirs < parts
+        });
+        made.push(hearing.session.rows(
+            "SELECT attnum, kind, key_part, first_range, width, open_ranges, filter_bits
+             FROM skip_index_segments('t_skip') ORDER BY 1, 2, 3, 4",
+        ));
+        let session = &mut hearing.session;
+        for predicate in ["id = 77", "v = 'v77'", "n = 1077", "n IS NULL AND id = 3", "v LIKE '%v99%'"] {
+            same(session, "t", &Question::using("t_skip", predicate));
+        }
+        same(session, "t", &Question::any("n BETWEEN 7 AND 8"));
+        sound(session, "t_skip");
+    }
+    assert_eq!(made[0], made[1]);
+    assert!(made[0].len() > 20, "the maps are not divided: {made:?}");
+}
+
+on_shared!(tell_of_ranges_that_are_too_large);
+/// Whichever process meets a range with too many values: the user is told of it.
+fn tell_of_ranges_that_are_too_large(database: &Database) {
+    let mut hearing = Hearing::new(server(), &database.name);
+    hearing.session.run(
+        "CREATE TABLE t (id int, v text); ALTER TABLE t ALTER v SET STORAGE main;
+         INSERT INTO t SELECT i, CASE WHEN i BETWEEN 3000 AND 3060
+            THEN (SELECT string_agg(md5(i::text || j), ' ') FROM generate_series(1, 2000) j)
+            ELSE repeat('x', 500) END FROM generate_series(1, 6000) i;
+         SET maintenance_work_mem = '1MB'; SET pg_skip.default_layout = map",
+    );
+    with_workers(&mut hearing.session, 3);
+    for _ in 0..4 {
+        hearing.session.run("DROP INDEX IF EXISTS t_skip");
+        hearing.heard.lock().unwrap().clear();
+        let index = "CREATE INDEX t_skip ON t USING skip (v text_ngram_skip_ops) WITH (pages_per_range = 4)";
+        hearing.session.run(index);
+        hearing.session.rows("SELECT 1");
+        let heard = std::mem::take(&mut *hearing.heard.lock().unwrap());
+        assert!(hearing.session.number("SELECT sum(open_ranges) FROM skip_index_segments('t_skip')") > 0.0);
+        let has_told = heard.iter().any(|message| message.contains("more distinct values"));
+        assert!(has_told, "{heard:?}");
+    }
+}
+
 /// No process has left files that were shared in a build that `leader` led.
 #[track_caller]
 fn no_files(other: &mut Session, leader: &str) {
