@@ -2,11 +2,13 @@
 # Measures the operator classes that search inside values beside GIN (pg_trgm, jsonb_path_ops, arrays, tsvector), BRIN,
 # btrees and no index, in one run on one throw-away server, and writes docs/inside-benchmarks.md and its JSON.
 #
-#   inside.sh PG_CONFIG         some hours, most of them for GIN of pg_trgm, and 15 GB of disk under ${TMPDIR:-/tmp}
+#   inside.sh PG_CONFIG         some hours, most of them for GIN of words and fragments, and 15 GB of disk under
+#                               ${TMPDIR:-/tmp}
 #
 #   ROWS=5000000                log lines; if they are fewer, the page goes to the standard output, unless PAGE=1
 #   APPEND=1000000              lines appended
 #   ROUNDS=5                    rounds in which all kinds take turns: build, searches, append
+#   SLOW_ROUNDS=5               the first of these rounds, in which GIN of words and fragments takes part too
 #   SEARCHES=20                 searches of each kind in a round, for at most SECONDS_EACH=4
 #   KINDS='lines.tags …'        only these tables and classes, or: lines documents changes
 #   JSON=file                   where the figures go as JSON, besides
@@ -17,6 +19,7 @@ set -euo pipefail
 rows=${ROWS:-5000000}
 append=${APPEND:-$((rows / 5))}
 rounds=${ROUNDS:-5}
+slow_rounds=${SLOW_ROUNDS:-$rounds}
 searches=${SEARCHES:-20}
 seconds_each=${SECONDS_EACH:-4}
 kinds=${KINDS:-lines documents changes}
@@ -87,7 +90,8 @@ round() {
     done
     append "$tab" "$tab" none
     done_step
-    sql -F '|' -c "SELECT class, variant, definition FROM bench.kind WHERE tab = '$tab' ORDER BY place" |
+    sql -F '|' -c "SELECT class, variant, definition FROM bench.kind
+                   WHERE tab = '$tab' AND (NOT is_slow OR $2 <= $slow_rounds) ORDER BY place" |
         while IFS='|' read -r class variant definition; do
             wanted "$tab" "$class" || continue
             step "$tab, round $2 of $rounds: $definition"
@@ -120,6 +124,13 @@ json() {
                      FROM bench.result GROUP BY subject, variant, metric ORDER BY subject, variant, metric) AS r)))"
 }
 
+# What the page says of peers that were not in all rounds.
+slow_peers() {
+    [ "$slow_rounds" -ge "$rounds" ] ||
+        printf '\n  GIN of lexemes and of fragments of lines takes long to build. It took part in %s only.' \
+            "$([ "$slow_rounds" = 1 ] && echo 'one round' || echo "$slow_rounds rounds")"
+}
+
 page() {
     cat <<END
 <!-- Made by \`make bench-inside\` (benches/inside.sh). Do not edit: run it again. -->
@@ -135,7 +146,7 @@ $sizes- Machine: $(machine).
 - $(versions pg_skip pg_trgm). Settings: \`${settings[*]}\`.
 - One client; the table and the index were read into shared buffers before the searches, as far as they fit.
 - In each of $rounds rounds all kinds of index took turns: CREATE INDEX, searches, an \`INSERT … SELECT\`, DROP INDEX.
-  Each figure is the median of the rounds, the least and the greatest stand in brackets.
+  Each figure is the median of the rounds, the least and the greatest stand in brackets.$(slow_peers)
 - Searches: \`SELECT *\`, parsing and planning included; in each round the median over up to $searches values.
   "Frequent" counts the rows. Nothing is switched off: where an index is of no use, the time is that of a sequential
   scan. skip has default options, but for the length of prefixes.

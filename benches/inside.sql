@@ -90,13 +90,16 @@ BEGIN ATOMIC
     FROM generate_series(first, last) AS i;
 END;
 
--- The kinds of index: on what, and for which class of searches.
+-- The kinds of index: on what, and for which class of searches. GIN of the words or fragments of long texts is slow: it
+-- takes many times as long to build as all others together.
 CREATE TABLE bench.kind (
     place      serial PRIMARY KEY,
     tab        text NOT NULL,
     class      text NOT NULL,
     variant    text NOT NULL,
-    definition text NOT NULL
+    definition text NOT NULL,
+    is_slow    boolean NOT NULL GENERATED ALWAYS AS
+        (variant = 'GIN' AND (tab, class) IN (('lines', 'fragments'), ('documents', 'lexemes'))) STORED
 );
 INSERT INTO bench.kind (tab, class, variant, definition) VALUES
     ('lines', 'tags', 'skip', 'skip (tags array_element_skip_ops)'),
