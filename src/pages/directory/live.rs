@@ -73,13 +73,19 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> KeySet) -> Fetch<Li
         Entry::Rescan(rescan) => live.rescans.push(rescan),
         _ => {}
     };
-    walk(meta.bind(index), meta, |bytes| Entry::is_wanted(bytes, &wanted), collect, |_| ())?;
+    let pages = walk(meta.bind(index), meta, |bytes| Entry::is_wanted(bytes, &wanted), collect, |_| ())?;
     check_extents(index, segments.iter().chain(&live.additions))?;
-    // A layout that was not chosen when the meta page was read may be that of a map by now.
-    let may_be_map = |(c, column): (usize, &ColumnMeta)| {
-        column.layout != SegmentLayout::Filters && !wanted(c as u16).is_empty()
+    let may_have_changed = |(c, column): (usize, &ColumnMeta)| {
+        !wanted(c as u16).is_empty()
+            && match column.layout {
+                // It may have been chosen since the meta page was read, and the entries may count in other parts.
+                SegmentLayout::NotChosen(_) => true,
+                SegmentLayout::Filters => false,
+                SegmentLayout::Map(_) | SegmentLayout::Bounds => pages > 1,
+            }
     };
-    if meta.columns.iter().enumerate().any(may_be_map) && meta::generation(index)? != meta.generation {
+    let is_to_check = meta.columns.iter().enumerate().any(may_have_changed);
+    if is_to_check && meta::generation(index)? != meta.generation {
         return Err(Miss::Recycled(meta::META_BLOCK));
     }
     live.segments = in_use_of(segments, wanted);

@@ -8,8 +8,9 @@
 //!   used;
 //! - an entry whose blocks were recycled is detected when the first page is read ([`super::segment`]).
 //!
-//! For columns with maps, readers need a consistent view ([`super::map`] says why): the generation must not have risen
-//! while the pages were read.
+//! For columns with maps, readers need a consistent view ([`super::map`] says why). A directory of one page is read at
+//! once, and each change leaves a directory that can be used, because a crash may happen after any of them. Of several
+//! pages, the generation must not have risen while they were read.
 //!
 //! A segment's entry is published after its pages were written. Until then its blocks are reserved. Blocks that are
 //! still reserved when the next maintenance starts were left by an interrupted one, and become free again. Those of an
@@ -51,14 +52,14 @@ pub fn empty_page(place: u32) -> PageImage {
 }
 
 /// Calls `each` with the page, the slot and the contents of every entry whose bytes are `wanted`, and `visit` with the
-/// block of every page.
+/// block of every page. Returns the number of pages.
 fn walk(
     index: Rel,
     meta: &Meta,
     wanted: impl Fn(&[u8]) -> bool,
     mut each: impl FnMut(u32, usize, Entry),
     mut visit: impl FnMut(u32),
-) -> Read<()> {
+) -> Read<u32> {
     let mut known = KnownBlocks::new(index);
     let mut block = meta.directory;
     let mut place = 0;
@@ -81,7 +82,7 @@ fn walk(
         block = get_u32(view.payload(), 0);
         place += 1;
     }
-    Ok(())
+    Ok(place)
 }
 
 /// The bytes of the entries of a page.

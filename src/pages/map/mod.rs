@@ -13,11 +13,12 @@
 //!
 //! - an entry is taken out only after its replacement was published and the generation was raised;
 //! - a segment is published only after its open stretches were published and the generation was raised;
-//! - a reader uses what it found in the directory only if the generation did not rise meanwhile
+//! - a reader uses what it found in a directory of several pages only if the generation did not rise meanwhile
 //!   ([`super::directory::live`]).
 //!
-//! A reader may miss an entry because it had already passed the entry's slot when the entry was published. If it also
-//! misses what the entry replaces, the generation was raised while it read.
+//! A reader may miss an entry because it had already passed the entry's page when the entry was published. If it also
+//! misses what the entry replaces, the generation was raised while it read. A directory of one page is read at once: it
+//! shows the entries as they are between two changes.
 //!
 //! # Key parts
 //!

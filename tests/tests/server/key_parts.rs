@@ -5,6 +5,7 @@ use crate::shared::{self, Database};
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{self, Case, Way};
 use pg_skip_tests::compare::sound;
+use pg_skip_tests::explain::executed;
 use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
 use std::fs;
@@ -124,4 +125,25 @@ fn a_growing_index_is_divided_by_key(database: &Database) {
     assert!(is_fine && count >= 32.0, "{count} maps, depths {depths}");
     conditions(&mut session, &mut rng, rows);
     sound(&mut session, "t_skip");
+}
+
+on_shared!(pages_of_a_lookup);
+/// A lookup reads each page once: the meta page, the directory, a fence page and a data page. Only if the directory has
+/// several pages, the meta page is read again after them.
+fn pages_of_a_lookup(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "SET pg_skip.key_part_pages = 1; CREATE TABLE t AS SELECT i AS k FROM generate_series(1, 150000) i",
+    );
+    // 32 key parts of two or three pages for each column; a page of the directory has 254 entries.
+    for (columns, pages) in [(1, 2 + 2), (9, 3 + 1 + 2)] {
+        session.run("DROP INDEX IF EXISTS t_skip");
+        let columns = vec!["k"; columns].join(", ");
+        let options = "(layout = map, pages_per_range = 1)";
+        session.run(&format!("CREATE INDEX t_skip ON t USING skip ({columns}) WITH {options}"));
+        assert_eq!(parts(&mut session).0, "32");
+        Way::skip_scan().set(&mut session);
+        let node = executed(&mut session, "SELECT * FROM t WHERE k = -7");
+        assert_eq!(node.number("Index Pages Read"), pages, "{columns}: {node:?}");
+    }
 }
