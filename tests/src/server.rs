@@ -426,6 +426,11 @@ fn layout() -> Option<String> {
     std::env::var("PG_SKIP_LAYOUT").ok()
 }
 
+/// Whether the layout of indexes that do not say theirs is the default.
+pub fn has_default_layout() -> bool {
+    layout().is_none()
+}
+
 /// Whether indexes that do not say their layout have maps.
 pub fn has_maps() -> bool {
     layout().as_deref() != Some("filters")
