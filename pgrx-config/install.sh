@@ -18,9 +18,8 @@ case "$version" in
     15|16|17|18) ;;
     *) die "pg_skip supports PostgreSQL 15 to 18; $pg_config says: $("$pg_config" --version)" ;;
 esac
-[ -e "$("$pg_config" --includedir-server)/postgres.h" ] ||
-    die "$pg_config has no server headers (Debian's package: postgresql-server-dev-$version)"
 
+"$here/setup.sh" headers "$pg_config"
 "$here/setup.sh" cargo-pgrx
 PGRX_HOME=$("$here/setup.sh" pgrx-home "$pg_config")
 PATH=$("$here/setup.sh" cache)/bin:$PATH

@@ -9,6 +9,7 @@
 #   setup.sh hll                    adds Debian's hll to that copy: a peer of the type bloom, for its benchmark
 #   setup.sh server assert          prints the pg_config of an assert-enabled PostgreSQL, built from Debian's source
 #   setup.sh server 16, server 17   the same of those versions; 16 is in Debian's archive at snapshot.debian.org only
+#   setup.sh headers PG_CONFIG      that server's headers (Debian's server, as root: installs them; else says so)
 #   setup.sh pgrx-home PG_CONFIG    makes that server known to pgrx and prints the directory for PGRX_HOME
 #   setup.sh cache                  prints where all this lies
 #
@@ -57,12 +58,14 @@ require_packages() {
         apt-cache show "$p" >/dev/null 2>&1 ||
             die "this system's package sources have no $p (versions are chosen in pgrx-config/versions.env)"
     done
-    # No cluster of its own: the tests start their own servers, and the system's must not appear by surprise.
+    # No cluster of its own: the tests start their own servers, and the system's must not appear by surprise. Servers
+    # that are installed later by somebody else get theirs again.
     mkdir -p /etc/postgresql-common
-    local settings=/etc/postgresql-common/createcluster.conf
-    [ -e "$settings" ] || echo 'create_main_cluster = false' >"$settings"
+    local settings=/etc/postgresql-common/createcluster.conf is_ours=
+    [ -e "$settings" ] || { is_ours=1 && echo 'create_main_cluster = false' >"$settings"; }
     DEBIAN_FRONTEND=noninteractive quietly "$cache/apt-install.log" \
         apt-get install -y --no-install-recommends "${missing[@]}"
+    [ -z "$is_ours" ] || rm -f "$settings"
 }
 
 # What compiles pgrx and its tools. Other systems than Debian: only looks whether the programs are there.
@@ -77,6 +80,16 @@ packages() {
         [ ${#missing[@]} = 0 ] || die "please install: ${missing[*]} (clang with its library libclang)"
     fi
     command -v cargo >/dev/null || die "please install Rust (cargo is not on the PATH)"
+}
+
+# The headers of a server. Debian has them in a package of their own.
+headers() {
+    local pg_config=$1 version
+    [ ! -e "$("$pg_config" --includedir-server)/postgres.h" ] || return 0
+    version=$("$pg_config" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p')
+    has_dpkg && dpkg-query -S "$(readlink -f "$pg_config")" >/dev/null 2>&1 ||
+        die "$pg_config has no server headers: install those of PostgreSQL $version"
+    require_packages "postgresql-server-dev-$version"
 }
 
 cargo_tool() {
@@ -220,7 +233,8 @@ case "$#:${1:-}:${2:-}" in
     2:server:assert) server_assert "$PG_ASSERT" "$PG_ASSERT_SUITE" ;;
     2:server:16) server_assert 16 "$PG_16_SUITE" "$PG_16_MIRROR" ;;
     2:server:17) server_assert 17 "$PG_17_SUITE" ;;
+    2:headers:?*) headers "$2" ;;
     2:pgrx-home:?*) pgrx_home "$2" ;;
     1:cache:) echo "$cache" ;;
-    *) sed -n '2,17p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+    *) sed -n '2,18p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac
