@@ -1,11 +1,14 @@
 //! Maps that several processes build: they sort the pairs of different key parts, which come through shared temporary
 //! files.
 use crate::parallel_build::{Hearing, nothing_is_left, with_workers};
-use crate::registry::on_shared;
-use crate::shared::{Database, server, wait_until};
+use crate::registry::{alone, on_shared};
+use crate::shared::{self, Database, server, wait_until};
+use libtest_mimic::Completion;
 use pg_skip_tests::cancel::cancelled;
 use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::server::{Server, install};
 use pg_skip_tests::session::Session;
+use std::fs;
 use std::time::{Duration, Instant};
 
 /// Two columns with maps of some hundred pages; the pairs of a key part take more than the memory for sorting.
@@ -160,4 +163,38 @@ fn ends_in_the_middle(database: &Database) {
     session.run(INDEX);
     no_files(&mut other, &leader);
     right(&mut session);
+}
+
+alone!(workers_that_cannot_start);
+/// The server launches workers, but the system allows it no more processes. The build fails, and does not wait.
+fn workers_that_cannot_start() -> Completion {
+    let server = Server::start(&[]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    session.run(TABLE);
+    with_workers(&mut session, 2);
+    let file = fs::read_to_string(server.data().join("postmaster.pid")).expect("the server's process");
+    let process = file.lines().next().unwrap_or_default();
+    let limit = |processes: &str| {
+        let mut command = install().command("/usr/bin/prlimit");
+        let limited = command.args(["--pid", process, &format!("--nproc={processes}:")]).output();
+        limited.is_ok_and(|output| output.status.success())
+    };
+    if !limit("1") {
+        return Completion::ignored_with("processes cannot be limited here");
+    }
+    session.run("SET statement_timeout = '60s'");
+    let built = session.try_rows(INDEX);
+    assert!(limit("4096"), "the limit stays");
+    let Err(error) = built else {
+        return Completion::ignored_with("a limit of processes has no effect here");
+    };
+    let message = error.as_db_error().map(|error| error.message());
+    assert_eq!(message, Some("parallel worker failed to initialize"));
+    session.run("SET max_parallel_maintenance_workers = 0");
+    session.run(INDEX);
+    right(&mut session);
+    drop(session);
+    server.finish();
+    Completion::Completed
 }
