@@ -1,6 +1,6 @@
 //! The keys of documents, and the keys that searches ask for.
 
-use crate::container::{DocumentPart, NotJsonb, Scalar, each_part};
+use crate::container::{Names, NotJsonb, Scalar, each_scalar};
 use crate::number::{Number, Numeral, numeral};
 use crate::path;
 use skip_filter::hash_bytes;
@@ -22,11 +22,14 @@ const SHORT: usize = 55;
 pub struct KeyMaker {
     seed: u64,
     buffer: Vec<u8>,
+    /// The names of the last document, and their keys.
+    names: Names,
+    name_keys: Vec<u64>,
 }
 
 impl KeyMaker {
     pub fn new(seed: u64) -> Self {
-        Self { seed, buffer: Vec::new() }
+        Self { seed, buffer: Vec::new(), names: Names::default(), name_keys: Vec::new() }
     }
 
     fn key(&mut self, path: u64, kind: u8, add: impl FnOnce(&mut Vec<u8>)) -> u64 {
@@ -75,18 +78,24 @@ impl KeyMaker {
     /// # Errors
     /// Bytes that are no document.
     pub fn of_document(&mut self, document: &[u8], mut add: impl FnMut(u64)) -> Result<(), NotJsonb> {
-        each_part(document, path::ROOT, |path, part| match part {
-            DocumentPart::Name => add(self.bare(path, NAME)),
-            DocumentPart::Scalar(scalar) => {
-                add(self.scalar(path, scalar));
-                let Scalar::String(string) = scalar else { return };
-                match numeral(string) {
-                    Some(Numeral::Number(number)) => add(self.number(path, &number)),
-                    Some(Numeral::Odd) => add(self.bare(path, ODD_NUMBER)),
-                    None => {}
-                }
+        let mut names = std::mem::take(&mut self.names);
+        if names.read(document, path::ROOT)? {
+            self.name_keys.clear();
+            self.name_keys
+                .extend(names.paths().iter().map(|&path| hash_bytes(self.seed, &head_of(path, NAME))));
+        }
+        self.name_keys.iter().for_each(|&key| add(key));
+        let result = each_scalar(document, &names, |path, scalar| {
+            add(self.scalar(path, scalar));
+            let Scalar::String(string) = scalar else { return };
+            match numeral(string) {
+                Some(Numeral::Number(number)) => add(self.number(path, &number)),
+                Some(Numeral::Odd) => add(self.bare(path, ODD_NUMBER)),
+                None => {}
             }
-        })
+        });
+        self.names = names;
+        result
     }
 
     /// The keys of all scalars of a document that is found at `path`: whatever contains the document there, or equals
@@ -95,12 +104,9 @@ impl KeyMaker {
     /// # Errors
     /// Bytes that are no document.
     pub fn of_scalars(&mut self, document: &[u8], path: u64) -> Result<Vec<u64>, NotJsonb> {
-        let mut keys = Vec::new();
-        each_part(document, path, |path, part| {
-            if let DocumentPart::Scalar(scalar) = part {
-                keys.push(self.scalar(path, scalar));
-            }
-        })?;
+        let (mut keys, mut names) = (Vec::new(), Names::default());
+        names.read(document, path)?;
+        each_scalar(document, &names, |path, scalar| keys.push(self.scalar(path, scalar)))?;
         Ok(keys)
     }
 

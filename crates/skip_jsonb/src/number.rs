@@ -1,12 +1,17 @@
 //! Numbers in a form that is the same for equal ones, from the stored form of numeric and from decimal text.
 
+use smallvec::SmallVec;
+
+/// Digits to base 10,000. Those of a number of 64 bits, and more, need no allocation.
+type Digits = SmallVec<[u16; 8]>;
+
 /// A number: the digits to base 10,000, the first of which counts 10,000 to the power of `weight`. Neither the first
 /// nor the last digit is 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Number {
     is_negative: bool,
     weight: i32,
-    digits: Vec<u16>,
+    digits: Digits,
 }
 
 const BASE_DIGITS: usize = 4;
@@ -14,11 +19,13 @@ const BASE_DIGITS: usize = 4;
 const MOST_CHARACTERS: usize = 100;
 
 impl Number {
-    fn normal(is_negative: bool, weight: i32, mut digits: Vec<u16>) -> Self {
+    fn normal(is_negative: bool, weight: i32, mut digits: Digits) -> Self {
         let Some(first) = digits.iter().position(|&digit| digit != 0) else { return Self::default() };
         let last = digits.iter().rposition(|&digit| digit != 0).unwrap_or(first);
         digits.truncate(last + 1);
-        digits.drain(..first);
+        if first > 0 {
+            digits.drain(..first);
+        }
         Self { is_negative, weight: weight - first as i32, digits }
     }
 
@@ -57,12 +64,19 @@ impl Number {
             return None;
         }
         let groups = whole.len().div_ceil(BASE_DIGITS);
-        let lead = groups * BASE_DIGITS - whole.len();
-        let mut decimal = vec![b'0'; lead];
-        decimal.extend(whole.iter().chain(fraction));
-        decimal.resize(decimal.len().next_multiple_of(BASE_DIGITS), b'0');
-        let value = |group: &[u8]| group.iter().fold(0, |sum, &digit| sum * 10 + u16::from(digit - b'0'));
-        let digits: Vec<u16> = decimal.chunks_exact(BASE_DIGITS).map(value).collect();
+        // The first digit to base 10,000 may have fewer decimals, the last one as well.
+        let (mut digits, mut digit, mut decimals) = (Digits::new(), 0, groups * BASE_DIGITS - whole.len());
+        for byte in whole.iter().chain(fraction) {
+            digit = digit * 10 + u16::from(byte - b'0');
+            decimals += 1;
+            if decimals == BASE_DIGITS {
+                digits.push(digit);
+                (digit, decimals) = (0, 0);
+            }
+        }
+        if decimals > 0 {
+            digits.push((decimals..BASE_DIGITS).fold(digit, |digit, _| digit * 10));
+        }
         Some(Self::normal(is_negative, groups as i32 - 1, digits))
     }
 
@@ -82,24 +96,57 @@ pub enum Numeral {
     Odd,
 }
 
+/// What a byte may be in a string that a type of numbers accepts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ByteKind {
+    /// No such string has it.
+    No,
+    /// Around the number. In some locales of one-byte encodings, a byte above 127 is a space.
+    Space,
+    Sign,
+    /// A digit of some base, a point, or a letter or mark of some notation.
+    Digit,
+}
+
+const BYTE_KINDS: [ByteKind; 256] = {
+    let mut kinds = [ByteKind::No; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b' ' | b'\t'..=b'\r' | 0x80.. => ByteKind::Space,
+            b'+' | b'-' => ByteKind::Sign,
+            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'x' | b'X' | b'o' | b'O' | b'_' | b'.' => {
+                ByteKind::Digit
+            }
+            _ => ByteKind::No,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+fn kind(byte: u8) -> ByteKind {
+    BYTE_KINDS[usize::from(byte)]
+}
+
 /// The number that a string stands for; None if no type takes it for a finite number. The server's types allow white
 /// space around a number, and depending on its version `0x1f`, `0o17`, `0b11`, `1_000`, `1e3`.
 pub fn numeral(string: &[u8]) -> Option<Numeral> {
-    // In some locales of one-byte encodings, a byte above 127 is a space.
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r' | 0x80..);
-    let first = string.iter().position(|byte| !is_space(byte))?;
-    let last = string.iter().rposition(|byte| !is_space(byte))?;
+    // Most strings end here, at their first byte.
+    let first = string.iter().position(|&byte| kind(byte) != ByteKind::Space)?;
+    if kind(string[first]) == ByteKind::No {
+        return None;
+    }
+    let last = string.iter().rposition(|&byte| kind(byte) != ByteKind::Space)?;
     let text = &string[first..=last];
-    let mut before = b'e';
-    let mut is_part = |&byte: &u8| {
-        let after = std::mem::replace(&mut before, byte.to_ascii_lowercase());
-        match byte {
-            b'+' | b'-' => after == b'e',
-            _ => byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X' | b'o' | b'O' | b'_' | b'.'),
-        }
+    let is_part = |(at, &byte): (usize, &u8)| match kind(byte) {
+        ByteKind::Digit => true,
+        // At the start, and of an exponent.
+        ByteKind::Sign => at.checked_sub(1).is_none_or(|before| matches!(text[before], b'e' | b'E')),
+        ByteKind::No | ByteKind::Space => false,
     };
-    // Most strings end here. What is left includes all that Number::of_text reads.
-    if !text.iter().all(&mut is_part) {
+    // What is left includes all that Number::of_text reads.
+    if !text.iter().enumerate().all(is_part) {
         return None;
     }
     match Number::of_text(text) {

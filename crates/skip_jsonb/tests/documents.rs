@@ -1,6 +1,6 @@
 //! Documents in PostgreSQL's binary form: the keys that they have, what searches ask for, and bytes that are none.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-use skip_jsonb::container::{DocumentPart, NotJsonb, Scalar, each_part};
+use skip_jsonb::container::{Names, NotJsonb, Scalar, each_scalar};
 use skip_jsonb::keys::KeyMaker;
 use skip_jsonb::number::Number;
 use skip_jsonb::path::{self, Step};
@@ -72,38 +72,62 @@ fn sample() -> Json {
     ])
 }
 
-#[test]
-fn parts_and_paths() {
-    let bytes = container(&sample());
+/// The paths of a document's names, and its scalars with theirs.
+fn parts_of(document: &[u8], names: &mut Names) -> (Vec<u64>, Vec<(u64, std::string::String)>) {
     let mut found = Vec::new();
-    each_part(&bytes, path::ROOT, |path, part| {
+    names.read(document, path::ROOT).unwrap();
+    each_scalar(document, names, |path, scalar| {
         found.push((
             path,
-            match part {
-                DocumentPart::Name => "name".to_owned(),
-                DocumentPart::Scalar(Scalar::Number(bytes)) => {
-                    format!("{:?}", Number::of_numeric(bytes).unwrap())
-                }
-                DocumentPart::Scalar(scalar) => format!("{scalar:?}"),
+            match scalar {
+                Scalar::Number(bytes) => format!("{:?}", Number::of_numeric(bytes).unwrap()),
+                scalar => format!("{scalar:?}"),
             },
         ));
     })
     .unwrap();
+    found.sort();
+    (names.paths().to_vec(), found)
+}
+
+#[test]
+fn names_and_scalars() {
     let at = |names: &[&str]| names.iter().fold(path::ROOT, |path, name| path::child(path, name.as_bytes()));
     let number = format!("{:?}", Number::of_text(b"5").unwrap());
     let mut expected = vec![
-        (at(&["a"]), "name".into()),
-        (at(&["bc"]), "name".into()),
-        (at(&["e"]), "name".into()),
         (at(&["a"]), number),
         (at(&["bc"]), format!("{:?}", Scalar::String(b"x"))),
         (at(&["bc"]), "Bool(true)".into()),
         (at(&["bc", "d"]), "Null".into()),
         (at(&["e", "f"]), format!("{:?}", Scalar::String(b"7"))),
     ];
-    found.sort();
     expected.sort();
-    assert_eq!(found, expected);
+    let names = vec![at(&["a"]), at(&["bc"]), at(&["e"])];
+    assert_eq!(parts_of(&container(&sample()), &mut Names::default()), (names, expected));
+}
+
+#[test]
+fn names_of_the_last_document() {
+    let object = |names: &[&'static str], value: &Json| {
+        Object(names.iter().map(|&name| (name, value.clone())).collect())
+    };
+    let values = [Integer(1), String("ab"), Null, Array(vec![Integer(2)]), Object(vec![("a", Bool(true))])];
+    let mut documents = vec![Null, String("a"), Array(vec![String("ab"), object(&["a"], &Null)])];
+    // Keys with the same bytes that end elsewhere, more and fewer of them, and longer ones.
+    for names in [&[][..], &["ab", "c"], &["a", "bc"], &["ab"], &["abc"], &["ab", "c", "d"]] {
+        documents.extend(values.iter().map(|value| object(names, value)));
+    }
+    let mut known = Names::default();
+    for document in documents.iter().flat_map(|one| documents.iter().flat_map(move |other| [one, other])) {
+        let bytes = container(document);
+        assert_eq!(parts_of(&bytes, &mut known), parts_of(&bytes, &mut Names::default()));
+    }
+    let document = container(&object(&["ab", "c"], &Null));
+    assert_eq!(known.read(&document, path::ROOT), Ok(true));
+    assert_eq!(known.read(&container(&object(&["ab", "c"], &String("x"))), path::ROOT), Ok(false));
+    assert_eq!(known.read(&document, 7), Ok(true), "another root");
+    assert_eq!(known.read(&document[..document.len() - 1], 7), Err(NotJsonb), "its last name is cut off");
+    assert_eq!(known.read(&document, 7), Ok(true), "after damage");
 }
 
 fn keys_of(json: &Json) -> Vec<u64> {
@@ -172,15 +196,24 @@ fn steps_that_may_be_numbers() {
 #[test]
 fn bytes_that_are_no_document() {
     let bytes = container(&sample());
-    for end in 0..bytes.len() {
-        // Some prefixes lack only data that nothing refers to.
-        _ = KeyMaker::new(1).of_document(&bytes[..end], |_| ());
-    }
+    let keys_by = |maker: &mut KeyMaker, bytes: &[u8]| {
+        let mut keys = Vec::new();
+        let result = maker.of_document(bytes, |key| keys.push(key));
+        (result, keys)
+    };
+    // A maker that knows the names of the document without damage finds the same as one that knows none.
+    let mut knowing = KeyMaker::new(1);
+    let mut check = |damaged: &[u8]| {
+        assert_eq!(keys_by(&mut knowing, damaged), keys_by(&mut KeyMaker::new(1), damaged));
+        assert_eq!(keys_by(&mut knowing, &bytes), keys_by(&mut KeyMaker::new(1), &bytes));
+    };
+    // Some prefixes lack only data that nothing refers to.
+    (0..bytes.len()).for_each(|end| check(&bytes[..end]));
     for at in 0..bytes.len() {
         for value in [0, 1, 0x7f, 0x80, 0xff] {
             let mut damaged = bytes.clone();
             damaged[at] = value;
-            _ = KeyMaker::new(1).of_document(&damaged, |_| ());
+            check(&damaged);
         }
     }
     assert_eq!(KeyMaker::new(1).of_document(&[], |_| ()), Err(NotJsonb));
@@ -211,20 +244,15 @@ const GOLDEN: [u64; 9] = [
 fn many_parts() {
     let names: Vec<&'static str> = (0..100).map(|i| &*format!("name{i}").leak()).collect();
     let document = Object(names.iter().map(|&name| (name, String(name))).collect());
-    let mut count = 0;
-    each_part(&container(&document), path::ROOT, |_, part| {
-        count += usize::from(
-            matches!(part, DocumentPart::Scalar(Scalar::String(string)) if string.starts_with(b"name")),
-        );
-    })
-    .unwrap();
-    assert_eq!(count, 100);
+    let parts = parts_of(&container(&document), &mut Names::default());
+    assert_eq!((parts.0.len(), parts.1.len()), (100, 100));
     // Thousands of arrays, one in another.
     let mut deep = container(&Array(vec![Integer(1)]));
     while deep.len() < 60_000 {
         let entry = 0xd000_0000 | deep.len() as u32;
         deep = [0x4000_0001u32, entry].iter().flat_map(|word| word.to_ne_bytes()).chain(deep).collect();
     }
-    assert_eq!(each_part(&deep, path::ROOT, |_, _| count += 1), Ok(()));
-    assert_eq!(count, 101);
+    let mut count = 0;
+    assert_eq!(each_scalar(&deep, &Names::default(), |_, _| count += 1), Ok(()));
+    assert_eq!(count, 1);
 }
