@@ -35,6 +35,23 @@ SELECT format('Without an index, the append to `%s` took %s.', tab, bench.figure
 FROM (SELECT DISTINCT tab FROM bench.class WHERE tab <> 'changes') AS t;
 
 \qecho
+\qecho 'With `autosummarize = off` inserts leave all work to VACUUM or `skip_summarize`. Until then every query reads'
+\qecho 'the new rows. The same append, and `skip_summarize` right afterwards:'
+\qecho
+\qecho '| table | index | append | times no index | then `skip_summarize` | both, times no index |'
+\qecho '|---|---|---|---|---|---|'
+SELECT format('| %s | `%s` | %s | %s | %s | %s |', tab, definition,
+              bench.figure(subject, variant, 'append_off_s', 's'), to_char(append_s / none_s, 'FM990.00'),
+              bench.figure(subject, variant, 'summarize_s', 's'),
+              to_char((append_s + summarize_s) / none_s, 'FM990.00'))
+FROM bench.kind JOIN bench.class USING (tab, class),
+     LATERAL (SELECT bench.median_of(subject, variant, 'append_off_s') AS append_s,
+                     bench.median_of(subject, variant, 'summarize_s') AS summarize_s,
+                     bench.median_of(tab, 'none', 'append_s') AS none_s) AS figures
+WHERE append_s IS NOT NULL
+ORDER BY bench.kind.place;
+
+\qecho
 \qecho '## Searches'
 \qecho
 \qecho '| table | searched for | index | time | no index | plan |'
