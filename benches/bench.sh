@@ -11,6 +11,7 @@
 #   RUNS=5                      builds of each kind; the median counts
 #   ROUNDS=5                    rounds of queries, plannings, prepared lookups, scans with parallel workers and without,
 #                               writes, and cold queries
+#   APPEND_ROUNDS=7             rounds of appends, which vary most: by default two more than ROUNDS
 #   QUERY_SECONDS=2             of queries of one kind, in each round with each index
 #   SECONDS_EACH=10             of prepared lookups, in each round by each way
 #   VARIANTS='btree hash brin_default brin brin_tuned bloom skip filters'
@@ -34,6 +35,7 @@ append=${APPEND:-$((rows / 10))}
 updated=${UPDATED:-$((rows / 20))}
 runs=${RUNS:-5}
 rounds=${ROUNDS:-5}
+append_rounds=${APPEND_ROUNDS:-$((rounds + 2))}
 query_seconds=${QUERY_SECONDS:-2}
 seconds_each=${SECONDS_EACH:-10}
 variants=${VARIANTS:-btree hash brin_default brin brin_tuned bloom skip filters}
@@ -60,7 +62,7 @@ fi
 
 load_events "$rows"
 common_context rows "$rows" append "$append" updated "$updated" runs "$runs" rounds "$rounds" \
-    partitions "$partitions" settings "${settings[*]}"
+    append_rounds "$append_rounds" partitions "$partitions" settings "${settings[*]}"
 sql -c "INSERT INTO bench.context SELECT v.* FROM pg_class,
         LATERAL (VALUES ('table_pages', relpages::text), ('table_bytes', pg_relation_size(oid)::text)) AS v
         WHERE oid = 'events'::regclass"

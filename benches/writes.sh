@@ -62,12 +62,12 @@ measure_writes() {
     sql -c "CREATE UNLOGGED TABLE staging AS SELECT * FROM event_rows($rows + 1, $rows + $append)" \
         -c 'VACUUM (FREEZE, ANALYZE) staging' -c "SELECT pg_prewarm('staging')" >/dev/null
     done_step
-    for run in $(seq "$rounds"); do
+    for run in $(seq "$append_rounds"); do
         for variant in $(written_variants); do
-            step "writes under $(title "$variant"), $run of $rounds"
+            step "writes under $(title "$variant"), $run of $append_rounds"
             under "$variant" append
             remove_new_rows
-            case $variant in
+            [ "$run" -gt "$rounds" ] || case $variant in
                 *_off | *_on | hash | bloom) ;;
                 *)
                     under "$variant" update
