@@ -39,5 +39,6 @@ SELECT format($page$- Queries: `SELECT *`; in each round the median over up to 2
   and greatest stand in brackets.
 - Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table
   as well: its pages are those of the index, its time is that of the whole node. Pages are of 8 kB.$page$,
-              bench.context('runs'), bench.context('append_rounds'), bench.context('rounds'));
+              bench.context('runs'), coalesce(bench.context('append_rounds'), bench.context('rounds')),
+              bench.context('rounds'));
 SELECT format('- Left out: %s.', value) FROM bench.context WHERE name LIKE 'left_out %' ORDER BY name;
