@@ -9,7 +9,8 @@ COMMENT ON FUNCTION skip_handler(internal) IS
 
 CREATE ACCESS METHOD skip TYPE INDEX HANDLER skip_handler;
 COMMENT ON ACCESS METHOD skip IS
-    'data-skipping index: a Bloom filter for each block range, stored bit-sliced, or a map from key to block ranges';
+    'data-skipping index: a Bloom filter for each block range, stored bit-sliced, or a map from key to block ranges, '
+    'or the least and the greatest value of each block range';
 
 CREATE FUNCTION skip_opclass_options(internal)
     RETURNS void

@@ -36,13 +36,13 @@ CREATE FUNCTION skip_index_info(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_info_wrapper';
 COMMENT ON FUNCTION skip_index_info(regclass) IS
-    'one row for each column of a skip index: layout (filters or map; auto as long as nothing is chosen), the facts '
-    'it was chosen by, pages of its block ranges, number of block ranges and of summarized ranges, segments that a '
-    'lookup of one key reads (maps of other keys not counted) and their widths in ranges, filter sizes in bits and '
-    'number of probes, or fingerprint bits and number of additions of maps, bytes on disk, delta entries, target '
-    'false-positive rate, false-positive rate expected from the fill of the filters or the pairs of the maps; options '
-    'are those the index was built with, options changed since are pending until REINDEX; a partitioned index stands '
-    'for the indexes of all its partitions';
+    'one row for each column of a skip index: layout (filters, map or bounds; auto as long as nothing is chosen), '
+    'the facts it was chosen by, pages of its block ranges, number of block ranges and of summarized ranges, '
+    'segments that a lookup of one key reads (maps of other keys not counted) and their widths in ranges, filter '
+    'sizes in bits and number of probes, or fingerprint bits and number of additions of maps, bytes on disk, delta '
+    'entries, target false-positive rate, false-positive rate expected from the fill of the filters or the pairs of '
+    'the maps; options are those the index was built with, options changed since are pending until REINDEX; a '
+    'partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_segments(
     index regclass,
@@ -64,8 +64,8 @@ CREATE FUNCTION skip_index_segments(
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_index_segments_wrapper';
 COMMENT ON FUNCTION skip_index_segments(regclass) IS
-    'one row for each live segment of a skip index: kind (filters, map, or addition: a map of keys that came to '
-    'ranges of other maps), the part of the keys that it has, for example 3/16 if it is the third of 16 maps into '
+    'one row for each live segment of a skip index: kind (filters, map, bounds, or addition: a map of keys that came '
+    'to ranges of other maps), the part of the keys that it has, for example 3/16 if it is the third of 16 maps into '
     'which a large map is divided by the keys'' hashes, NULL if it has all keys, block ranges covered, filter size in '
     'bits and number of probes, or pairs of key and range in a map, blocks of the index, number of ranges without a '
     'filter, fraction of the filter bits that are set; a partitioned index stands for the indexes of all its '

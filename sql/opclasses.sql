@@ -6,8 +6,10 @@
 --   FUNCTION 1   the type's extended hash function, (type, int8) returns int8: what is equal under `=` hashes equal.
 --                A family has one for every type that stands on either side of its operators.
 --   FUNCTION 3   only of classes with several keys for a value: names the way in which they are made. Such a class may
---                have other operators: 2 `@>`, 3 `&&`, 4 `?`, 5 `?|`, 6 `?&`, 11 `<`, 12 `<=`, 13 `>=`,
---                14 `>`, 21 `~~`, 22 `~~*`, 23 `~`, 24 `~*`, 25 `^@`, 26 `@@@`, 27 `@@@*`
+--                have other operators: 2 `@>`, 3 `&&`, 4 `?`, 5 `?|`, 6 `?&`, 7 `@?`, 8 `@@` of
+--                a jsonpath, 11 `<`, 12 `<=`, 13 `>=`, 14 `>`, 21 `~~`, 22 `~~*`, 23 `~`, 24 `~*`, 25 `^@`, 26 `@@@`,
+--                27 `@@@*`, 31 `@@` of a tsquery
+--   FUNCTION 4, 5   only of classes of other extensions: the keys of a value, and those that a query asks for
 --   FUNCTION 2   skip_opclass_options: the options of a column, such as uuid_skip_ops (false_positive_rate = 0.001)
 --
 -- The hash functions are those of the same type's `hash` operator class in PostgreSQL 15. Where later versions gave a

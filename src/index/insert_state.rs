@@ -35,8 +35,14 @@ const MOST_LOOKUPS: usize = 1 << 12;
 /// list is live, or its bits have been copied into another segment, or its ranges match every lookup; or it is replaced
 /// by one that is made from the table, which does not have its bits: then the list has a rescan of its ranges.
 pub struct InsertState {
-    meta: Meta,
+    /// None for a column that this build makes no keys for: it was given up.
     keys: Vec<Option<ColumnKeys>>,
+    known: KnownSegments,
+}
+
+/// What is known of the index's segments.
+struct KnownSegments {
+    meta: Meta,
     live: Live,
     /// For each column the 64 ranges that the last row was inserted into: segment, number of the group, number of rows
     /// so far, and the bits once there were enough rows.
@@ -79,11 +85,49 @@ impl InsertState {
         let keys = hash::column_keys(index, &meta);
         give_up_columns(index, &meta, &keys)?;
         let groups = meta.columns.iter().map(|_| None).collect();
-        let mut state = Self { meta, keys, live: Live::default(), groups };
-        state.read_segments(index)?;
-        Ok(state)
+        let mut known = KnownSegments { meta, live: Live::default(), groups };
+        known.read_segments(index)?;
+        Ok(Self { keys, known })
     }
 
+    /// Reads the segments again if some were retired since. `generation` is the lower half of the present one. It is
+    /// called after a row's range was found below the watermark, so that all layouts are chosen by now: entries of the
+    /// delta depend on the number of parts.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn refresh(&mut self, index: Rel, generation: u32) -> Read<()> {
+        let known = &mut self.known;
+        if known.meta.generation as u32 != generation || known.meta.is_to_choose() {
+            known.meta = Meta::read(index)?;
+            known.read_segments(index)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the keys of the row's values that the filters do not have yet to the delta. Returns the number of delta
+    /// pages in use if there were any, else 0. The memory that hashing takes, for example for detoasted values, is
+    /// freed afterwards. A value may have millions of keys: not all of them are in memory at once.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn append_missing(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<u64> {
+        Scratch::new().run(|| {
+            let mut missing = Missing::default();
+            let Self { keys, known } = self;
+            for (column, keys) in keys.iter_mut().enumerate() {
+                let Some(keys) = keys else { continue };
+                let value = row.value(column, keys.repr());
+                missing.lookups = 0;
+                known.add_keys(index, (column, block), keys, value, &mut missing)?;
+            }
+            missing.append(index)?;
+            Ok(missing.pages)
+        })
+    }
+}
+
+impl KnownSegments {
     fn read_segments(&mut self, index: Rel) -> Read<()> {
         self.groups.iter_mut().for_each(|group| *group = None);
         // The directory must not have changed meanwhile: a segment that is replaced, and the rescan that replaces it,
@@ -104,42 +148,6 @@ impl InsertState {
         Ok(())
     }
 
-    /// Reads the segments again if some were retired since. `generation` is the lower half of the present one. It is
-    /// called after a row's range was found below the watermark, so that all layouts are chosen by now: entries of the
-    /// delta depend on the number of parts.
-    ///
-    /// # Errors
-    /// Damage to the index.
-    pub fn refresh(&mut self, index: Rel, generation: u32) -> Read<()> {
-        if self.meta.generation as u32 != generation || self.meta.is_to_choose() {
-            self.meta = Meta::read(index)?;
-            self.read_segments(index)?;
-        }
-        Ok(())
-    }
-
-    /// Adds the keys of the row's values that the filters do not have yet to the delta. Returns the number of delta
-    /// pages in use if there were any, else 0. The memory that hashing takes, for example for detoasted values, is
-    /// freed afterwards. A value may have millions of keys: not all of them are in memory at once.
-    ///
-    /// # Errors
-    /// Damage to the index.
-    pub fn append_missing(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<u64> {
-        Scratch::new().run(|| {
-            let mut missing = Missing::default();
-            for column in 0..self.keys.len() {
-                // This column rules nothing out any more: it was given up.
-                let Some(mut keys) = self.keys[column].take() else { continue };
-                let value = row.value(column, keys.repr());
-                let added = self.add_keys(index, (column, block), &mut keys, value, &mut missing);
-                self.keys[column] = Some(keys);
-                added?;
-            }
-            missing.append(index)?;
-            Ok(missing.pages)
-        })
-    }
-
     /// Looks up the keys of a value of a column, of a row in a block.
     fn add_keys(
         &mut self,
@@ -152,7 +160,6 @@ impl InsertState {
         let Some(value) = value else {
             return self.look_up(index, (column, block), &mut vec![None], missing);
         };
-        missing.lookups = 0;
         let (mut hashes, mut outcome) = (Vec::new(), Ok(()));
         let is_sound = keys.each_key(value, |hash| {
             hashes.push(Some(hash));

@@ -8,8 +8,7 @@ use skip_bounds::Bounds;
 use skip_bounds::page::MOST_RANGES;
 
 /// Makes segments of the bounds of the ranges of one column, which come in order, or adds them to the segment before
-/// them. What is not written yet takes at most
-/// 3 MB.
+/// them. What is not written yet takes at most 3 MB.
 pub struct BoundsPlacer {
     column: u16,
     logging: Logging,

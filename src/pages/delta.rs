@@ -212,9 +212,15 @@ fn last_page(index: Rel, meta: &Meta) -> Read<(u32, u64)> {
     let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
     while block != NO_BLOCK {
+        memory::check_for_interrupts();
         known.check(block.saturating_add(1))?;
         let page = SharedPage::read(index, block);
-        let next = get_u32(page.view(PageKind::Delta)?.payload(), 0);
+        let view = page.view(PageKind::Delta)?;
+        // In a cycle some page does not have the number that is due, so the loop ends.
+        if view.owner() != sequence {
+            return Err(Damage::new(block, "the chain of delta pages is broken"));
+        }
+        let next = get_u32(view.payload(), 0);
         if next == NO_BLOCK {
             break;
         }
@@ -254,6 +260,7 @@ pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
     let mut found = Vec::new();
     let mut block = meta.spare;
     while block != NO_BLOCK {
+        memory::check_for_interrupts();
         known.check(block.saturating_add(1))?;
         if found.len() as u32 > index.blocks() {
             return Err(Damage::new(block, "the chain of spare pages has a cycle"));

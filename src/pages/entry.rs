@@ -1,4 +1,4 @@
-//! A directory entry: a live segment, an open stretch, a rescan, a free or a reserved extent.
+//! A directory entry: a live or an unfinished segment, an open stretch, a rescan, a free or a reserved extent.
 //!
 //! ```text
 //! 0 kind u8 | 1 probes or fingerprint bits u8 | 2 column u8 | 3 key part u8 | 4 first range u32 | 8 width u32

@@ -49,7 +49,7 @@ const MAX_COLUMNS: usize = 32;
 const SAMPLES_AT: usize = COLUMNS_AT + MAX_COLUMNS * COLUMN_BYTES;
 const SAMPLE_BYTES: usize = 16;
 /// The least number of fingerprint bits that stands for a layout that is not chosen yet; its lowest bits are flags.
-/// Real numbers are 56 or less.
+/// Real numbers are [`skip_map::coding::Coding::MOST_FINGERPRINT_BITS`] or less.
 const NOT_CHOSEN: u8 = 252;
 /// The number of fingerprint bits that stands for bounds.
 const BOUNDS: u8 = 200;

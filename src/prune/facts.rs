@@ -4,7 +4,8 @@
 //! Planning reads the same indexes again and again, thousands of them where tables have many partitions. So the result
 //! is kept for each index as long as the checksum of its meta page stays the same: every change of that page changes
 //! the checksum. The meta page changes shortly before or after segments are added or retired. A result that is slightly
-//! out of date does no harm: it is used for costs only, and the executor reads everything anew.
+//! out of date does no harm: it is used for costs, and [`super::planned`] compares it with the index before the
+//! executor takes an answer that was made with it.
 
 use crate::pages::bounds;
 use crate::pages::directory::{self, Live, LiveSegment};

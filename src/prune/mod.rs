@@ -139,7 +139,7 @@ pub struct IndexClauses<'a> {
     pub meta: Meta,
     pub clauses: Vec<HashedClause>,
     /// The directory, if planning has read it before. It may be out of date, and so may the answer be: good enough for
-    /// costs only.
+    /// costs. The executor takes such an answer only after [`planned`] has proved it.
     pub remembered: Option<Rc<Live>>,
 }
 

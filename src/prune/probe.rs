@@ -1,4 +1,5 @@
-//! Lookups during planning: for costs only, within a bound on pages, and each lookup only once.
+//! Lookups during planning: for costs, within a bound on pages, and each lookup only once. [`planned`] keeps the last
+//! answer, for the executor.
 //!
 //! The access method's cost estimate and that of the Skip Index Scan look up the same clauses in the same index, one
 //! right after the other. The first answer is kept until all paths of the table have been made ([`forget`]).

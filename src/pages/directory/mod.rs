@@ -32,6 +32,7 @@ use super::meta::Meta;
 use crate::pg::{
     Damage, Rel,
     error::Read,
+    memory,
     page::{KnownBlocks, SharedPage},
 };
 pub use change::Directory;
@@ -64,6 +65,7 @@ fn walk(
     let mut block = meta.directory;
     let mut place = 0;
     while block != NO_BLOCK {
+        memory::check_for_interrupts();
         visit(block);
         known.check(block.saturating_add(1))?;
         let page = SharedPage::read(index, block);

@@ -189,7 +189,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
     }
 }
 
-/// NewPages that are gathered in memory; further ones are in a temporary file. 8 MB.
+/// The most pages of a segment that are kept in memory, 8 MB; further ones are in a temporary file.
 const MOST_IN_MEMORY: usize = 1024;
 
 /// The pages of a segment that is being written.

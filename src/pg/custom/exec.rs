@@ -4,7 +4,8 @@
 //! the plan. A correct answer needs this order: the snapshot was taken; the predicate lock on the whole table is taken
 //! (a serializable transaction that finds that every range is ruled out has read nothing else); the table's size is
 //! read; then the indexes are read. Their answer is used for this execution only, or for the next one if it has the
-//! same keys: both executions have the same snapshot.
+//! same keys: both executions have the same snapshot. An answer that planning has found may take its place, if the
+//! index, read after the snapshot was taken, proves it ([`crate::prune`], planned.rs).
 //!
 //! If the plan returns rows in the order of a column, [`ordered`] chooses the ranges and the rows.
 //!
