@@ -15,7 +15,7 @@ use crate::pg::datum::Value;
 use crate::pg::function::{Call, SiteMemory};
 use crate::pg::varlena::{StoredId, Varlena};
 use pgrx::prelude::*;
-use skip_value::Outline;
+use skip_value::{KeptValue, Outline};
 
 /// Cost of fetching a part, in bytes of a whole filter that could be fetched in the same time. Measured with everything
 /// cached: 3 us for a part, 0.7 us for each 2 kB of a whole filter.
@@ -41,7 +41,9 @@ struct KeptFilter {
 enum Bits {
     /// Not fetched as a whole. The number is the budget for parts in bytes; each part costs [`PART`].
     Afar(Box<Outline>, usize),
-    Here(Vec<u8>),
+    Here(Box<KeptValue>),
+    /// A later version made the filter: it may hold any key.
+    Unknown,
 }
 
 impl KeptFilter {
@@ -59,7 +61,11 @@ impl KeptFilter {
 
 impl Bits {
     fn here(filter: &Varlena<'_>) -> Self {
-        Self::Here(filter.with_bytes(<[u8]>::to_vec))
+        match filter.with_bytes(KeptValue::copy) {
+            Ok(kept) => Self::Here(Box::new(kept)),
+            Err(error) if error.is_unknown() => Self::Unknown,
+            Err(error) => problem::damaged(&error),
+        }
     }
 }
 
@@ -82,7 +88,11 @@ impl Asker {
         let mut values = values;
         loop {
             match bits {
-                Bits::Here(bytes) => return any(asked, outline, bytes, values, memory),
+                Bits::Unknown => return true,
+                Bits::Here(kept) => {
+                    let mut hash = |value| asked.hash(value, kept.outline().keys(), memory);
+                    return values.iter().any(|&value| kept.may_contain_hash(hash(value)));
+                }
                 Bits::Afar(_, 0) => *bits = Bits::here(filter),
                 Bits::Afar(distant, budget) => {
                     let Some((&value, rest)) = values.split_first() else { return false };
@@ -101,6 +111,7 @@ impl Asker {
     }
 }
 
+/// Whether a filter that is not kept may hold any of the values.
 fn any(
     asked: &mut Asked,
     outline: &mut Option<Outline>,

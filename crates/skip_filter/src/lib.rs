@@ -12,7 +12,7 @@
 //! `tests/golden.rs` and `tests/policy_vectors.rs` hold their bytes. Everything is little-endian and gives the same
 //! result on every CPU.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod distinct;

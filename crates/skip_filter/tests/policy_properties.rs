@@ -76,6 +76,50 @@ fn every_length_to_ten_thousand() {
     }
 }
 
+/// The fastest lookup of each policy, for every number of probes it may have, in bodies that are nearly full: its
+/// answers depend on all probes.
+#[test]
+fn lookups_answer_as_probe_after_probe() {
+    let mut random = 1u64;
+    let mut next = || {
+        random = random.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1);
+        random ^ random >> 32
+    };
+    for policy in POLICIES {
+        let (lookup, limits) = (policy.lookup(), policy.limits());
+        for num_probes in 1..=limits.max_probes {
+            let bits = 8 * limits.bits_step.max(limits.min_bits);
+            let geometry = Geometry { bits, num_probes, seed: 0 };
+            let mut matching = 0;
+            for _ in 0..50 {
+                let clear = next() % u64::from(num_probes) + 1;
+                let mut body = vec![0xff; policy.body_bytes(bits) as usize];
+                for _ in 0..bits * clear / 4 / u64::from(num_probes) {
+                    let position = next() % bits;
+                    body[position as usize / 8] &= !(1 << (position % 8));
+                }
+                for _ in 0..20 {
+                    let key = next();
+                    let is_set = &mut |position| body[position as usize / 8] >> (position % 8) & 1 != 0;
+                    let expected = policy.probe(&geometry, key, is_set);
+                    assert_eq!(lookup(&body, &geometry, key), expected, "{policy:?} {num_probes}");
+                    assert_eq!(policy.test(&body, &geometry, key), expected, "{policy:?} {num_probes}");
+                    matching += u32::from(expected);
+                }
+            }
+            assert!((10..990).contains(&matching), "{policy:?} {num_probes}: {matching} of 1,000 match");
+        }
+    }
+}
+
+/// A body that is too short is not what was promised: nothing is known of its keys.
+#[test]
+fn lookups_in_short_bodies_match() {
+    let policy = by_name("rocksdb").unwrap();
+    let geometry = Geometry { bits: 512 * 4, num_probes: 6, seed: 0 };
+    assert!((0..1_000u64).all(|key| policy.lookup()(&[0; 20], &geometry, key << 22)));
+}
+
 #[test]
 fn what_is_unknown_may_match() {
     let leveldb = ten_bits(by_name("leveldb").unwrap()).create_filter(["hello"]).unwrap();

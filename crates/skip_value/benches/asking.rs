@@ -15,7 +15,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use skip_filter::policy::{POLICIES, Shape, Size};
-use skip_value::{KeyType, Keys, Outline, StoredFilter, empty};
+use skip_value::{KeptValue, KeyType, Keys, StoredFilter, empty};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -60,8 +60,8 @@ fn contenders(all: &[u64]) -> Vec<(&'static str, Ask)> {
         let mut bytes = empty(&kind, &[shape]);
         let mut value = StoredFilter::decode_mut(&mut bytes).unwrap();
         all.iter().for_each(|&key| value.insert_hash(key));
-        let outline = Outline::read(&bytes, bytes.len() as u64).unwrap();
-        let contains = move |key| outline.is_of(&bytes) && outline.may_contain_hash(&bytes, key);
+        let kept = KeptValue::copy(&bytes).unwrap();
+        let contains = move |key| kept.may_contain_hash(key);
         made.push((policy.name(), ask(contains)));
     }
     let mut plain = fastbloom::BloomFilter::with_num_bits(KEYS as usize * 10).expected_items(KEYS as usize);

@@ -10,6 +10,7 @@
 //! | [`keys`] | what the keys are: [`Keys`] |
 //! | [`header`] | the header's layout |
 //! | [`outline`] | the header, read once for many lookups: [`Outline`] |
+//! | [`kept`] | a copy of a value for many lookups: [`KeptValue`] |
 //! | [`distant`] | a lookup that fetches only the bytes that it needs |
 //! | [`mod@seal`] | the checksum of values outside of tables: [`seal()`], [`unseal`] |
 //! | [`collect`] | hashes of keys become a value: [`collect::Collector`] |
@@ -27,6 +28,7 @@ pub mod collect;
 pub mod distant;
 pub mod error;
 pub mod header;
+pub mod kept;
 pub mod keys;
 pub mod outline;
 pub mod seal;
@@ -34,6 +36,7 @@ pub mod sharing;
 pub mod value;
 
 pub use error::ValueError;
+pub use kept::KeptValue;
 pub use keys::{Collation, KeyType, Keys};
 pub use outline::Outline;
 pub use seal::{seal, unseal};

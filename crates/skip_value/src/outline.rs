@@ -1,22 +1,25 @@
 //! What a filter is, apart from its bits: read once by whoever asks it row after row, or many filters alike.
 //!
 //! Reading a header takes several times as long as asking for a key. Two values of one length with the same header
-//! differ in nothing but bits, so that the outline of the one does for the other. (The policy stays a call by pointer:
-//! one that is known took as long.)
+//! differ in nothing but bits, so that the outline of the one does for the other. The outline also has the policy's
+//! fastest lookup for this CPU.
 
 use crate::error::ValueError;
 use crate::header;
 use crate::keys::Keys;
-use skip_filter::policy::{Geometry, Shape};
+use skip_filter::policy::{Geometry, Lookup, Shape};
 use std::ops::Range;
+
+/// A filter's numbers, and where its bits are.
+type Place = (Geometry, Range<usize>);
 
 /// A filter's keys, shapes, and where their bits are.
 #[derive(Clone, Debug)]
 pub struct Outline {
     keys: Keys,
     shapes: Vec<Shape>,
-    /// Each filter's numbers, and where its bits are.
-    places: Vec<(Geometry, Range<usize>)>,
+    places: Vec<Place>,
+    lookup: Lookup,
     header: Vec<u8>,
     /// The header's bytes as a number, and which bits of it they are. None if they are too many for it.
     short: Option<(u64, u64)>,
@@ -48,7 +51,8 @@ impl Outline {
                 let places = shapes.iter().map(place).collect();
                 let mask = (1u64 << (start.min(8) * 8 - 1) << 1).wrapping_sub(1);
                 let short = first_word(first).filter(|_| start <= 8).map(|word| (word & mask, mask));
-                Ok(Self { keys, shapes, places, header: first[..start].to_vec(), short, length })
+                let lookup = keys.policy.lookup();
+                Ok(Self { keys, shapes, places, lookup, header: first[..start].to_vec(), short, length })
             }
             Some(end) if end < length => Err(ValueError::TOO_LONG),
             _ => Err(ValueError::Truncated),
@@ -58,11 +62,17 @@ impl Outline {
     /// Whether these bytes are a value with this outline.
     #[inline]
     pub fn is_of(&self, bytes: &[u8]) -> bool {
-        let has_header = match (self.short, first_word(bytes)) {
-            (Some((header, mask)), Some(word)) => word & mask == header,
-            _ => bytes.starts_with(&self.header),
-        };
-        bytes.len() as u64 == self.length && has_header
+        bytes.len() as u64 == self.length
+            && match (self.short, first_word(bytes)) {
+                (Some((header, mask)), Some(word)) => word & mask == header,
+                _ => self.has_long_header(bytes),
+            }
+    }
+
+    /// Out of the way of short headers, which nearly all values have: [`is_of`](Self::is_of) needs no registers for it.
+    #[cold]
+    fn has_long_header(&self, bytes: &[u8]) -> bool {
+        bytes.starts_with(&self.header)
     }
 
     /// What the keys are.
@@ -84,9 +94,22 @@ impl Outline {
     /// unreachable bits are zero is not checked here: no answer depends on them.
     #[inline]
     pub fn may_contain_hash(&self, bytes: &[u8], hash: u64) -> bool {
-        self.places.iter().any(|(geometry, place)| match bytes.get(place.clone()) {
-            Some(body) => self.keys.policy.test(body, geometry, hash),
+        match &self.places[..] {
+            [only] => self.look_up(only, bytes, hash),
+            several => self.look_up_any(several, bytes, hash),
+        }
+    }
+
+    #[inline(always)]
+    fn look_up(&self, (geometry, place): &Place, bytes: &[u8], hash: u64) -> bool {
+        match bytes.get(place.clone()) {
+            Some(body) => (self.lookup)(body, geometry, hash),
             None => true, // Too few bytes: not what was promised. Then nothing is known.
-        })
+        }
+    }
+
+    #[cold]
+    fn look_up_any(&self, places: &[Place], bytes: &[u8], hash: u64) -> bool {
+        places.iter().any(|place| self.look_up(place, bytes, hash))
     }
 }

@@ -4,7 +4,9 @@
 
 use proptest::prelude::*;
 use skip_filter::policy::{Geometry, POLICIES, PolicyError, Shape, by_name};
-use skip_value::{Collation, KeyType, Keys, Outline, StoredFilter, ValueError, empty, seal, unseal};
+use skip_value::{
+    Collation, KeptValue, KeyType, Keys, Outline, StoredFilter, ValueError, empty, seal, unseal,
+};
 
 fn keys(policy: &str) -> Keys {
     Keys { policy: by_name(policy).unwrap(), seed: 0, key_type: KeyType::BuiltIn(2950), collation: None }
@@ -311,4 +313,22 @@ fn errors_say_what_is_wrong() {
     let two =
         PolicyError::Mismatch { left: ("skip", geometry(64, 0)), right: ("leveldb", geometry(64, 255)) };
     assert_eq!(two.to_string(), "filters differ in policy (skip and leveldb), seed (0x0 and 0xff)");
+}
+
+#[test]
+fn kept_copies_answer_alike_from_a_cache_line_on() {
+    for keys in kinds() {
+        let shapes = [shape(&keys, 1 << 12, 6), shape(&keys, 1 << 13, 7)];
+        for shapes in [&shapes[..1], &shapes] {
+            let value = filled(&keys, shapes, 300);
+            let (stored, kept) =
+                (StoredFilter::decode(&value[..]).unwrap(), KeptValue::copy(&value).unwrap());
+            assert_eq!(kept.bytes(), value);
+            assert_eq!((kept.bytes().as_ptr() as usize + kept.outline().start() as usize) % 64, 0);
+            for hash in (0..2_000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
+                assert_eq!(kept.may_contain_hash(hash), stored.may_contain_hash(hash));
+            }
+        }
+    }
+    assert!(KeptValue::copy(b"not a value").is_err());
 }

@@ -21,7 +21,7 @@
 use super::bits::{all, are_set, set_bits};
 use super::city::{city64, with_seed};
 use super::error::PolicyError;
-use super::filter_policy::FilterPolicy;
+use super::filter_policy::{FilterPolicy, Lookup, test_by};
 use super::geometry::{Geometry, Limits};
 use super::sizing::{bits_for, whole_probes};
 use crate::params::Sizing;
@@ -108,6 +108,10 @@ impl FilterPolicy for ClickHouse {
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         are_set(body, geometry.num_probes, walk(key, geometry))
+    }
+
+    fn lookup(&self) -> Lookup {
+        test_by::<Self>
     }
 
     fn folded(&self, position: u64, geometry: &Geometry, by: u64) -> Option<u64> {

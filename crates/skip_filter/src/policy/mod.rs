@@ -85,6 +85,9 @@
 //!     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
 //!         is_set(key % geometry.bits)
 //!     }
+//!     fn lookup(&self) -> Lookup {
+//!         |body, geometry, key| OneByte.test(body, geometry, key)
+//!     }
 //!     fn trailer(&self, _: &Geometry) -> Vec<u8> {
 //!         b"1b".to_vec() // so that other bytes are not taken for a filter of this policy
 //!     }
@@ -105,6 +108,8 @@
 //! systems, `tests/policy_rocksdb.rs` the values of RocksDB's own tests.
 
 pub mod aligned;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod bits;
 pub mod bloom;
 pub mod city;
@@ -115,6 +120,7 @@ pub mod error;
 pub mod filter_policy;
 pub mod geometry;
 pub mod leveldb;
+mod line;
 mod load;
 mod overlap;
 #[cfg(feature = "configured")]
@@ -134,7 +140,7 @@ pub use bloom::BloomFilter;
 #[cfg(feature = "configured")]
 pub use configured::{ConfiguredPolicy, key_may_match};
 pub use error::PolicyError;
-pub use filter_policy::FilterPolicy;
+pub use filter_policy::{FilterPolicy, Lookup, test_by};
 pub use geometry::{Geometry, Limits, Size};
 #[cfg(feature = "configured")]
 pub use prefix::{KeyParts, Prefix};

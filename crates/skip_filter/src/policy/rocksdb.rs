@@ -17,19 +17,12 @@
 
 use super::bits::{all, are_set, set_bits};
 use super::error::PolicyError;
-use super::filter_policy::FilterPolicy;
+use super::filter_policy::{FilterPolicy, Lookup, test_by};
 use super::geometry::{Geometry, Limits};
+use super::line::{LINE, LINE_BITS, line, walk};
 use super::theory::Layout;
 use super::xxph3::xxph3;
 use std::cell::Cell;
-
-/// Bytes of a line of `FastLocalBloomImpl` (util/bloom_impl.h).
-const LINE: usize = 64;
-/// Bits of a line.
-const LINE_BITS: u64 = LINE as u64 * 8;
-
-/// The multiplier of `FastLocalBloomImpl`: 2^32 divided by the golden ratio.
-const GOLDEN: u32 = 0x9e37_79b9;
 
 /// The most bytes of a filter in `filter_policy.cc`, as bits.
 const MAX_BITS: u64 = 0xffff_ffc0 * 8;
@@ -97,22 +90,6 @@ fn millibits_for(wanted: f64) -> Result<u32, PolicyError> {
     Ok(high)
 }
 
-/// Where the key's line starts, in bytes.
-fn line(key: u64, geometry: &Geometry) -> usize {
-    let lines = geometry.bits / LINE_BITS;
-    (((key & 0xffff_ffff) * lines) >> 32) as usize * LINE
-}
-
-/// Gives the positions of a key in its line.
-fn walk(key: u64) -> impl FnMut() -> usize {
-    let mut state = (key >> 32) as u32;
-    move || {
-        let position = state >> 23;
-        state = state.wrapping_mul(GOLDEN);
-        position as usize
-    }
-}
-
 impl FilterPolicy for RocksDb {
     fn name(&self) -> &'static str {
         "rocksdb"
@@ -166,22 +143,30 @@ impl FilterPolicy for RocksDb {
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
-        let start = line(key, geometry);
+        let start = line(key, geometry) * LINE;
         set_bits(&mut body[start..start + LINE], geometry.num_probes, walk(key))
     }
 
     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
-        let start = line(key, geometry) * 8;
+        let start = line(key, geometry) * LINE * 8;
         let mut next = walk(key);
         all(geometry.num_probes, || start + next(), is_set)
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         // The array has a known length, so that no position in it need be checked: a quarter to a half of the time.
-        match body.get(line(key, geometry)..).and_then(<[u8]>::first_chunk::<LINE>) {
+        match body.as_chunks::<LINE>().0.get(line(key, geometry)) {
             Some(line) => are_set(line, geometry.num_probes, walk(key)),
             None => true,
         }
+    }
+
+    fn lookup(&self) -> Lookup {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(lookup) = super::avx2::lookup() {
+            return lookup;
+        }
+        test_by::<Self>
     }
 
     fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {

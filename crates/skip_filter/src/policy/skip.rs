@@ -17,7 +17,7 @@
 
 use super::bits::{are_set, set_bits};
 use super::error::PolicyError;
-use super::filter_policy::FilterPolicy;
+use super::filter_policy::{FilterPolicy, Lookup, test_by};
 use super::geometry::{Geometry, Limits};
 use super::load::u64_at;
 use super::scatter;
@@ -122,6 +122,10 @@ impl FilterPolicy for Skip {
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         are_set(body, geometry.num_probes, walk(key, geometry))
+    }
+
+    fn lookup(&self) -> Lookup {
+        test_by::<Self>
     }
 
     fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {
