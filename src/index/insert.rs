@@ -41,7 +41,7 @@ pub fn insert(
     mut cache: InsertCache<'_, InsertStatement>,
 ) {
     build::refuse_rows_of_build(index);
-    let mut progress = or_raise(index, Progress::read(index));
+    let mut progress = or_raise(index, Progress::of_insert(index, &mut cache));
     let range = place.block / progress.pages_per_range;
     if range < progress.watermark && place.offset == 1 {
         let ranges = heap.blocks().div_ceil(progress.pages_per_range);

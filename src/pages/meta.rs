@@ -24,6 +24,7 @@
 //! table. Everything else counts in whole ranges: the watermark, the directory, open stretches. Delta entries of a
 //! column count in the column's parts. The number of parts is fixed before the first range is summarized.
 
+use crate::pg::am::InsertCache;
 use crate::pg::{
     Damage, Rel,
     error::Read,
@@ -478,11 +479,27 @@ impl Progress {
     /// # Errors
     /// Damage to the meta page; only a wrong magic number is detected.
     pub fn read(index: Rel) -> Read<Self> {
-        page::peek_meta(index, |word| {
-            if word(0) != MAGIC {
-                return Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index"));
-            }
-            Ok(Self { watermark: word(20), pages_per_range: word(16).max(1), generation: word(32) })
-        })
+        Self::of_words(page::peek_meta(index, Self::PLACES)?)
+    }
+
+    /// The same for an insert, whose statement may keep the pin of the page.
+    ///
+    /// # Errors
+    /// As [`Progress::read`].
+    #[inline]
+    pub fn of_insert<T: Default + 'static>(index: Rel, cache: &mut InsertCache<'_, T>) -> Read<Self> {
+        Self::of_words(cache.peek_meta(index, Self::PLACES)?)
+    }
+
+    /// Where the words are in the page's payload: magic number, watermark, pages per range, lower half of the
+    /// generation.
+    const PLACES: [usize; 4] = [0, 20, 16, 32];
+
+    #[inline]
+    fn of_words([magic, watermark, pages_per_range, generation]: [u32; 4]) -> Read<Self> {
+        match magic {
+            MAGIC => Ok(Self { watermark, pages_per_range: pages_per_range.max(1), generation }),
+            _ => Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index")),
+        }
     }
 }

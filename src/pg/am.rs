@@ -1,11 +1,13 @@
 //! The access method's callbacks: they call the safe functions of an [`AccessMethod`].
 
 use super::clause::{Clause, Values};
+use super::error::Read;
 use super::evaluate::IndexRow;
 use super::index_path::{Costs, IndexPathView};
 use super::memory::Scratch;
+use super::meta_pin::MetaPin;
 use super::scankey;
-use super::{OpenRel, Rel, boundary, compat, lock, relation};
+use super::{OpenRel, Rel, boundary, compat, lock, page, relation};
 use pgrx::{PgBox, PgMemoryContexts, pg_sys};
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -78,23 +80,66 @@ impl StatementMemory<'_> {
     }
 }
 
+/// What is behind ii_AmCache from a statement's second row on.
+#[derive(Default)]
+struct Cached<T> {
+    state: T,
+    /// A pin of the index's meta page; None if the process keeps too many.
+    pin: Option<MetaPin>,
+}
+
+/// What ii_AmCache points to after a statement's first row: many statements have no other, for which a state would be
+/// made in vain.
+static ONE_ROW: u8 = 0;
+
 impl<T: Default + 'static> InsertCache<'_, T> {
     /// The state, made at the first call, and the memory that it lives in: whatever is put into the state later must be
     /// made in that.
     pub fn state(&mut self) -> (&mut T, StatementMemory<'_>) {
-        // SAFETY: the IndexInfo with which aminsert was called; there is no other InsertCache of it at this time. Only
-        // the access method uses ii_AmCache, and it stores a T of the one AccessMethod there. The T is dropped with
-        // ii_Context.
-        unsafe {
-            let info = &mut *self.info;
-            let memory = StatementMemory { context: info.ii_Context, statement: PhantomData };
-            if info.ii_AmCache.is_null() {
-                let state = memory.run(T::default);
-                info.ii_AmCache =
-                    PgMemoryContexts::For(info.ii_Context).leak_and_drop_on_delete(state).cast();
-            }
-            (&mut *info.ii_AmCache.cast::<T>(), memory)
+        let memory = StatementMemory { context: self.info().ii_Context, statement: PhantomData };
+        (&mut self.cached().state, memory)
+    }
+
+    /// Words of the meta page, as [`page::peek_meta`] reads them. From the second row of a statement on, the pin is
+    /// kept.
+    ///
+    /// # Errors
+    /// Damage: the index has no pages.
+    #[inline]
+    pub fn peek_meta<const N: usize>(&mut self, index: Rel, places: [usize; N]) -> Read<[u32; N]> {
+        let cache = self.info().ii_AmCache;
+        if cache.is_null() {
+            self.info().ii_AmCache = (&raw const ONE_ROW).cast_mut().cast();
+            return page::peek_meta(index, places);
         }
+        let cached = self.cached();
+        match cached.pin.as_ref().and_then(|pin| pin.peek(places)) {
+            Some(words) => Ok(words),
+            None => {
+                // The pin is dropped here if it was lost.
+                cached.pin = None;
+                cached.pin = MetaPin::keep(index)?;
+                page::peek_meta(index, places)
+            }
+        }
+    }
+
+    fn info(&mut self) -> &mut pg_sys::IndexInfo {
+        // SAFETY: the IndexInfo with which aminsert was called; there is no other InsertCache of it at this time.
+        unsafe { &mut *self.info }
+    }
+
+    fn cached(&mut self) -> &mut Cached<T> {
+        let info = self.info();
+        let cache = info.ii_AmCache;
+        if cache.is_null() || cache.cast_const() == (&raw const ONE_ROW).cast() {
+            let memory = StatementMemory { context: info.ii_Context, statement: PhantomData };
+            let cached = memory.run(Cached::<T>::default);
+            info.ii_AmCache = PgMemoryContexts::For(info.ii_Context).leak_and_drop_on_delete(cached).cast();
+        }
+        // SAFETY: only the access method uses ii_AmCache, and it stores a Cached<T> of the one AccessMethod there. That
+        // is dropped with ii_Context.
+        unsafe { &mut *info.ii_AmCache.cast::<Cached<T>>() }
     }
 }
 

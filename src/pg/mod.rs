@@ -43,6 +43,7 @@ pub mod key_kind;
 mod list;
 pub mod lock;
 pub mod memory;
+mod meta_pin;
 pub mod options;
 pub mod page;
 pub mod parallel_build;

@@ -108,9 +108,9 @@ impl Drop for Locked {
     }
 }
 
-/// Reads words of the meta page's payload under a pin, without its content lock. `read` gets a function from a payload
-/// offset (a multiple of 4) to the word there. The page is not checked, and words may change between two reads. Each
-/// word is read completely, because pages are changed word by word ([`super::wal`]).
+/// Reads words of the meta page's payload under a pin, without its content lock. `places` are payload offsets, multiples
+/// of 4. The page is not checked, and words may change between two reads. Each word is read completely, because pages
+/// are changed word by word ([`super::wal`]).
 ///
 /// The loads are relaxed, also on processors that reorder loads (ARM). A load orders nothing here, and need not. The
 /// values that it may return depend on what happened before it; the caller ensures that order by a lock
@@ -118,19 +118,48 @@ impl Drop for Locked {
 /// from disk is visible.
 ///
 /// # Errors
-/// Damage: the index has no pages, or an error of `read`.
-pub fn peek_meta<R>(rel: Rel, read: impl FnOnce(&dyn Fn(usize) -> u32) -> Read<R>) -> Read<R> {
+/// Damage: the index has no pages.
+pub fn peek_meta<const N: usize>(rel: Rel, places: [usize; N]) -> Read<[u32; N]> {
     let buffer = Locked::pin_meta(rel)?;
+    // SAFETY: pinned, and the pin given back once.
+    unsafe {
+        let words = words(buffer, places);
+        unpin(buffer);
+        Ok(words)
+    }
+}
+
+/// The words of [`peek_meta`] in a buffer.
+///
+/// # Safety
+/// The buffer is pinned.
+#[inline]
+pub(super) unsafe fn words<const N: usize>(buffer: pg_sys::Buffer, places: [usize; N]) -> [u32; N] {
     // SAFETY: the page of a pinned buffer does not move; pages are aligned.
     let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
-    let result = read(&|at| {
+    places.map(|at| {
         let word = ((PAYLOAD_START + at) / 4).min(PAGE / 4 - 1);
         // SAFETY: inside the page; concurrent writers store whole words.
         unsafe { AtomicU32::from_ptr(words.add(word)) }.load(Ordering::Relaxed)
-    });
-    // SAFETY: pinned above.
-    unsafe { unguarded::ReleaseBuffer(buffer) };
-    result
+    })
+}
+
+/// Pins the meta page, for [`words`].
+///
+/// # Errors
+/// Damage: the index has no pages.
+pub(super) fn pin_meta(rel: Rel) -> Read<pg_sys::Buffer> {
+    check_not_empty(rel)?;
+    Ok(Locked::pin(rel, 0))
+}
+
+/// Gives a pin back.
+///
+/// # Safety
+/// The current resource owner has a pin of the buffer.
+pub(super) unsafe fn unpin(buffer: pg_sys::Buffer) {
+    // SAFETY: as the caller promises.
+    unsafe { unguarded::ReleaseBuffer(buffer) }
 }
 
 /// The stored checksum of a block, and the block's buffer, read without its content lock and without verifying the

@@ -33,6 +33,7 @@ mod key_part_races;
 mod key_parts;
 mod maps;
 mod merge;
+mod meta_pins;
 mod old_snapshots;
 mod oracle;
 mod ordered;

@@ -1,0 +1,154 @@
+//! A pin of an index's meta page that the inserts of one statement keep from row to row.
+//!
+//! Pinning and unpinning a page for each row is most of what an insert behind the watermark costs, and processes that
+//! insert at the same time all change the same buffer header for it.
+//!
+//! A pin belongs to the resource owner that was current when it was taken, and has to be given back before the server
+//! releases that owner: it warns of pins that are left at a commit. A [`MetaPin`] lives in the memory context of a
+//! statement's IndexInfo. The executor deletes that context when the statement ends, which drops the pin. Two things
+//! may come before that:
+//!
+//! - The statement fails: the server takes the pin back with its owner, and deletes the context later.
+//! - A command that makes an IndexInfo without an executor (CREATE INDEX CONCURRENTLY) commits: pins that are left are
+//!   given back right before.
+//!
+//! Both leave the value without a pin. It is used only while it has its pin and its owner is the current one.
+//!
+//! Invariant: [`KEPT`] has exactly the pins that are held.
+
+use super::error::Read;
+use super::{Rel, page};
+use pgrx::pg_sys;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::rc::Rc;
+
+/// The most pins that a process keeps. The server counts the pins of eight buffers without a search; more pins would
+/// slow down everything else. A statement that inserts into more partitions than this pins their pages row by row.
+const MOST_KEPT: usize = 4;
+
+/// A pin, while [`KEPT`] has it.
+struct Kept {
+    buffer: pg_sys::Buffer,
+    owner: pg_sys::ResourceOwner,
+    is_held: Cell<bool>,
+}
+
+thread_local! {
+    static KEPT: RefCell<Vec<Rc<Kept>>> = const { RefCell::new(Vec::new()) };
+    /// Whether the server knows the callbacks of this module.
+    static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A pin of the meta page of an index.
+pub struct MetaPin(Rc<Kept>);
+
+impl MetaPin {
+    /// Pins the meta page. None if the process keeps enough pins already.
+    ///
+    /// # Errors
+    /// Damage: the index has no pages.
+    pub fn keep(index: Rel) -> Read<Option<Self>> {
+        if KEPT.with_borrow(Vec::len) >= MOST_KEPT {
+            return Ok(None);
+        }
+        register();
+        let kept = Kept { buffer: page::pin_meta(index)?, owner: current_owner(), is_held: Cell::new(true) };
+        let kept = Rc::new(kept);
+        KEPT.with_borrow_mut(|all| all.push(Rc::clone(&kept)));
+        Ok(Some(Self(kept)))
+    }
+
+    /// Words of the page, as [`page::peek_meta`] reads them. None if the pin was given back, or belongs to another
+    /// resource owner than the current one.
+    #[inline]
+    pub fn peek<const N: usize>(&self, places: [usize; N]) -> Option<[u32; N]> {
+        let Self(kept) = self;
+        // SAFETY: the buffer is pinned.
+        (kept.is_held.get() && kept.owner == current_owner())
+            .then(|| unsafe { page::words(kept.buffer, places) })
+    }
+}
+
+impl Drop for MetaPin {
+    fn drop(&mut self) {
+        give_back(|kept| Rc::ptr_eq(kept, &self.0));
+    }
+}
+
+fn current_owner() -> pg_sys::ResourceOwner {
+    // SAFETY: a variable of this process, which has one thread.
+    unsafe { pg_sys::CurrentResourceOwner }
+}
+
+/// Gives pins back to their owners, which still exist.
+fn give_back(which: impl Fn(&Rc<Kept>) -> bool) {
+    KEPT.with_borrow_mut(|all| {
+        all.retain(|kept| {
+            if !which(kept) {
+                return true;
+            }
+            kept.is_held.set(false);
+            // SAFETY: pinned in `keep`, for this owner, which the server has not released: forget() would have been
+            // called. Giving a pin back that an owner has raises no error.
+            unsafe {
+                let current = std::mem::replace(&mut *(&raw mut pg_sys::CurrentResourceOwner), kept.owner);
+                page::unpin(kept.buffer);
+                pg_sys::CurrentResourceOwner = current;
+            }
+            false
+        });
+    });
+}
+
+fn register() {
+    if !IS_REGISTERED.replace(true) {
+        // SAFETY: functions of this library, which is never unloaded.
+        unsafe {
+            pg_sys::RegisterResourceReleaseCallback(Some(forget), std::ptr::null_mut());
+            pg_sys::RegisterXactCallback(Some(at_commit), std::ptr::null_mut());
+            pg_sys::RegisterSubXactCallback(Some(at_subcommit), std::ptr::null_mut());
+        }
+    }
+}
+
+/// Forgets the pins of a resource owner that the server releases: it has taken them back.
+unsafe extern "C-unwind" fn forget(
+    phase: pg_sys::ResourceReleasePhase::Type,
+    _is_commit: bool,
+    _is_top_level: bool,
+    _arg: *mut c_void,
+) {
+    if phase != pg_sys::ResourceReleasePhase::RESOURCE_RELEASE_BEFORE_LOCKS {
+        return;
+    }
+    // The server calls this with the owner that it releases as the current one.
+    let owner = current_owner();
+    KEPT.with_borrow_mut(|all| {
+        all.retain(|kept| {
+            let stays = kept.owner != owner;
+            kept.is_held.set(stays);
+            stays
+        });
+    });
+}
+
+unsafe extern "C-unwind" fn at_commit(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+    use pg_sys::XactEvent::{XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE};
+    // All statements of the transaction have ended.
+    if matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE) {
+        give_back(|_| true);
+    }
+}
+
+unsafe extern "C-unwind" fn at_subcommit(
+    event: pg_sys::SubXactEvent::Type,
+    _subtransaction: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _arg: *mut c_void,
+) {
+    if event == pg_sys::SubXactEvent::SUBXACT_EVENT_PRE_COMMIT_SUB {
+        let owner = current_owner();
+        give_back(|kept| kept.owner == owner);
+    }
+}
