@@ -92,6 +92,15 @@ fn data(page: &Page, wanted: &Range<u64>) {
         })
     });
     assert!(spans <= PAGE_BYTES * 8 + 200);
+    let mut appended = Vec::new();
+    match allocations::at_most(4 << 20, || append_page(page, &mut appended)) {
+        Ok(true) => {
+            assert!(whole.is_ok() && appended.is_sorted_by(|one, next| one < next));
+            assert_eq!(appended.last().map(|last| last + 1), end);
+        }
+        Ok(false) => assert!(appended.is_empty()),
+        Err(_) => assert!(whole.is_err()),
+    }
     let Ok(head) = allocations::at_most(ALLOCATED, || Head::parse(&page[..HEAD_BYTES])) else {
         assert!(whole.is_err(), "a page without a head");
         return;

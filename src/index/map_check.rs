@@ -11,7 +11,7 @@ use crate::pages::map::{self, NULL_KEY, RunNumbers, Sources, VALUE_KEY};
 use crate::pages::meta::{ColumnMeta, MapForm, Meta};
 use crate::pages::miss::Fetch;
 use crate::pg::{Rel, error::Read, memory};
-use skip_map::{Coding, Sorter};
+use skip_map::{Coding, Each, Sorter};
 
 /// The pairs that the table has in one column.
 pub struct MapCheck {
@@ -98,13 +98,15 @@ impl MapCheck {
         let maps = Sources::of(index, of_column)?;
         let coding = self.coding;
         let mut cursors: Vec<MapCursor<'_, '_>> = maps.numbers().map(MapCursor::new).collect();
-        self.sorter.finish(|number| {
-            let mut is_there = false;
-            for cursor in &mut cursors {
-                is_there |= cursor.reaches(number, coding)?;
-            }
-            if !is_there {
-                each(Lacking { part: coding.split(number).1, number });
+        self.sorter.finish(|numbers| {
+            for &number in numbers {
+                let mut is_there = false;
+                for cursor in &mut cursors {
+                    is_there |= cursor.reaches(number, coding)?;
+                }
+                if !is_there {
+                    each(Lacking { part: coding.split(number).1, number });
+                }
             }
             Ok(())
         })
@@ -122,7 +124,7 @@ pub fn numbers_of_entry(coding: Coding, entry: &DeltaEntry) -> impl Iterator<Ite
 struct MapCursor<'m, 'a> {
     coding: Coding,
     first_part: u64,
-    numbers: RunNumbers<'m, 'a>,
+    numbers: Each<RunNumbers<'m, 'a>>,
     /// The number read last, as one among all pairs of the column; None before the first.
     head: Option<u64>,
     is_over: bool,
@@ -130,7 +132,7 @@ struct MapCursor<'m, 'a> {
 
 impl<'m, 'a> MapCursor<'m, 'a> {
     fn new((coding, first_part, numbers): (Coding, u64, RunNumbers<'m, 'a>)) -> Self {
-        Self { coding, first_part, numbers, head: None, is_over: false }
+        Self { coding, first_part, numbers: Each::of(numbers), head: None, is_over: false }
     }
 
     /// Reads on up to `number`, which is higher than the one before. Returns whether the map has it.

@@ -147,7 +147,7 @@ impl MapPlacer {
             logging: self.logging,
         };
         let mut writer = MapWriter::new(directory, new)?;
-        sorter.finish(|number| writer.push(number))?;
+        sorter.finish(|numbers| writer.push_all(numbers))?;
         writer.finish()
     }
 }

@@ -21,7 +21,7 @@ use crate::pages::upkeep::regions::{self, Region};
 use crate::pages::upkeep::rescan::{self, Replaced};
 use crate::pg::{Rel, error::Read, memory, wal::Logging};
 use skip_map::key_part::KeyPart;
-use skip_map::{Coding, MergeSource, Merged, Sorter, most_pages};
+use skip_map::{Coding, Each, MergeSource, Merged, Sorter, most_pages};
 use skip_scan::RangeSet;
 use std::collections::HashSet;
 
@@ -250,9 +250,11 @@ fn write(directory: &mut Directory<'_>, row: &Row, scanned: Scanned) -> Read<()>
     let mut kept = KeptPairs::new(sources, coding, row, &scanned.ranges).map_err(Miss::not_recycled)?;
     scanned
         .sorter
-        .finish::<Miss>(|number| {
-            kept.up_to(number, |number| writer.push(number))?;
-            Ok(writer.push(number)?)
+        .finish::<Miss>(|numbers| {
+            numbers.iter().try_for_each(|&number| {
+                kept.up_to(number, |number| writer.push(number))?;
+                Ok(writer.push(number)?)
+            })
         })
         .and_then(|()| kept.up_to(u64::MAX, |number| writer.push(number)))
         .map_err(Miss::not_recycled)?;
@@ -261,7 +263,7 @@ fn write(directory: &mut Directory<'_>, row: &Row, scanned: Scanned) -> Read<()>
 
 /// The pairs of the old maps in ranges that were not read again.
 struct KeptPairs<'m, 'a> {
-    old: Merged<RunNumbers<'m, 'a>>,
+    old: Each<Merged<RunNumbers<'m, 'a>>>,
     coding: Coding,
     /// Number of parts of a range.
     parts: u32,
@@ -277,7 +279,7 @@ impl<'m, 'a> KeptPairs<'m, 'a> {
         row: &Row,
         dropped: &'m RangeSet,
     ) -> Fetch<Self> {
-        let old = Merged::new(sources, coding, row.first_part() as u32)?;
+        let old = Merged::new(sources, coding, row.first_part() as u32)?.each();
         let mut kept = Self { old, coding, parts: row.form.parts, dropped, next: None };
         kept.advance()?;
         Ok(kept)

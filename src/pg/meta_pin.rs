@@ -3,16 +3,15 @@
 //! Pinning and unpinning a page for each row is most of what an insert behind the watermark costs, and processes that
 //! insert at the same time all change the same buffer header for it.
 //!
-//! A pin belongs to the resource owner that was current when it was taken, and has to be given back before the server
-//! releases that owner: it warns of pins that are left at a commit. A [`MetaPin`] lives in the memory context of a
-//! statement's IndexInfo. The executor deletes that context when the statement ends, which drops the pin. Two things
-//! may come before that:
+//! A pin belongs to a resource owner, and has to be given back before the server releases that owner: it warns of pins
+//! that are left at a commit. The owner is that of the (sub)transaction, which outlives the statement; that of the
+//! portal may be released before anything here is told. A [`MetaPin`] lives in the memory context of a statement's
+//! IndexInfo, and is dropped with it: when the executor ends, or after COPY with the portal. Two things may come before
+//! that, and leave the value without a pin:
 //!
-//! - The statement fails: the server takes the pin back with its owner, and deletes the context later.
-//! - A command that makes an IndexInfo without an executor (CREATE INDEX CONCURRENTLY) commits: pins that are left are
-//!   given back right before.
-//!
-//! Both leave the value without a pin. It is used only while it has its pin and its owner is the current one.
+//! - The (sub)transaction fails: the server takes the pin back with its owner.
+//! - It commits, after a command that makes an IndexInfo without an executor (CREATE INDEX CONCURRENTLY): pins that are
+//!   left are given back right before.
 //!
 //! Invariant: [`KEPT`] has exactly the pins that are held.
 
@@ -53,20 +52,20 @@ impl MetaPin {
             return Ok(None);
         }
         register();
-        let kept = Kept { buffer: page::pin_meta(index)?, owner: current_owner(), is_held: Cell::new(true) };
+        let owner = transaction_owner();
+        let buffer = owned_by(owner, || page::pin_meta(index))?;
+        let kept = Kept { buffer, owner, is_held: Cell::new(true) };
         let kept = Rc::new(kept);
         KEPT.with_borrow_mut(|all| all.push(Rc::clone(&kept)));
         Ok(Some(Self(kept)))
     }
 
-    /// Words of the page, as [`page::peek_meta`] reads them. None if the pin was given back, or belongs to another
-    /// resource owner than the current one.
+    /// Words of the page, as [`page::peek_meta`] reads them. None if the pin was given back.
     #[inline]
     pub fn peek<const N: usize>(&self, places: [usize; N]) -> Option<[u32; N]> {
         let Self(kept) = self;
         // SAFETY: the buffer is pinned.
-        (kept.is_held.get() && kept.owner == current_owner())
-            .then(|| unsafe { page::words(kept.buffer, places) })
+        kept.is_held.get().then(|| unsafe { page::words(kept.buffer, places) })
     }
 }
 
@@ -76,9 +75,22 @@ impl Drop for MetaPin {
     }
 }
 
-fn current_owner() -> pg_sys::ResourceOwner {
+/// The resource owner of the current (sub)transaction.
+fn transaction_owner() -> pg_sys::ResourceOwner {
     // SAFETY: a variable of this process, which has one thread.
-    unsafe { pg_sys::CurrentResourceOwner }
+    unsafe { pg_sys::CurTransactionResourceOwner }
+}
+
+/// Runs `body` with this resource owner as the current one. After an ERROR the server sets the current one itself.
+fn owned_by<R>(owner: pg_sys::ResourceOwner, body: impl FnOnce() -> R) -> R {
+    // SAFETY: a variable of this process, which has one thread.
+    unsafe {
+        let current = pg_sys::CurrentResourceOwner;
+        pg_sys::CurrentResourceOwner = owner;
+        let result = body();
+        pg_sys::CurrentResourceOwner = current;
+        result
+    }
 }
 
 /// Gives pins back to their owners, which still exist.
@@ -91,11 +103,7 @@ fn give_back(which: impl Fn(&Rc<Kept>) -> bool) {
             kept.is_held.set(false);
             // SAFETY: pinned in `keep`, for this owner, which the server has not released: forget() would have been
             // called. Giving a pin back that an owner has raises no error.
-            unsafe {
-                let current = std::mem::replace(&mut *(&raw mut pg_sys::CurrentResourceOwner), kept.owner);
-                page::unpin(kept.buffer);
-                pg_sys::CurrentResourceOwner = current;
-            }
+            owned_by(kept.owner, || unsafe { page::unpin(kept.buffer) });
             false
         });
     });
@@ -122,8 +130,8 @@ unsafe extern "C-unwind" fn forget(
     if phase != pg_sys::ResourceReleasePhase::RESOURCE_RELEASE_BEFORE_LOCKS {
         return;
     }
-    // The server calls this with the owner that it releases as the current one.
-    let owner = current_owner();
+    // SAFETY: a variable of this process. The server calls this with the owner that it releases as the current one.
+    let owner = unsafe { pg_sys::CurrentResourceOwner };
     KEPT.with_borrow_mut(|all| {
         all.retain(|kept| {
             let stays = kept.owner != owner;
@@ -148,7 +156,7 @@ unsafe extern "C-unwind" fn at_subcommit(
     _arg: *mut c_void,
 ) {
     if event == pg_sys::SubXactEvent::SUBXACT_EVENT_PRE_COMMIT_SUB {
-        let owner = current_owner();
+        let owner = transaction_owner();
         give_back(|kept| kept.owner == owner);
     }
 }

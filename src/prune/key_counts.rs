@@ -129,7 +129,7 @@ fn sample<'s>(
             let coding = map.coding();
             let marks = [map::NULL_KEY, map::VALUE_KEY].map(|mark| coding.fingerprint(mark));
             let ranges = u64::from(coding.ranges());
-            for number in map.numbers_within(window.start * ranges..window.end * ranges)? {
+            for number in map.numbers_within(window.start * ranges..window.end * ranges)?.each() {
                 let (fingerprint, part) = coding.split(number?);
                 if found.len() >= MOST_PAIRS_OF_WINDOW {
                     continue 'windows;

@@ -44,8 +44,8 @@ fn sorted(keys: std::ops::Range<u64>) -> Vec<u64> {
         sorter.push(hash(key), ((key - keys.start) / KEYS_A_RANGE) as u32).unwrap();
     }
     let mut numbers = vec![];
-    let pushed = sorter.finish(|number| {
-        numbers.push(number);
+    let pushed = sorter.finish(|some| {
+        numbers.extend_from_slice(some);
         Ok::<(), Malformed>(())
     });
     pushed.map(|()| numbers).unwrap()
@@ -58,7 +58,7 @@ fn written(numbers: &[u64]) -> Vec<Box<Page>> {
         Ok::<(), Malformed>(())
     };
     let mut writer = RunWriter::new();
-    numbers.iter().try_for_each(|&number| writer.push(number, &mut sink)).unwrap();
+    writer.push_all(numbers, &mut sink).unwrap();
     writer.finish(&mut sink).unwrap();
     pages
 }
@@ -117,6 +117,14 @@ fn builds(criterion: &mut Criterion) {
             sum
         });
     });
+    group.bench_function("read, all numbers", |bencher| {
+        let mut found = vec![];
+        bencher.iter(|| {
+            found.clear();
+            data_pages.iter().for_each(|page| _ = append_page(&page[..], &mut found).unwrap());
+            found.len()
+        });
+    });
     let part = KEYS / RUNS;
     let runs: Vec<Vec<u64>> = (0..RUNS).map(|run| sorted(run * part..(run + 1) * part)).collect();
     group.bench_function("merge four, without reading and writing", |bencher| {
@@ -128,8 +136,8 @@ fn builds(criterion: &mut Criterion) {
             });
             let mut sum = 0;
             let to = coding(KEYS + RUNS * KEYS_A_RANGE);
-            merge(sources.collect(), to, 0, |number| {
-                sum ^= number;
+            merge(sources.collect(), to, 0, |numbers| {
+                sum ^= numbers.iter().fold(0, |sum, number| sum ^ number);
                 Ok(())
             })
             .unwrap();

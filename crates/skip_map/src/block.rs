@@ -63,9 +63,14 @@ impl BlockForm {
             Self::EliasFano { low_bits, .. } => {
                 let lows = numbers.iter().map(|number| (number - first) & low_mask(low_bits));
                 append_fields(lows, low_bits, out);
-                let highs = out.len();
-                for (index, number) in numbers.iter().enumerate() {
-                    set_bit(out, highs, ((number - first) >> low_bits) as usize + index);
+                let place = |index: usize, number: u64| ((number - first) >> low_bits) as usize + index;
+                let last = numbers.last().map_or(0, |&last| place(numbers.len() - 1, last));
+                let start = out.len();
+                out.resize(start + last / 8 + 1, 0);
+                let highs = &mut out[start..];
+                for (index, &number) in numbers.iter().enumerate() {
+                    let bit = place(index, number);
+                    highs[bit / 8] |= 1 << (bit % 8);
                 }
             }
         }
@@ -144,6 +149,65 @@ impl Block {
                 self.spans_of_elias_fano(body, count, low_bits, wanted, each)
             }
         }
+    }
+
+    /// Appends all numbers. The body [is sound](Self::check).
+    ///
+    /// # Errors
+    /// The numbers do not ascend below the block's end.
+    pub(crate) fn append(&self, body: &[u8], into: &mut Vec<u64>) -> Result<(), Malformed> {
+        let before = into.len();
+        match self.form {
+            BlockForm::Consecutive { count } => into.extend(self.first..self.first.saturating_add(count)),
+            BlockForm::Bitmap => {
+                for (place, word) in words(body) {
+                    let mut rest = word;
+                    while rest != 0 {
+                        into.push(self.first + place + u64::from(rest.trailing_zeros()));
+                        rest &= rest - 1;
+                    }
+                }
+            }
+            BlockForm::EliasFano { count, low_bits } => {
+                self.append_elias_fano(body, (count, low_bits), into)?;
+            }
+        }
+        let new = into.get(before..).unwrap_or_default();
+        let ascend = new.is_sorted_by(|one, next| one < next);
+        if ascend && new.last().is_some_and(|&last| last < self.end) {
+            Ok(())
+        } else {
+            Err(Malformed("the numbers of a block do not ascend to its end"))
+        }
+    }
+
+    #[inline]
+    fn append_elias_fano(
+        &self,
+        body: &[u8],
+        (count, low_bits): (usize, u8),
+        into: &mut Vec<u64>,
+    ) -> Result<(), Malformed> {
+        let low_bytes = (count * usize::from(low_bits)).div_ceil(8);
+        let (lows, highs) = body.split_at_checked(low_bytes).ok_or(TOO_SHORT)?;
+        let before = into.len();
+        into.resize(before + count, 0);
+        let mut numbers = into[before..].iter_mut().enumerate();
+        let mut high = 0;
+        for (place, word) in words(highs) {
+            let mut rest = word;
+            while rest != 0 {
+                let Some((index, number)) = numbers.next() else { return Err(TOO_SHORT) };
+                high = place + u64::from(rest.trailing_zeros()) - index as u64;
+                // What does not fit 64 bits is above the greatest upper bits, which are compared below.
+                let number_above = high << low_bits | field(lows, index * usize::from(low_bits), low_bits);
+                *number = self.first.wrapping_add(number_above);
+                rest &= rest - 1;
+            }
+        }
+        // Upper bits ascend, so these are the greatest.
+        let fits = high <= (self.end - 1 - self.first) >> low_bits;
+        if numbers.next().is_none() && fits { Ok(()) } else { Err(TOO_SHORT) }
     }
 
     fn spans_of_bitmap(&self, bits: &[u8], wanted: Range<u64>, mut each: impl FnMut(Range<u64>)) {
@@ -244,6 +308,12 @@ const TOO_SHORT: Malformed = Malformed("the body of a block has fewer numbers th
 /// Number of bits that are set.
 fn ones(bits: &[u8]) -> usize {
     bits.iter().map(|byte| byte.count_ones() as usize).sum()
+}
+
+/// The words of 64 bits, and the places of their first bits.
+#[inline]
+fn words(bits: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    (0..bits.len()).step_by(8).map(|at| (8 * at as u64, word(bits, at)))
 }
 
 /// The place behind `zeros` zero bits, and the number of set bits before it. None if there are fewer zeros.

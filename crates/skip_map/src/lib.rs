@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | a pair becomes a number | [`coding`] | [`Coding`] |
 //! | numbers come in any order and are sorted | [`sorter`], [`spill`] | [`Sorter`], [`Spill`] |
-//! | or come from runs that become one | [`mod@merge`] | [`merge()`] |
+//! | or come from runs that become one | [`mod@merge`], [`source`] | [`merge()`], [`NumberSource`] |
 //! | a portion of the pages at a time | [`portion`] | [`merge_portion()`] |
 //! | numbers are coded, up to 256 at a time | [`block`] | [`Block`] |
 //! | blocks lie on a page, behind a directory | [`page`] | [`Head`], [`read_page`] |
@@ -51,6 +51,7 @@ mod radix;
 pub mod shape;
 pub mod size;
 pub mod sorter;
+pub mod source;
 pub mod spill;
 pub mod writer;
 
@@ -62,10 +63,11 @@ pub use key_count::KeyCounts;
 pub use key_part::{KeyPart, KeySet};
 pub use malformed::Malformed;
 pub use merge::{MergeSource, Merged, merge};
-pub use page::{HEAD_BYTES, Head, PAGE_BYTES, Page, read_page};
+pub use page::{HEAD_BYTES, Head, PAGE_BYTES, Page, append_page, read_page};
 pub use portion::{Portion, merge_portion};
 pub use shape::RunShape;
 pub use size::{most_pages, most_pages_in_parts};
 pub use sorter::Sorter;
+pub use source::{Each, NumberSource};
 pub use spill::Spill;
 pub use writer::{RunWriter, Written};

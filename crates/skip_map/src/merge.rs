@@ -5,25 +5,22 @@
 
 use crate::coding::Coding;
 use crate::malformed::Malformed;
+use crate::source::{BATCH, Each, NumberSource};
 
 /// A run to be merged.
 #[derive(Clone, Debug)]
-pub struct MergeSource<I> {
+pub struct MergeSource<S> {
     /// How its pairs are numbers.
     pub coding: Coding,
     /// The index's range that is the run's first one.
     pub first_range: u32,
     /// Its numbers, ascending.
-    pub numbers: I,
+    pub numbers: S,
 }
 
-/// Numbers that are taken from a source at a time. Finding the sorted runs costs more for shorter batches; those of all
-/// sources together still fit into the processor's second cache.
-const BATCH: usize = 1024;
-
 /// A source, and the next of its numbers, as the merged run has them.
-struct Cursor<I> {
-    source: MergeSource<I>,
+struct Cursor<S> {
+    source: MergeSource<S>,
     ranges: Divisor,
     /// All numbers that come are this or above.
     least: u64,
@@ -61,8 +58,8 @@ impl Divisor {
     }
 }
 
-impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Cursor<I> {
-    fn new(source: MergeSource<I>) -> Self {
+impl<S: NumberSource> Cursor<S> {
+    fn new(source: MergeSource<S>) -> Self {
         let ranges = Divisor::new(source.coding.ranges());
         let taken = Vec::with_capacity(BATCH);
         Self { source, ranges, least: 0, start: 0, merged_start: 0, taken, at: 0, is_over: false }
@@ -74,130 +71,149 @@ impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Cursor<I> {
     }
 
     /// Takes more numbers if all are merged.
-    fn refill(&mut self, to: Coding, first_range: u32) -> Result<(), E> {
-        if self.is_over || self.at < self.taken.len() {
-            return Ok(());
+    fn refill(&mut self, to: Coding, first_range: u32) -> Result<(), S::Error> {
+        while !self.is_over && self.at >= self.taken.len() {
+            self.taken.clear();
+            self.at = 0;
+            self.source.numbers.read(&mut self.taken)?;
+            self.is_over = self.taken.is_empty();
+            self.renumber(to, first_range)?;
         }
-        self.taken.clear();
-        self.at = 0;
-        while self.taken.len() < BATCH {
-            let Some(number) = self.source.numbers.next() else {
-                self.is_over = true;
-                break;
-            };
-            let number = number?;
-            if number < self.least || number >= self.source.coding.numbers_end() {
-                return Err(Malformed("the numbers of a run are not ascending").into());
-            }
-            self.least = number + 1;
-            if number - self.start >= self.ranges.divisor {
+        Ok(())
+    }
+
+    /// Makes the numbers that were taken those of the merged run, and drops those that it does not have.
+    fn renumber(&mut self, to: Coding, first_range: u32) -> Result<(), Malformed> {
+        let end = self.source.coding.numbers_end();
+        let (ranges, merged_ranges) = (self.ranges.divisor, u64::from(to.ranges()));
+        // What is added to a range: below 0 if the merged run begins behind the source.
+        let shift = u64::from(self.source.first_range).wrapping_sub(first_range.into());
+        let (mut least, mut start, mut merged_start) = (self.least, self.start, self.merged_start);
+        let mut is_sound = true;
+        let mut kept = 0;
+        for at in 0..self.taken.len() {
+            let number = self.taken[at];
+            is_sound &= number >= least && number < end;
+            least = number.wrapping_add(1);
+            let mut range = number.wrapping_sub(start);
+            if range >= ranges {
                 let fingerprint = self.ranges.divide(number);
-                self.start = fingerprint * self.ranges.divisor;
-                self.merged_start = fingerprint * u64::from(to.ranges());
+                start = fingerprint * ranges;
+                merged_start = fingerprint.wrapping_mul(merged_ranges);
+                range = number - start;
             }
-            let range = u64::from(self.source.first_range) + (number - self.start);
-            match range.checked_sub(u64::from(first_range)) {
-                Some(range) if range < u64::from(to.ranges()) => self.taken.push(self.merged_start + range),
-                _ => {}
-            }
+            let range = range.wrapping_add(shift);
+            self.taken[kept] = merged_start.wrapping_add(range);
+            kept += usize::from(range < merged_ranges);
         }
+        if !is_sound {
+            return Err(Malformed("the numbers of a run are not ascending"));
+        }
+        self.taken.truncate(kept);
+        (self.least, self.start, self.merged_start) = (least, start, merged_start);
         Ok(())
     }
 }
 
 /// Calls `each` with the numbers of all sources, ascending and distinct, as those of a run with the coding `to`, whose
-/// ranges start with the index's range `first_range`. Pairs of ranges that it does not have are left out.
+/// ranges start with the index's range `first_range`: many at a time. Pairs of ranges that it does not have are left
+/// out.
 ///
 /// # Errors
 /// The fingerprint bits of the runs differ, or the numbers of a source are not ascending or not of its coding; or an
 /// error of a source or of `each`.
-pub fn merge<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>>(
-    sources: Vec<MergeSource<I>>,
+pub fn merge<S: NumberSource>(
+    sources: Vec<MergeSource<S>>,
     to: Coding,
     first_range: u32,
-    mut each: impl FnMut(u64) -> Result<(), E>,
-) -> Result<(), E> {
+    mut each: impl FnMut(&[u64]) -> Result<(), S::Error>,
+) -> Result<(), S::Error> {
     let mut merged = Merged::new(sources, to, first_range)?;
-    while merged.merge_some()? {
-        merged.ready.iter().try_for_each(|&number| each(number))?;
+    let mut ready = Vec::with_capacity(BATCH * merged.cursors.len());
+    loop {
+        ready.clear();
+        merged.read(&mut ready)?;
+        if ready.is_empty() {
+            return Ok(());
+        }
+        each(&ready)?;
     }
-    Ok(())
 }
 
-/// The numbers of several runs as those of one, ascending and distinct: [`merge`] as an iterator.
-pub struct Merged<I> {
-    cursors: Vec<Cursor<I>>,
+/// The numbers of several runs as those of one, ascending and distinct: [`merge`] as a source.
+pub struct Merged<S> {
+    cursors: Vec<Cursor<S>>,
     to: Coding,
     first_range: u32,
-    /// Merged numbers, ascending and distinct; those before `at` were given out.
-    ready: Vec<u64>,
-    at: usize,
-    /// The last number of `ready`, once there was one.
+    /// The last number that was given out, once there was one.
     last: Option<u64>,
 }
 
-impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Merged<I> {
+impl<S: NumberSource> Merged<S> {
     /// The numbers of `sources` as those of a run with the coding `to`, whose ranges start with the index's range
     /// `first_range`.
     ///
     /// # Errors
     /// The fingerprint bits of the runs differ.
-    pub fn new(sources: Vec<MergeSource<I>>, to: Coding, first_range: u32) -> Result<Self, E> {
+    pub fn new(sources: Vec<MergeSource<S>>, to: Coding, first_range: u32) -> Result<Self, S::Error> {
         if sources.iter().any(|source| source.coding.fingerprint_bits() != to.fingerprint_bits()) {
             return Err(Malformed("runs have different fingerprint bits").into());
         }
-        let ready = Vec::with_capacity(BATCH * sources.len());
         let cursors = sources.into_iter().map(Cursor::new).collect();
-        Ok(Self { cursors, to, first_range, ready, at: 0, last: None })
+        Ok(Self { cursors, to, first_range, last: None })
     }
 
-    /// Merges more numbers. Returns false if there are none left.
+    /// The numbers one by one.
+    pub fn each(self) -> Each<Self> {
+        Each::of(self)
+    }
+}
+
+impl<S: NumberSource> NumberSource for Merged<S> {
+    type Error = S::Error;
+
+    /// Merges more numbers.
     ///
     /// All numbers are merged that no source can have anything before: those up to the least of the sources' last
     /// numbers. They are sorted runs, one behind the other, which the standard library's stable sort finds and merges
     /// faster than comparing the heads of all sources for each number does.
-    fn merge_some(&mut self) -> Result<bool, E> {
+    fn read(&mut self, into: &mut Vec<u64>) -> Result<(), S::Error> {
         for cursor in &mut self.cursors {
             cursor.refill(self.to, self.first_range)?;
         }
         let lasts = self.cursors.iter().filter(|cursor| !cursor.is_over);
         let bound = lasts.filter_map(|cursor| cursor.taken.last()).min().copied().unwrap_or(u64::MAX);
-        (self.at, self.last) = (0, self.ready.last().copied().or(self.last));
-        self.ready.clear();
+        let (before, mut runs) = (into.len(), 0);
         for cursor in &mut self.cursors {
             let count = cursor.rest().partition_point(|&number| number <= bound);
-            self.ready.extend_from_slice(&cursor.rest()[..count]);
+            into.extend_from_slice(&cursor.rest()[..count]);
             cursor.at += count;
+            runs += usize::from(count > 0);
         }
-        if self.ready.is_empty() {
-            return Ok(false);
+        let Some(new) = into.get_mut(before..) else { return Ok(()) };
+        if runs > 1 {
+            new.sort();
+            let distinct = dedup(new);
+            into.truncate(before + distinct);
         }
-        if self.cursors.len() > 1 {
-            self.ready.sort();
-        }
-        self.ready.dedup();
         // Equal numbers of several sources are at or before the same bound; of one source numbers ascend.
-        debug_assert!(self.last < self.ready.first().copied());
-        Ok(true)
+        debug_assert!(into.get(before).is_none_or(|&first| self.last.is_none_or(|last| last < first)));
+        self.last = into.last().copied().or(self.last);
+        Ok(())
     }
 }
 
-impl<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>> Iterator for Merged<I> {
-    type Item = Result<u64, E>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.at >= self.ready.len() {
-            match self.merge_some() {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(error) => return Some(Err(error)),
-            }
+/// Moves the distinct ones of sorted numbers to the front. Returns how many there are.
+fn dedup(numbers: &mut [u64]) -> usize {
+    let mut distinct = 0;
+    for at in 0..numbers.len() {
+        let number = numbers[at];
+        if at == 0 || number != numbers[distinct - 1] {
+            numbers[distinct] = number;
+            distinct += 1;
         }
-        let number = self.ready.get(self.at).copied()?;
-        self.at += 1;
-        Some(Ok(number))
     }
+    distinct
 }
 
 #[cfg(test)]

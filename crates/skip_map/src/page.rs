@@ -199,6 +199,50 @@ fn form_of(descriptor: u32) -> u8 {
 /// # Errors
 /// What is wrong. `each` may have been called before.
 pub fn read_page(page: &[u8], mut each: impl FnMut(Range<u64>)) -> Result<(), Malformed> {
+    read_blocks(page, |block, body| {
+        let mut numbers_end = block.first;
+        let mut ascending = true;
+        block.numbers(body, 0..NUMBERS_END, |span| {
+            ascending &= numbers_end <= span.start;
+            numbers_end = span.end;
+            each(span);
+        })?;
+        if ascending { Ok(numbers_end) } else { Err(DESCENDING) }
+    })
+}
+
+/// Most consecutive numbers of a block that [`append_page`] appends: so a page of 168 blocks never takes much memory.
+const MOST_APPENDED: u64 = 1024;
+
+/// Appends all numbers of a data page, which ascend, and checks everything that can be checked. Returns false, with
+/// nothing appended, if a block has too many consecutive numbers: [`read_page`] gives these as spans.
+///
+/// # Errors
+/// What is wrong. Numbers may have been appended before.
+pub fn append_page(page: &[u8], into: &mut Vec<u64>) -> Result<bool, Malformed> {
+    let head = Head::parse(page)?;
+    for index in 0..head.count {
+        if let BlockForm::Consecutive { count } = head.block(index)?.form
+            && count > MOST_APPENDED
+        {
+            return Ok(false);
+        }
+    }
+    read_blocks(page, |block, body| {
+        block.append(body, into)?;
+        Ok(into.last().map_or(block.first, |last| last + 1))
+    })?;
+    Ok(true)
+}
+
+const DESCENDING: Malformed = Malformed("the numbers of a block are not ascending");
+
+/// Calls `read` with each block of a data page and its body. It checks the numbers, which begin with the block's first
+/// one and ascend below its end, and returns the last one plus 1. Checks everything else that can be checked.
+fn read_blocks(
+    page: &[u8],
+    mut read: impl FnMut(&Block, &[u8]) -> Result<u64, Malformed>,
+) -> Result<(), Malformed> {
     if page.len() != PAGE_BYTES {
         return Err(Malformed("a data page has a wrong length"));
     }
@@ -215,15 +259,7 @@ pub fn read_page(page: &[u8], mut each: impl FnMut(Range<u64>)) -> Result<(), Ma
         }
         let body = page.get(block.bytes()).ok_or(Malformed("a block lies outside of its page"))?;
         block.check(body)?;
-        let mut ascending = true;
-        block.numbers(body, 0..NUMBERS_END, |span| {
-            ascending &= numbers_end <= span.start;
-            numbers_end = span.end;
-            each(span);
-        })?;
-        if !ascending {
-            return Err(Malformed("the numbers of a block are not ascending"));
-        }
+        numbers_end = read(&block, body)?;
     }
     if numbers_end != head.last + 1 {
         return Err(Malformed("the last number of a page is not the one that its head says"));

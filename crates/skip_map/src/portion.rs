@@ -8,6 +8,7 @@ use crate::coding::Coding;
 use crate::malformed::Malformed;
 use crate::merge::{MergeSource, merge};
 use crate::page::Page;
+use crate::source::NumberSource;
 use crate::writer::RunWriter;
 
 /// What was written.
@@ -33,6 +34,17 @@ impl<E: From<Malformed>> From<Malformed> for Stop<E> {
     }
 }
 
+/// A source whose errors end the merge.
+struct Failing<S>(S);
+
+impl<S: NumberSource> NumberSource for Failing<S> {
+    type Error = Stop<S::Error>;
+
+    fn read(&mut self, into: &mut Vec<u64>) -> Result<(), Self::Error> {
+        self.0.read(into).map_err(Stop::Failed)
+    }
+}
+
 /// The number of a run with the coding `source` from which on it must be read to go on behind the number `after` of the
 /// merged run.
 pub fn start_in(source: Coding, to: Coding, after: u64) -> u64 {
@@ -44,13 +56,13 @@ pub fn start_in(source: Coding, to: Coding, after: u64) -> u64 {
 ///
 /// # Errors
 /// As [`merge()`].
-pub fn merge_portion<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>>(
-    sources: Vec<MergeSource<I>>,
+pub fn merge_portion<S: NumberSource>(
+    sources: Vec<MergeSource<S>>,
     (to, first_range): (Coding, u32),
     after: Option<u64>,
     most_pages: u32,
-    mut sink: impl FnMut(&Page) -> Result<(), E>,
-) -> Result<Portion, E> {
+    mut sink: impl FnMut(&Page) -> Result<(), S::Error>,
+) -> Result<Portion, S::Error> {
     let mut pages = 0;
     let mut writer = RunWriter::new();
     let mut write = |page: &Page| {
@@ -61,13 +73,14 @@ pub fn merge_portion<E: From<Malformed>, I: Iterator<Item = Result<u64, E>>>(
         }
         if pages < most_pages { Ok(()) } else { Err(Stop::Enough) }
     };
-    let failed = |source: MergeSource<I>| MergeSource {
-        coding: source.coding,
-        first_range: source.first_range,
-        numbers: source.numbers.map(|number| number.map_err(Stop::Failed)),
+    let failing = |MergeSource { coding, first_range, numbers }: MergeSource<S>| MergeSource {
+        coding,
+        first_range,
+        numbers: Failing(numbers),
     };
-    let merged = merge(sources.into_iter().map(failed).collect(), to, first_range, |number| {
-        if after.is_some_and(|after| number <= after) { Ok(()) } else { writer.push(number, &mut write) }
+    let merged = merge(sources.into_iter().map(failing).collect(), to, first_range, |numbers| {
+        let done = numbers.partition_point(|&number| after.is_some_and(|after| number <= after));
+        writer.push_all(&numbers[done..], &mut write)
     });
     match merged.and_then(|()| writer.finish_data(&mut write)) {
         Err(Stop::Failed(error)) => Err(error),

@@ -76,12 +76,18 @@ impl<S: Spill> Sorter<S> {
         self.outside.bytes()
     }
 
-    /// Calls `each` with every number once, in ascending order.
+    /// Calls `each` with every number once, in ascending order, many at a time.
     ///
     /// # Errors
     /// An error of the spill or of `each`.
-    pub fn finish<E: From<S::Error>>(mut self, mut each: impl FnMut(u64) -> Result<(), E>) -> Result<(), E> {
-        let mut each = |number| each(self.least + number);
+    pub fn finish<E: From<S::Error>>(
+        mut self,
+        mut each: impl FnMut(&[u64]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut each = |numbers: &mut [u64]| {
+            numbers.iter_mut().for_each(|number| *number += self.least);
+            each(numbers)
+        };
         drain(self.partitions, self.budget, &mut self.outside, &mut each)
     }
 }
@@ -96,7 +102,7 @@ fn drain<S: Spill, E: From<S::Error>>(
     mut partitions: Partitions,
     budget: usize,
     outside: &mut Outside<S>,
-    each: &mut impl FnMut(u64) -> Result<(), E>,
+    each: &mut impl FnMut(&mut [u64]) -> Result<(), E>,
 ) -> Result<(), E> {
     partitions.settle(budget, outside)?;
     let bits = partitions.lower_bits;
@@ -133,7 +139,9 @@ fn drain<S: Spill, E: From<S::Error>>(
         }
         radix.sort(&mut numbers, bits);
         numbers.dedup();
-        numbers.iter().try_for_each(|&number| each(number))?;
+        if !numbers.is_empty() {
+            each(&mut numbers)?;
+        }
     }
     Ok(())
 }

@@ -13,8 +13,19 @@ use std::ops::Range;
 /// Everything that can be done with a page that may be anything. Gives whether all of it went well.
 fn use_page(page: &Page, wanted: Range<u64>) -> bool {
     let mut well = true;
-    let mut spans = 0;
-    well &= read_page(page, |_| spans += 1).is_ok();
+    let (mut spans, mut all) = (0, vec![]);
+    // Counts of consecutive numbers may have become large; those are not appended.
+    well &= read_page(page, |span| {
+        spans += 1;
+        all.extend(span.start..span.end.min(span.start + 2000));
+    })
+    .is_ok();
+    let mut appended = vec![];
+    match append_page(page, &mut appended) {
+        Ok(true) => assert!(well && appended == all, "both functions read the same numbers"),
+        Ok(false) => assert!(appended.is_empty()),
+        Err(_) => assert!(!well, "both functions find what is wrong"),
+    }
     // A page has no more bits than this, and a span takes a bit or a block.
     assert!(spans <= PAGE_BYTES * 8 + 200);
     if let Ok(head) = Head::parse(&page[..HEAD_BYTES]) {

@@ -57,7 +57,7 @@ proptest! {
         let inside = first_range..first_range + to.ranges();
         let mut merged = vec![];
         let sources = runs.iter().map(|run| source(run, bits)).collect();
-        merge(sources, to, first_range, |number| { merged.push(number); Ok(()) }).unwrap();
+        merge(sources, to, first_range, |numbers| { merged.extend_from_slice(numbers); Ok(()) }).unwrap();
         prop_assert!(merged.is_sorted_by(|one, next| one < next));
 
         let mut expected: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
@@ -95,7 +95,7 @@ proptest! {
         let to = Coding::new(bits, end - first_range).unwrap();
         let mut expected = vec![];
         let sources = runs.iter().map(|run| source(run, bits)).collect();
-        merge(sources, to, first_range, |number| { expected.push(number); Ok(()) }).unwrap();
+        merge(sources, to, first_range, |numbers| { expected.extend_from_slice(numbers); Ok(()) }).unwrap();
 
         let (mut found, mut count, mut pages) = (vec![], 0, 0);
         loop {
@@ -129,8 +129,8 @@ fn merged(sources: Vec<Vec<u64>>) -> Result<Vec<u64>, Malformed> {
     let sources =
         sources.map(|numbers| MergeSource { coding, first_range: 0, numbers: numbers.into_iter().map(Ok) });
     let mut merged = vec![];
-    merge(sources.collect(), coding, 0, |number| {
-        merged.push(number);
+    merge(sources.collect(), coding, 0, |numbers| {
+        merged.extend_from_slice(numbers);
         Ok(())
     })?;
     Ok(merged)

@@ -28,6 +28,23 @@ fn coding_of(numbers: &[u64]) -> Coding {
 }
 
 fn check(numbers: &[u64]) {
+    let mut pages = vec![];
+    let mut writer = RunWriter::new();
+    for some in numbers.chunks(700) {
+        writer
+            .push_all(some, &mut |page: &Page| {
+                pages.push(Box::new(*page));
+                Ok::<(), Malformed>(())
+            })
+            .unwrap();
+    }
+    writer
+        .finish(&mut |page: &Page| {
+            pages.push(Box::new(*page));
+            Ok::<(), Malformed>(())
+        })
+        .unwrap();
+    assert_eq!(pages, Run::of(numbers.iter().copied()).pages, "one by one or many at a time");
     let run = Run::of(numbers.iter().copied());
     assert_eq!(run.written.numbers, numbers.len() as u64);
     assert_eq!(run.all(), numbers);
@@ -199,6 +216,7 @@ fn more_consecutive_numbers_than_a_block_can_have() {
     let run = Run::of_spans(spans.clone());
     let mut found = vec![];
     read_page(&run.pages[0][..], |span| found.push(span)).unwrap();
+    assert_eq!(append_page(&run.pages[0][..], &mut vec![]), Ok(false), "too many to be appended");
     assert_eq!(
         found,
         [

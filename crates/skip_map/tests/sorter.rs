@@ -55,8 +55,8 @@ fn sorted(coding: Coding, budget: usize, expected: u64, pairs: &[(u64, u32)]) ->
     assert_eq!(spilled, file.bytes.borrow().len() as u64);
     let mut numbers = vec![];
     sorter
-        .finish(|number| {
-            numbers.push(number);
+        .finish(|some| {
+            numbers.extend_from_slice(some);
             Ok::<(), NoRoom>(())
         })
         .unwrap();
@@ -95,7 +95,7 @@ proptest! {
             for &number in of_all.iter().rev().filter(|&number| part.numbers(coding).contains(number)) {
                 sorter.push_number(number).unwrap();
             }
-            sorter.finish(|number| { found.push(number); Ok::<(), NoRoom>(()) }).unwrap();
+            sorter.finish(|some| { found.extend_from_slice(some); Ok::<(), NoRoom>(()) }).unwrap();
         }
         prop_assert_eq!(found, of_all.into_iter().collect::<Vec<_>>());
     }

@@ -184,7 +184,7 @@ pub fn make_part(
                 }
             }
         }
-        sorter.finish(|number| run.push(number, sink))?;
+        sorter.finish(|numbers| run.push_all(numbers, sink))?;
     }
     run.finish(sink)
 }

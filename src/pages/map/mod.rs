@@ -45,7 +45,7 @@ use super::segment;
 use crate::pg::{Damage, Rel, error::Read, memory, settings};
 pub use numbers::Numbers;
 use skip_map::key_part::MOST_DEPTH;
-use skip_map::{Coding, Malformed, PAGE_BYTES, RunShape, check_fence, read_page};
+use skip_map::{Coding, Malformed, PAGE_BYTES, RunShape, append_page, check_fence, read_page};
 pub use sources::{RunNumbers, Sources};
 use std::ops::Range;
 pub use write::{MapWriter, NewMap, PartsWriter, add};
@@ -129,7 +129,7 @@ impl<'a> Map<'a> {
         if known < u32::MAX {
             return Ok(known.into());
         }
-        self.numbers().try_fold(0, |count, number| number.map(|_| count + 1))
+        self.numbers().each().try_fold(0, |count, number| number.map(|_| count + 1))
     }
 
     /// Number of pages that the lookup of one key reads.
@@ -202,6 +202,12 @@ impl<'a> Map<'a> {
     /// Calls `read` with a page, which is verified as a whole.
     fn read<R>(&self, page: u32, read: impl FnOnce(&[u8]) -> R) -> Fetch<R> {
         segment::read_part(self.index, &self.segment, page, 0..PAGE_BYTES, read)
+    }
+
+    /// Appends the numbers of a data page; false if it has spans that are too long for that.
+    fn append_data(&self, page: u32, into: &mut Vec<u64>) -> Fetch<bool> {
+        let read = self.read(page, |bytes| append_page(bytes, into))?;
+        read.map_err(|malformed| self.malformed(page, &malformed).into())
     }
 
     fn read_data(&self, page: u32, each: impl FnMut(Range<u64>)) -> Fetch<()> {

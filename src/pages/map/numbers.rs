@@ -1,10 +1,11 @@
 //! The numbers of a map in order, page by page.
 
 use super::Map;
-use crate::pages::miss::Fetch;
+use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment;
 use crate::pg::memory;
-use skip_map::{HEAD_BYTES, Head, RunShape, fence_entry};
+use skip_map::source::BATCH;
+use skip_map::{Each, HEAD_BYTES, Head, NumberSource, RunShape, fence_entry};
 use std::ops::Range;
 
 impl<'a> Map<'a> {
@@ -93,48 +94,80 @@ pub struct Numbers<'m, 'a> {
     map: &'m Map<'a>,
     page: u32,
     within: Range<u64>,
+    /// What is left of a page with many consecutive numbers: spans of them.
     spans: std::vec::IntoIter<Range<u64>>,
     current: Range<u64>,
 }
 
 impl Numbers<'_, '_> {
-    /// Reads the next page.
-    fn read_page(&mut self) -> Fetch<()> {
+    /// The numbers one by one.
+    pub fn each(self) -> Each<Self> {
+        Each::of(self)
+    }
+
+    /// Appends the numbers of the next page, or takes its spans.
+    fn read_page(&mut self, into: &mut Vec<u64>) -> Fetch<()> {
         memory::check_for_interrupts();
+        let before = into.len();
+        let page = self.page;
+        self.page += 1;
+        if self.map.append_data(page, into)? {
+            let new = into.get(before..).unwrap_or_default();
+            let start = new.partition_point(|&number| number < self.within.start);
+            let end = new.partition_point(|&number| number < self.within.end);
+            if end < new.len() {
+                self.page = u32::MAX;
+            }
+            into.truncate(before + end);
+            into.drain(before..before + start);
+            return Ok(());
+        }
         let (mut spans, mut is_over) = (Vec::new(), false);
         let within = self.within.clone();
-        self.map.read_data(self.page, |numbers| {
+        self.map.read_data(page, |numbers| {
             is_over |= numbers.end > within.end;
             let inside = numbers.start.max(within.start)..numbers.end.min(within.end);
             if !inside.is_empty() {
                 spans.push(inside);
             }
         })?;
-        self.page = if is_over { u32::MAX } else { self.page + 1 };
+        if is_over {
+            self.page = u32::MAX;
+        }
         self.spans = spans.into_iter();
         Ok(())
     }
+
+    /// Appends numbers of the spans that are left.
+    fn read_spans(&mut self, into: &mut Vec<u64>) {
+        while into.len() < BATCH {
+            if self.current.is_empty() {
+                let Some(span) = self.spans.next() else { return };
+                self.current = span;
+            }
+            let end = self.current.end.min(self.current.start + (BATCH - into.len()) as u64);
+            into.extend(self.current.start..end);
+            self.current.start = end;
+        }
+    }
 }
 
-impl Iterator for Numbers<'_, '_> {
-    type Item = Fetch<u64>;
+impl NumberSource for Numbers<'_, '_> {
+    type Error = Miss;
 
-    #[inline]
-    fn next(&mut self) -> Option<Fetch<u64>> {
+    fn read(&mut self, into: &mut Vec<u64>) -> Fetch<()> {
+        let before = into.len();
         loop {
-            if let Some(number) = self.current.next() {
-                return Some(Ok(number));
+            self.read_spans(into);
+            if into.len() > before || self.page >= self.map.data_pages() {
+                return Ok(());
             }
-            if let Some(span) = self.spans.next() {
-                self.current = span;
-                continue;
-            }
-            if self.page >= self.map.data_pages() {
-                return None;
-            }
-            if let Err(miss) = self.read_page() {
+            if let Err(miss) = self.read_page(into) {
                 self.page = u32::MAX;
-                return Some(Err(miss));
+                return Err(miss);
+            }
+            if into.len() > before {
+                return Ok(());
             }
         }
     }

@@ -5,10 +5,10 @@
 
 use super::{Map, Numbers};
 use crate::pages::entry::Segment;
-use crate::pages::miss::Fetch;
+use crate::pages::miss::{Fetch, Miss};
 use crate::pg::{Rel, error::Read};
 use skip_map::key_part::KeyPart;
-use skip_map::{Coding, MergeSource};
+use skip_map::{Coding, MergeSource, NumberSource};
 use std::ops::Range;
 
 /// Maps that are read in one pass.
@@ -95,22 +95,21 @@ impl<'m, 'a> RunNumbers<'m, 'a> {
     }
 }
 
-impl Iterator for RunNumbers<'_, '_> {
-    type Item = Fetch<u64>;
+impl NumberSource for RunNumbers<'_, '_> {
+    type Error = Miss;
 
-    #[inline]
-    fn next(&mut self) -> Option<Fetch<u64>> {
+    fn read(&mut self, into: &mut Vec<u64>) -> Fetch<()> {
+        let before = into.len();
         loop {
-            if let Some(number) = self.current.as_mut().and_then(Iterator::next) {
-                return Some(number);
-            }
-            match self.rest.next()?.numbers_within(self.within.clone()) {
-                Ok(numbers) => self.current = Some(numbers),
-                Err(miss) => {
-                    (self.rest, self.current) = ([].iter(), None);
-                    return Some(Err(miss));
+            if let Some(current) = &mut self.current {
+                current.read(into)?;
+                if into.len() > before {
+                    return Ok(());
                 }
             }
+            let Some(next) = self.rest.next() else { return Ok(()) };
+            self.current = None;
+            self.current = Some(next.numbers_within(self.within.clone())?);
         }
     }
 }

@@ -168,6 +168,22 @@ impl<'d, 'a> MapWriter<'d, 'a> {
         self.run.push(number, &mut |page| self.parts.put(page))
     }
 
+    /// Adds ascending numbers.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn push_all(&mut self, mut numbers: &[u64]) -> Read<()> {
+        loop {
+            let (its, others) = numbers.split_at(numbers.partition_point(|&number| number < self.end));
+            self.run.push_all(its, &mut |page| self.parts.put(page))?;
+            if others.is_empty() {
+                return Ok(());
+            }
+            self.end_part()?;
+            numbers = others;
+        }
+    }
+
     /// Writes the last pages of the part that is being written, and begins the next one.
     fn end_part(&mut self) -> Read<()> {
         let run = std::mem::take(&mut self.run);

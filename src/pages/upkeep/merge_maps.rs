@@ -165,7 +165,7 @@ fn write_merged(directory: &mut Directory<'_>, new: NewMap, maps: &[Segment]) ->
     let (coding, first_part) =
         (map::coding(new.form, new.width)?, new.first_range.saturating_mul(new.form.parts));
     let numbers = sources.of_merge(new.key_part, |_| 0);
-    skip_map::merge(numbers, coding, first_part, |number| writer.push(number).map_err(Miss::from))
+    skip_map::merge(numbers, coding, first_part, |numbers| writer.push_all(numbers).map_err(Miss::from))
         .map_err(Miss::not_recycled)?;
     writer.finish()
 }

@@ -67,6 +67,14 @@ fn are_given_back_however_a_statement_ends(database: &Database) {
     }
     let rows: String = (0..400).map(|k| format!("{k}\n")).collect();
     session.copy("COPY t (k) FROM STDIN", &mut rows.as_bytes());
+    // The portal of COPY ends before its transaction does.
+    session.run("BEGIN");
+    session.copy("COPY t (k) FROM STDIN", &mut rows.as_bytes());
+    session.run("SAVEPOINT s");
+    session.copy("COPY t (k) FROM STDIN", &mut rows.as_bytes());
+    session.run("ROLLBACK TO s; SAVEPOINT s");
+    session.copy("COPY t (k) FROM STDIN", &mut rows.as_bytes());
+    session.run("RELEASE s; SELECT 1; COMMIT");
     let bad = format!("{rows}no number\n");
     let mut writer = session.0.copy_in("COPY t (k) FROM STDIN").expect("COPY");
     std::io::copy(&mut bad.as_bytes(), &mut writer).expect("rows");

@@ -88,6 +88,10 @@ impl Run {
             } else {
                 let (start, head) = (found.len(), Head::parse(bytes).unwrap());
                 read_page(bytes, |span| found.extend(span)).unwrap();
+                let mut appended = vec![];
+                if append_page(bytes, &mut appended).unwrap() {
+                    assert_eq!(appended, found[start..]);
+                }
                 firsts.push(head.first());
                 assert_eq!((found[start], found[found.len() - 1]), (head.first(), head.last()));
             }
