@@ -85,8 +85,9 @@ fn follows_changes(database: &Database) {
          CREATE INDEX t_skip ON t USING skip (k) WITH (layout = map); ANALYZE t",
         rows("i")
     ));
-    // By chance, ANALYZE is wrong by less than the factor 1.5 from which the planner asks the index.
-    let right = 1.0 / 1.55..1.55;
+    // By chance, ANALYZE differs from the index by less than the factor 1.5 from which the planner takes the index's
+    // number; and that is from a sample too, and may be some percent off.
+    let right = 1.0 / 1.8..1.8;
     let mut expect = |sql: &str, distinct: f64| {
         sql.split(';').for_each(|step| session.run(step));
         let found = groups(&mut session, GROUPS);
