@@ -140,6 +140,37 @@ pub fn fill(heap: Rel, block: u32) -> BlockFill {
     }
 }
 
+/// A page of a table in a buffer.
+#[derive(Clone, Copy)]
+pub struct HeapPage(*const u8);
+
+impl HeapPage {
+    /// The page of a buffer.
+    ///
+    /// # Safety
+    /// The buffer stays pinned and locked, for reading at least, as long as the result is used.
+    pub unsafe fn of(buffer: pg_sys::Buffer) -> Self {
+        // SAFETY: a pinned buffer.
+        Self(unsafe { pg_sys::BufferGetPage(buffer).cast() })
+    }
+
+    /// Address and length of every item with storage. Items that are not within the page are left out; the server finds
+    /// nothing in them either.
+    #[inline]
+    pub fn items(self) -> impl Iterator<Item = (*const u8, usize)> {
+        let Self(page) = self;
+        // SAFETY: within a page, whose lower bound is compared with its size.
+        let word = move |at: usize| unsafe { page.add(at).cast::<u32>().read_unaligned() };
+        let end = (word(PD_LOWER) as usize & 0xFFFF).clamp(LINE_POINTERS, PAGE);
+        (LINE_POINTERS..end - 3.min(end - LINE_POINTERS)).step_by(4).filter_map(move |at| {
+            let item = word(at);
+            let (start, len) = ((item & 0x7FFF) as usize, (item >> 17) as usize);
+            let is_row = (item >> 15) & 3 == LP_NORMAL && len >= T_BITS && start + len <= PAGE;
+            is_row.then(|| (page.wrapping_add(start), len))
+        })
+    }
+}
+
 /// Offset number, start and length of every item with storage.
 fn line_pointers(page: &[u8; PAGE]) -> impl Iterator<Item = (u16, usize, usize)> + '_ {
     let end = usize::from(get_u16(page, PD_LOWER)).clamp(LINE_POINTERS, PAGE);
@@ -193,6 +224,13 @@ unsafe fn standings(
     found
 }
 
+/// Whether a tuple looks live by its hint bits.
+#[inline]
+pub fn looks_live(infomask: u16) -> bool {
+    let deleted = infomask & HEAP_XMAX_COMMITTED != 0 && infomask & HEAP_XMAX_LOCK_ONLY == 0;
+    !is_aborted(infomask) && !deleted
+}
+
 /// Whether hint bits say that a tuple's inserter aborted. The preceding visibility check sets them.
 fn is_aborted(infomask: u16) -> bool {
     infomask & (HEAP_XMIN_COMMITTED | HEAP_XMIN_INVALID) == HEAP_XMIN_INVALID
@@ -235,9 +273,7 @@ impl<'a> Tuple<'a> {
     /// Whether the tuple looks live by its hint bits, which is precise enough for counting rows. A tuple without hint
     /// bits counts as live.
     pub fn looks_live(&self) -> bool {
-        let mask = self.infomask();
-        let deleted = mask & HEAP_XMAX_COMMITTED != 0 && mask & HEAP_XMAX_LOCK_ONLY == 0;
-        !is_aborted(mask) && !deleted
+        looks_live(self.infomask())
     }
 }
 

@@ -1,7 +1,10 @@
 //! The source of pages of a Skip Index Scan: a read stream (17 and later), or single reads with prefetching by
 //! PrefetchBuffer (15 and 16).
 
+use crate::pg::heap::HeapPage;
 use crate::pg::memory;
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+use crate::pg::server;
 use pgrx::pg_sys;
 use skip_scan::blocks::Blocks;
 
@@ -17,6 +20,30 @@ pub unsafe fn release_page(scan: *mut pg_sys::HeapScanDescData) {
             (*scan).rs_cbuf = pg_sys::InvalidBuffer as pg_sys::Buffer;
         }
         (*scan).rs_ntuples = 0;
+    }
+}
+
+/// Whether a page may have rows that are wanted.
+pub type Look<'a> = &'a mut dyn FnMut(HeapPage) -> bool;
+
+/// Asks that under the page's share lock.
+///
+/// # Safety
+/// The buffer is pinned.
+unsafe fn may_have_rows(buffer: pg_sys::Buffer, look: Look<'_>) -> bool {
+    // SAFETY: as the caller promises; locked while it is looked at.
+    unsafe {
+        unguarded::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+        let may = look(HeapPage::of(buffer));
+        unguarded::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as i32);
+        may
+    }
+}
+
+mod unguarded {
+    // SAFETY: the signature of bufmgr.h in every supported version. It raises an error only for an unknown mode.
+    unsafe extern "C-unwind" {
+        pub fn LockBuffer(buffer: pgrx::pg_sys::Buffer, mode: std::ffi::c_int);
     }
 }
 
@@ -70,11 +97,16 @@ impl PageFeed {
         self.unasked = self.pause;
     }
 
-    /// Loads the next page into the scan, which lists the visible rows of the page. Returns its block, None at the end.
+    /// Loads the next page into the scan, which lists the visible rows of the page: none if `look` says so. Returns its
+    /// block, None at the end.
     ///
     /// # Safety
     /// `scan` is the scan that the feed was begun for.
-    pub unsafe fn next(&mut self, scan: *mut pg_sys::HeapScanDescData) -> Option<u32> {
+    pub unsafe fn next(
+        &mut self,
+        scan: *mut pg_sys::HeapScanDescData,
+        look: Option<Look<'_>>,
+    ) -> Option<u32> {
         memory::check_for_interrupts();
         while !self.is_over && self.ahead.len() <= self.distance {
             // SAFETY: the node drops `blocks` after the feed, and nothing else uses it during this call.
@@ -89,8 +121,31 @@ impl PageFeed {
             }
         }
         let block = self.ahead.pop_front()?;
-        // SAFETY: the block is below the size that the scan found when it began; the call releases the previous page.
-        unsafe { pg_sys::heapgetpage(scan.cast(), block) };
+        // SAFETY: the block is below the size that the scan found when it began. heapgetpage() releases the page that
+        // the scan is on.
+        unsafe {
+            if let Some(look) = look {
+                release_page(scan);
+                let (main, normal) = (pg_sys::ForkNumber::MAIN_FORKNUM, pg_sys::ReadBufferMode::RBM_NORMAL);
+                let buffer = server::ReadBufferExtended(self.heap, main, block, normal, (*scan).rs_strategy);
+                if !may_have_rows(buffer, look) {
+                    (*scan).rs_cbuf = buffer;
+                    (*scan).rs_cblock = block;
+                    return Some(block);
+                }
+                pg_sys::heapgetpage(scan.cast(), block);
+                pg_sys::ReleaseBuffer(buffer);
+                // The page was found in its buffer again, which is one page for EXPLAIN and for the statistics.
+                let usage = &raw mut pg_sys::pgBufferUsage;
+                if (*(*self.heap).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
+                    (*usage).local_blks_hit -= 1;
+                } else {
+                    (*usage).shared_blks_hit -= 1;
+                }
+                return Some(block);
+            }
+            pg_sys::heapgetpage(scan.cast(), block);
+        }
         Some(block)
     }
 
@@ -140,11 +195,16 @@ impl PageFeed {
         Self { stream }
     }
 
-    /// Loads the next page into the scan, which lists the visible rows of the page. Returns its block, None at the end.
+    /// Loads the next page into the scan, which lists the visible rows of the page: none if `look` says so. Returns its
+    /// block, None at the end.
     ///
     /// # Safety
     /// `scan` is the scan that the feed was begun for.
-    pub unsafe fn next(&mut self, scan: *mut pg_sys::HeapScanDescData) -> Option<u32> {
+    pub unsafe fn next(
+        &mut self,
+        scan: *mut pg_sys::HeapScanDescData,
+        look: Option<Look<'_>>,
+    ) -> Option<u32> {
         memory::check_for_interrupts();
         // SAFETY: the scan takes over the pin on the buffer.
         unsafe {
@@ -155,7 +215,9 @@ impl PageFeed {
             }
             (*scan).rs_cbuf = buffer;
             (*scan).rs_cblock = pg_sys::BufferGetBlockNumber(buffer);
-            pg_sys::heap_prepare_pagescan(scan.cast());
+            if look.is_none_or(|look| may_have_rows(buffer, look)) {
+                pg_sys::heap_prepare_pagescan(scan.cast());
+            }
             Some((*scan).rs_cblock)
         }
     }

@@ -304,7 +304,10 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
                 blocks.get().counters.removed_rows += removed;
                 // The slot's pin is released before the page's.
                 pg_sys::ExecClearTuple(slot);
-                match pages.next_page() {
+                let mut removed = 0;
+                let next = pages.next_page(served.raw_test(), &mut removed);
+                blocks.get().counters.removed_rows += removed;
+                match next {
                     Some(block) => blocks.get().entered(block),
                     None => {
                         blocks.get().finish_range();

@@ -226,7 +226,7 @@ impl Ordered {
             (*context).ecxt_scantuple = slot;
             let (mut removed, mut filtered) = (0, 0u64);
             reader.pages.restart();
-            while let Some(block) = reader.pages.next_page() {
+            while let Some(block) = reader.pages.next_page(reader.served.raw_test(), &mut removed) {
                 reader.blocks.get().entered(block);
                 while reader.pages.next_row(slot, reader.served.raw_test(), &mut removed) {
                     if !reader.served.hold(context) {
