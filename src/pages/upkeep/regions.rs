@@ -114,35 +114,34 @@ fn is_exact_part(s: &Segment, region: &Region, depth: u8) -> bool {
     (s.first_range, s.end_range(), s.key_part.depth()) == (region.first_range, region.end, depth)
 }
 
-/// The key parts of this depth, in the order in which maps are best merged into one map of each.
+/// The key parts of this depth, in the order in which maps are best merged into one map of each: that in which the parts
+/// of the largest of them lie in the file.
 ///
-/// Parts follow each other that coarser maps have in one: each source, however finely it is divided, is retired bit by
-/// bit. Of two halves of the keys that comes first which comes first in the file, according to the largest of the maps
-/// of the same ranges. So the parts of a merge lie in the order in which they will be merged again: what one leaves
-/// free is next to what the one before has left, and together they have room for the next one, which is larger.
+/// A part of that map is retired when its keys are merged. The next one is its neighbour, so the blocks that they leave
+/// are one extent, with room for a part of the new map, which is larger. Parts of the new map are put into the first
+/// extents with room, so they lie in the order in which they will be merged again. (In the order of the keys, maps that
+/// are divided less finely could be retired earlier, but the parts of the largest one leave single holes: a quarter of
+/// a growing index was free then, instead of an eighth.)
 ///
-/// If some keys are `merged` already, a part of which only some are comes first.
+/// If some keys are `merged` already, a part of the largest map of which only some keys are comes first.
 pub fn parts_in_order(maps: &[Segment], depth: u8, merged: KeySet) -> Vec<KeyPart> {
     let ranges = |s: &Segment| (s.first_range, s.width);
     let blocks = |of: (u32, u32)| -> u64 {
         maps.iter().filter(|s| ranges(s) == of).map(|s| u64::from(s.blocks)).sum()
     };
     let largest = maps.iter().map(ranges).max_by_key(|&of| blocks(of));
-    let largest: Vec<Segment> = maps.iter().filter(|s| Some(ranges(s)) == largest).copied().collect();
-    let mut parts = Vec::new();
-    visit(&largest, merged, KeyPart::WHOLE, depth, &mut parts);
-    parts
-}
-
-fn visit(maps: &[Segment], merged: KeySet, part: KeyPart, depth: u8, parts: &mut Vec<KeyPart>) {
-    let Some([one, other]) = part.halves().filter(|_| part.depth() < depth) else { return parts.push(part) };
-    let place = |half: KeyPart| {
-        let of_half = maps.iter().filter(|s| s.key_part.keys().intersects(half.keys()) && s.blocks > 0);
-        let is_begun = merged.intersects(half.keys()) && !merged.contains(half.keys());
-        (!is_begun, of_half.map(|s| s.first_block).min())
+    let largest: Vec<&Segment> = maps.iter().filter(|s| Some(ranges(s)) == largest && s.blocks > 0).collect();
+    let place = |part: &KeyPart| {
+        let of_part = largest.iter().filter(|s| s.key_part.keys().intersects(part.keys()));
+        let is_begun = |s: &Segment| {
+            let keys = s.key_part.keys();
+            merged.intersects(keys) && !merged.contains(keys)
+        };
+        of_part.map(|s| (!is_begun(s), s.first_block)).min()
     };
-    let halves = if place(other) < place(one) { [other, one] } else { [one, other] };
-    halves.into_iter().for_each(|half| visit(maps, merged, half, depth, parts));
+    let mut parts: Vec<KeyPart> = KeyPart::all(depth).collect();
+    parts.sort_by_key(place);
+    parts
 }
 
 /// The depth of the key parts of one map of all of these regions. It is not less than theirs, so that each part of the
