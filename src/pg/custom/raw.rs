@@ -4,41 +4,94 @@
 //! the column has the same offset in every row, a few instructions show that a row has another value. The server checks
 //! the rows that pass, and the rows that have an unexpected layout.
 
-use crate::pg::datum;
+use crate::pg::datum::{self, Repr, Value};
 use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, HeapPage, T_HOFF, T_INFOMASK, T_INFOMASK2};
 use crate::pg::{Rel, cache, heap};
 use pgrx::pg_sys;
 
-/// The functions of `=` operators that compare bytes, and the number of bytes.
-const FUNCTIONS: [(u32, usize); 9] = [
-    (pg_sys::F_INT2EQ, 2),
-    (pg_sys::F_INT4EQ, 4),
-    (pg_sys::F_INT8EQ, 8),
-    (pg_sys::F_OIDEQ, 4),
-    (pg_sys::F_DATE_EQ, 4),
-    (pg_sys::F_TIME_EQ, 8),
-    (pg_sys::F_TIMESTAMP_EQ, 8),
-    (pg_sys::F_TIMESTAMPTZ_EQ, 8),
-    (pg_sys::F_UUID_EQ, 16),
+/// The functions of `=` operators that compare integers, or what is stored as one; and the bytes of both sides.
+const INTEGERS: [(u32, usize, usize); 14] = [
+    (pg_sys::F_INT2EQ, 2, 2),
+    (pg_sys::F_INT24EQ, 2, 4),
+    (pg_sys::F_INT28EQ, 2, 8),
+    (pg_sys::F_INT42EQ, 4, 2),
+    (pg_sys::F_INT4EQ, 4, 4),
+    (pg_sys::F_INT48EQ, 4, 8),
+    (pg_sys::F_INT82EQ, 8, 2),
+    (pg_sys::F_INT84EQ, 8, 4),
+    (pg_sys::F_INT8EQ, 8, 8),
+    (pg_sys::F_OIDEQ, 4, 4),
+    (pg_sys::F_DATE_EQ, 4, 4),
+    (pg_sys::F_TIME_EQ, 8, 8),
+    (pg_sys::F_TIMESTAMP_EQ, 8, 8),
+    (pg_sys::F_TIMESTAMPTZ_EQ, 8, 8),
 ];
 
 /// Bytes of the header of a row without NULLs: SizeofHeapTupleHeader (23), aligned to 8.
 const USUAL_HEADER: usize = 24;
 
-/// The offset and length of a column in a row.
+/// How a column's values are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    /// An integer of so many bytes with one of so many.
+    Integer {
+        column: usize,
+        key: usize,
+    },
+    Uuid,
+    /// Values of variable length, byte by byte.
+    Varlena,
+}
+
+impl Comparison {
+    /// That of an operator's function; None if other values than those with equal bytes may be equal.
+    fn of(function: pg_sys::Oid, collation: pg_sys::Oid, column_is_left: bool) -> Option<Self> {
+        match function.to_u32() {
+            pg_sys::F_UUID_EQ => Some(Self::Uuid),
+            pg_sys::F_BYTEAEQ => Some(Self::Varlena),
+            pg_sys::F_TEXTEQ => datum::is_deterministic(collation).then_some(Self::Varlena),
+            other => {
+                let (_, left, right) = INTEGERS.into_iter().find(|&(known, ..)| known == other)?;
+                let (column, key) = if column_is_left { (left, right) } else { (right, left) };
+                Some(Self::Integer { column, key })
+            }
+        }
+    }
+
+    /// pg_attribute.attlen of such columns.
+    fn len(self) -> i16 {
+        match self {
+            Self::Integer { column, .. } => column as i16,
+            Self::Uuid => 16,
+            Self::Varlena => -1,
+        }
+    }
+}
+
+/// The operator of a condition on a column.
+#[derive(Clone, Copy)]
+pub struct Operator {
+    pub function: pg_sys::Oid,
+    pub collation: pg_sys::Oid,
+    /// Whether the column is on its left side.
+    pub column_is_left: bool,
+}
+
+/// The place of a column in rows, and how its values are compared.
 #[derive(Clone, Copy)]
 pub struct ColumnPlace {
     /// Number of the column, from 1.
     number: u16,
-    /// Offset from the end of the row's header.
+    /// Offset from the end of the row's header; of a varlena, before it is aligned.
     at: usize,
-    len: usize,
+    comparison: Comparison,
 }
 
 impl ColumnPlace {
-    /// The place of column `number` (from 1) of a table, if it has a fixed offset and `function` compares its bytes.
-    pub fn of(table: Rel, number: i16, function: pg_sys::Oid) -> Option<Self> {
-        let (_, len) = FUNCTIONS.into_iter().find(|&(known, _)| known == function.to_u32())?;
+    /// The place of column `number` (from 1) of a table, if it has a fixed offset and the operator compares its bytes.
+    pub fn of(table: Rel, number: i16, operator: Operator) -> Option<Self> {
+        let Operator { function, collation, column_is_left } = operator;
+        let comparison = Comparison::of(function, collation, column_is_left)?;
         let number = u16::try_from(number).ok().filter(|&number| number > 0)?;
         let columns = datum::column_layouts(table, number.into());
         let mut at = 0usize;
@@ -46,24 +99,42 @@ impl ColumnPlace {
         for column in before {
             at = at.next_multiple_of(column.align) + usize::try_from(column.len).ok()?;
         }
-        let is_whole = columns.len() == usize::from(number) && usize::try_from(last.len) == Ok(len);
-        is_whole.then(|| Self { number, at: at.next_multiple_of(last.align), len })
+        if comparison != Comparison::Varlena {
+            at = at.next_multiple_of(last.align);
+        }
+        let is_whole = columns.len() == usize::from(number) && last.len == comparison.len();
+        is_whole.then_some(Self { number, at, comparison })
     }
 
-    /// The test for a value of the column.
+    /// The test for a value of the key.
     ///
     /// # Safety
-    /// `value` is a value of the column's type, not NULL.
+    /// `value` is a value of the type on the other side of the operator, not NULL.
     pub unsafe fn equals(self, value: pg_sys::Datum) -> RawTest {
-        let mut bytes = [0; 16];
-        if self.len == 16 {
+        let wanted = match self.comparison {
+            Comparison::Integer { column, key } => {
+                // The sign of a shorter number fills a longer one. Of a longer one that the column cannot have, a row
+                // may have the lower bytes; the server finds that it is another number.
+                let (unused, kept) = (64 - 8 * key as u32, u64::MAX >> (64 - 8 * column));
+                Wanted::Integer(((value.value() as i64) << unused >> unused).cast_unsigned() & kept)
+            }
             // SAFETY: a uuid is passed by reference.
-            bytes = unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() };
-        } else {
-            bytes[..self.len].copy_from_slice(&value.value().to_le_bytes()[..self.len]);
-        }
-        RawTest { place: self, value: u128::from_le_bytes(bytes) }
+            Comparison::Uuid => Wanted::Uuid(unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() }),
+            // SAFETY: text and bytea are varlenas.
+            Comparison::Varlena => {
+                Wanted::Varlena(unsafe { Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into()) })
+            }
+        };
+        RawTest { place: self, wanted }
     }
+}
+
+/// What a row must have.
+enum Wanted {
+    /// The column's bytes as a number.
+    Integer(u64),
+    Uuid([u8; 16]),
+    Varlena(Box<[u8]>),
 }
 
 /// Rows that are prefetched into the processor's cache ahead of the row that is tested. Each row of a page is on its
@@ -71,10 +142,9 @@ impl ColumnPlace {
 pub const ROWS_AHEAD: usize = 12;
 
 /// A column's value, to be compared with rows.
-#[derive(Clone, Copy)]
 pub struct RawTest {
     place: ColumnPlace,
-    value: u128,
+    wanted: Wanted,
 }
 
 impl RawTest {
@@ -112,29 +182,72 @@ impl RawTest {
     /// Whether a row may have the value: false only if it certainly has a different one.
     ///
     /// # Safety
-    /// `row` is a whole tuple of the table, `len` bytes long.
+    /// `row` is a whole tuple of the table, `len` bytes long, on a pinned page.
     #[inline]
     pub unsafe fn may_hold(&self, row: *const u8, len: usize) -> bool {
-        let ColumnPlace { number, at, len: bytes } = self.place;
-        // SAFETY: Pages::row() returns a row of a pinned page and its length. A header is longer than the bytes read
-        // here, and the value is checked to be within the row.
+        let ColumnPlace { number, at, comparison } = self.place;
+        // SAFETY: a header is longer than the bytes read here, and values are checked to be within the row.
         unsafe {
             let word = |at: usize| row.add(at).cast::<u16>().read_unaligned();
             let start = usize::from(*row.add(T_HOFF)) + at;
-            let is_odd = word(T_INFOMASK) & HEAP_HASNULL != 0
-                || word(T_INFOMASK2) & HEAP_NATTS_MASK < number
-                || start + bytes > len;
+            let is_odd = word(T_INFOMASK) & HEAP_HASNULL != 0 || word(T_INFOMASK2) & HEAP_NATTS_MASK < number;
             if is_odd {
                 return true;
             }
+            let is_within = |bytes: usize| start + bytes <= len;
             let value = row.add(start);
-            self.value
-                == match bytes {
-                    2 => value.cast::<u16>().read_unaligned().into(),
-                    4 => value.cast::<u32>().read_unaligned().into(),
-                    8 => value.cast::<u64>().read_unaligned().into(),
-                    _ => u128::from_le_bytes(value.cast::<[u8; 16]>().read_unaligned()),
+            match (&self.wanted, comparison) {
+                (Wanted::Integer(wanted), Comparison::Integer { column, .. }) if is_within(column) => {
+                    *wanted
+                        == match column {
+                            2 => value.cast::<u16>().read_unaligned().into(),
+                            4 => value.cast::<u32>().read_unaligned().into(),
+                            _ => value.cast::<u64>().read_unaligned(),
+                        }
                 }
+                (Wanted::Uuid(wanted), _) if is_within(wanted.len()) => {
+                    value.cast::<[u8; 16]>().read_unaligned() == *wanted
+                }
+                (Wanted::Varlena(wanted), _) => may_be(wanted, row, start, len),
+                _ => true,
+            }
         }
+    }
+}
+
+/// Whether the varlena at `start` in a row may have these bytes: compressed and out-of-line ones may.
+///
+/// # Safety
+/// `row` is a whole tuple, `len` bytes long.
+#[inline]
+unsafe fn may_be(wanted: &[u8], row: *const u8, start: usize, len: usize) -> bool {
+    // SAFETY: the bytes are checked to be within the row.
+    unsafe {
+        if start >= len {
+            return true;
+        }
+        let head = *row.add(start);
+        let (from, end) = if head & 1 == 1 {
+            // A header of one byte; 1 alone says that the value is out of line.
+            if head == 1 {
+                return true;
+            }
+            (start + 1, start + usize::from(head >> 1))
+        } else {
+            // Padding bytes are zero, and a row's data starts aligned.
+            let aligned = if head == 0 { start.next_multiple_of(4) } else { start };
+            if aligned + 4 > len {
+                return true;
+            }
+            let word = row.add(aligned).cast::<u32>().read_unaligned();
+            if word & 3 != 0 {
+                return true;
+            }
+            (aligned + 4, aligned + (word >> 2) as usize)
+        };
+        if end > len || end < from {
+            return true;
+        }
+        end - from == wanted.len() && std::slice::from_raw_parts(row.add(from), end - from) == wanted
     }
 }

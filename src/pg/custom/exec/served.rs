@@ -10,7 +10,7 @@
 //! to its value instead of its expression. The expression is therefore evaluated once and not for each row.
 
 use super::super::super::list::list;
-use super::super::raw::{ColumnPlace, RawTest};
+use super::super::raw::{ColumnPlace, Operator, RawTest};
 use super::binding::Binding;
 use super::lists::{Check, KeyValues, is_true};
 use crate::pg::{Rel, server};
@@ -124,7 +124,7 @@ impl Served {
             if !self.slot.is_null() {
                 (*context).ecxt_outertuple = self.slot;
             }
-            self.raw = self.place.and_then(|(place, key)| self.value(key).map(|value| place.equals(value)));
+            self.raw = self.place.and_then(|(place, key)| Some(place.equals(self.value(key)?)));
         }
         self.are_known = true;
     }
@@ -178,7 +178,15 @@ unsafe fn place(
         let operator = condition.cast::<pg_sys::OpExpr>();
         let args: Vec<*mut pg_sys::Node> = list((*operator).args).collect();
         let &[left, right] = args.as_slice() else { return None };
-        let (column, key) = if is_a(left, pg_sys::NodeTag::T_Var) { (left, right) } else { (right, left) };
+        // A relabelled value has the same bytes.
+        let plain = |mut node: *mut pg_sys::Node| {
+            while is_a(node, pg_sys::NodeTag::T_RelabelType) {
+                node = (*node.cast::<pg_sys::RelabelType>()).arg.cast();
+            }
+            node
+        };
+        let column_is_left = is_a(plain(left), pg_sys::NodeTag::T_Var);
+        let (column, key) = if column_is_left { (plain(left), right) } else { (plain(right), left) };
         if !is_a(column, pg_sys::NodeTag::T_Var) {
             return None;
         }
@@ -189,6 +197,8 @@ unsafe fn place(
         }
         let key = keys.iter().position(|&known| pg_sys::equal(known.cast(), key.cast()))?;
         let table = Rel::from_raw((*scan).ss_currentRelation);
-        Some((ColumnPlace::of(table, (*column).varattno, (*operator).opfuncid)?, key))
+        let (function, collation) = ((*operator).opfuncid, (*operator).inputcollid);
+        let operator = Operator { function, collation, column_is_left };
+        Some((ColumnPlace::of(table, (*column).varattno, operator)?, key))
     }
 }

@@ -2,6 +2,7 @@
 //! the planner takes it where it helps.
 mod blocked;
 mod buffers;
+mod bytes_on_pages;
 mod changes;
 mod choice;
 mod columns;

@@ -1,0 +1,171 @@
+//! Rows are compared byte by byte on their page, where that is possible: the answers are those of the operator, for
+//! values and rows of every form.
+use crate::registry::on_shared;
+use crate::shared::Database;
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::session::Session;
+
+/// Checks a list of keys of a column, as constants and as parameters of a type.
+fn check(session: &mut Session, table: &str, conditions: &[String]) {
+    session.run("SET plan_cache_mode = force_generic_plan");
+    for condition in conditions {
+        same(session, table, &Question::any(condition.clone()));
+    }
+}
+
+on_shared!(integers_of_all_widths);
+fn integers_of_all_widths(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, s smallint, i int, b bigint, o oid, d date, f text);
+         INSERT INTO t SELECT n, n % 70 - 35, (n % 90 - 45) * 47721858, (n % 110 - 55) * 167521998867902353::bigint,
+             (n % 50 * 85899345::bigint)::oid, '2026-01-01'::date + n % 40, repeat('x', n % 100) FROM generate_series(1, 3000) n;
+         INSERT INTO t VALUES (0, -32768, -2147483648, -9223372036854775808, 4294967295, 'infinity'),
+             (-1, 32767, 2147483647, 9223372036854775807, 0, '-infinity'), (-2, 0, 0, 0, 0, NULL),
+             (-3, NULL, NULL, NULL, NULL, NULL);
+         CREATE INDEX t_skip ON t USING skip (s, i, b, o, d) WITH (pages_per_range = 2)",
+    );
+    let numbers = [
+        "0",
+        "1",
+        "-1",
+        "-35",
+        "34",
+        "32767",
+        "-32768",
+        "32768",
+        "65501",
+        "-65536",
+        "2147483647",
+        "-2147483648",
+        "2147483648",
+        "4294967295",
+        "4294967296",
+        "-47721858",
+        "47721858",
+        "-9223372036854775808",
+        "9223372036854775807",
+        "167521998867902353",
+        "-167521998867902353",
+    ];
+    let mut conditions = Vec::new();
+    for column in ["s", "i", "b"] {
+        for number in numbers {
+            let value: i128 = number.parse().expect("a number");
+            for (name, bits) in [("smallint", 15), ("int", 31), ("bigint", 63)] {
+                if (-(1i128 << bits)..1 << bits).contains(&value) {
+                    conditions.push(format!("{column} = '{number}'::{name}"));
+                    conditions.push(format!("'{number}'::{name} = {column}"));
+                }
+            }
+        }
+    }
+    conditions.extend(["0", "85899345", "4294967295", "7"].map(|oid| format!("o = '{oid}'::oid")));
+    conditions
+        .extend(["2026-01-07", "infinity", "-infinity", "1999-01-01"].map(|day| format!("d = '{day}'")));
+    check(&mut session, "t", &conditions);
+    sound(&mut session, "t_skip");
+}
+
+on_shared!(texts_of_all_forms);
+/// Short ones and long ones, of which the header's first byte is zero; compressed and out of line; with and without
+/// padding before them; under a collation that takes different bytes as equal.
+fn texts_of_all_forms(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)");
+    let lengths =
+        "(ARRAY[0, 1, 2, 59, 60, 61, 123, 124, 125, 126, 127, 128, 188, 252, 316, 1000, 2100])[1 + n % 17]";
+    for (before, kind, storage) in [
+        ("id int", "text", "extended"),
+        ("id int", "text", "plain"),
+        ("id int, c \"char\" DEFAULT 'x'", "varchar(3000)", "extended"),
+        ("id int, c smallint DEFAULT 7", "text", "plain"),
+        ("id int, c bool DEFAULT true", "bytea", "plain"),
+        ("id int, c bigint DEFAULT 7", "bytea", "extended"),
+        ("id int", "text", "external"),
+        ("id int", "text", "main"),
+        ("id int", "text COLLATE loose", "plain"),
+    ] {
+        session.run(&format!(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t ({before}, v {kind});
+             ALTER TABLE t ALTER v SET STORAGE {storage};
+             INSERT INTO t (id, v) SELECT n, repeat(chr(97 + n % 26), {lengths})::{plain}
+                 FROM generate_series(1, 442) n;
+             INSERT INTO t (id, v) SELECT n, left(repeat(md5(n::text), 70), {lengths})::{plain}
+                 FROM generate_series(443, 900) n;
+             INSERT INTO t (id, v) VALUES (-1, NULL), (-2, ''), (-3, 'A'), (-4, 'a'), (-5, 'a ');
+             ALTER TABLE t ADD added int DEFAULT 5;
+             INSERT INTO t (id, v) VALUES (-6, 'late');
+             CREATE INDEX t_skip ON t USING skip (v) WITH (pages_per_range = 2)",
+            plain = kind.split(' ').next().expect("a type")
+        ));
+        let is_text = !kind.starts_with("bytea");
+        let mut conditions: Vec<String> = ["", "a", "A", "a ", "late", "absent"]
+            .map(|value| format!("v = '{value}'::{}", kind.split(' ').next().expect("a type")))
+            .into();
+        for number in (1..900).step_by(29) {
+            conditions.push(format!("v = (SELECT v FROM t AS other WHERE other.id = {number})"));
+            let one = session.one(&format!("SELECT v FROM t WHERE id = {number}"));
+            conditions.push(format!("'{one}' = v"));
+            conditions.push(format!("v = '{one}{}'", if is_text { "x" } else { "00" }));
+        }
+        check(&mut session, "t", &conditions);
+        sound(&mut session, "t_skip");
+    }
+}
+
+on_shared!(columns_that_came_and_went);
+/// A column that was dropped before the one that is compared leaves NULL in new rows; one that was added is not in old
+/// rows.
+fn columns_that_came_and_went(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, gone int, k int, v text);
+         INSERT INTO t SELECT i, i, i % 300, 'v' || i % 300 FROM generate_series(1, 3000) i;
+         ALTER TABLE t DROP gone; ALTER TABLE t ADD n int DEFAULT 12, ADD w text DEFAULT 'added';
+         INSERT INTO t SELECT i, i % 300, 'v' || i % 300, i % 7, 'w' || i % 7 FROM generate_series(3001, 4000) i;
+         CREATE INDEX t_skip ON t USING skip (k, v, n, w) WITH (pages_per_range = 1)",
+    );
+    let conditions =
+        ["k = 7", "k = 299", "k = 300", "v = 'v7'", "v = 'v'", "n = 12", "n = 6", "w = 'added'", "w = 'w3'"];
+    check(&mut session, "t", &conditions.map(String::from));
+    sound(&mut session, "t_skip");
+}
+
+on_shared!(versions_that_only_some_see);
+/// A page whose only tuple with the key is one that is being inserted, was updated, deleted or rolled back, or is old.
+fn versions_that_only_some_see(database: &Database) {
+    let (mut session, mut writer, mut old) = (database.session(), database.session(), database.session());
+    session.run(
+        "CREATE TABLE t (id int, k int, v text) WITH (autovacuum_enabled = off);
+         INSERT INTO t SELECT i, i, 'v' || i FROM generate_series(1, 3000) i;
+         CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1)",
+    );
+    let questions = ["k = 77", "k = -77", "v = 'v77'", "v = 'new'", "k = 78", "k = 9000"];
+    let all = |session: &mut Session| {
+        for question in questions {
+            same(session, "t", &Question::using("t_skip", question));
+        }
+    };
+    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t");
+    for (change, end) in [
+        ("UPDATE t SET k = -77, v = 'new' WHERE k = 77", "ROLLBACK"),
+        ("UPDATE t SET k = -77, v = 'new' WHERE k = 77", "COMMIT"),
+        ("DELETE FROM t WHERE k = 78", "ROLLBACK"),
+        ("DELETE FROM t WHERE k = 78", "COMMIT"),
+        ("INSERT INTO t VALUES (9000, 9000, 'new')", "ROLLBACK"),
+        ("INSERT INTO t VALUES (9000, 9000, 'new')", "COMMIT"),
+        ("UPDATE t SET k = 77, v = 'v77' WHERE k = -77", "COMMIT"),
+    ] {
+        writer.run(&format!("BEGIN; {change}"));
+        all(&mut session);
+        all(&mut writer);
+        writer.run(end);
+        all(&mut session);
+        all(&mut old);
+    }
+    old.run("COMMIT");
+    session.run("VACUUM t");
+    all(&mut session);
+    sound(&mut session, "t_skip");
+}
