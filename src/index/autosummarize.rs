@@ -63,8 +63,7 @@ fn complete_ranges(heap: Rel, progress: &Progress, newest: u32) -> u32 {
     end.unwrap_or(newest) / progress.pages_per_range
 }
 
-/// Summarizes what a statement that inserted many rows has left at the end of the table: as many ranges as if it had
-/// inserted few. Merges the segments that it has left, within bounds.
+/// Summarizes what a statement that inserted many rows has left at the end of the table. Merges the segments that it has left, within bounds.
 pub fn catch_up(heap: Rel, index: Rel) {
     let work = || -> Read<()> {
         if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {
@@ -81,8 +80,7 @@ pub fn catch_up(heap: Rel, index: Rel) {
             has_filters,
         };
         // The small segments are merged below, before a large merge has them.
-        let pace = Pace { is_bulk: true, ..inserting.pace() };
-        autosummarize(heap, index, last_block, pace)?;
+        autosummarize(heap, index, last_block, inserting.pace_at_commit())?;
         let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
         let (meta, mut directory) = upkeep::load(index)?;
         growth::catch_up(&mut directory, &meta)

@@ -17,9 +17,12 @@ const ROWS_OF_RANGE: u64 = 1200;
 /// Bytes of a page that hold numbers, and first numbers on a page of fences: as in `skip_map`.
 const PAGE: u64 = 8144;
 const FENCES: u64 = 1012;
-/// Default of `pg_skip.merge_pages`. A batch of one range takes a step, and so does each 16th page of the table.
+/// Block ranges of a batch of maps.
+const RANGES_OF_BATCH: u32 = 2;
+/// Default of `pg_skip.merge_pages`. A batch takes a step, and so does each 16th page of the table, two of which are in
+/// a batch.
 const MERGE_PAGES: u64 = 32;
-const STEPS_OF_BATCH: u64 = 2;
+const STEPS_OF_BATCH: u64 = 3;
 /// Default of `pg_skip.key_part_pages`, and the most parts.
 const KEY_PART_PAGES: u64 = 32;
 const MOST_PARTS: u64 = 64;
@@ -51,9 +54,9 @@ fn pages(segments: &[u64]) -> u64 {
 fn main() {
     let bytes_per_row: f64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2.8);
     let of_ranges = |ranges: u64| (ranges as f64 * ROWS_OF_RANGE as f64 * bytes_per_row) as u64;
-    let batch = 1;
-    let mut growing =
-        GrowthSimulation::new(1, of_ranges(batch), MERGE_PAGES * PAGE, STEPS_OF_BATCH * MERGE_PAGES * PAGE);
+    let batch = u64::from(RANGES_OF_BATCH);
+    let step = STEPS_OF_BATCH * MERGE_PAGES * PAGE;
+    let mut growing = GrowthSimulation::new(RANGES_OF_BATCH, of_ranges(batch), MERGE_PAGES * PAGE, step);
     let mut ranges = 0;
     for exponent in 6..=10 {
         let last = 10u64.pow(exponent) / ROWS_OF_RANGE;
