@@ -63,7 +63,8 @@ fn complete_ranges(heap: Rel, progress: &Progress, newest: u32) -> u32 {
     end.unwrap_or(newest) / progress.pages_per_range
 }
 
-/// Summarizes what a statement that inserted many rows has left at the end of the table. Merges the segments that it has left, within bounds.
+/// Summarizes what a statement that inserted many rows has left at the end of the table. Merges the segments that it
+/// has left, within bounds.
 pub fn catch_up(heap: Rel, index: Rel) {
     let work = || -> Read<()> {
         if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {

@@ -27,20 +27,20 @@ use std::rc::Rc;
 const MOST_KEPT: usize = 4;
 
 /// A pin, while [`KEPT`] has it.
-struct Kept {
+struct KeptPin {
     buffer: pg_sys::Buffer,
     owner: pg_sys::ResourceOwner,
     is_held: Cell<bool>,
 }
 
 thread_local! {
-    static KEPT: RefCell<Vec<Rc<Kept>>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<Rc<KeptPin>>> = const { RefCell::new(Vec::new()) };
     /// Whether the server knows the callbacks of this module.
     static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A pin of the meta page of an index.
-pub struct MetaPin(Rc<Kept>);
+pub struct MetaPin(Rc<KeptPin>);
 
 impl MetaPin {
     /// Pins the meta page. None if the process keeps enough pins already.
@@ -54,7 +54,7 @@ impl MetaPin {
         register();
         let owner = transaction_owner();
         let buffer = owned_by(owner, || page::pin_meta(index))?;
-        let kept = Kept { buffer, owner, is_held: Cell::new(true) };
+        let kept = KeptPin { buffer, owner, is_held: Cell::new(true) };
         let kept = Rc::new(kept);
         KEPT.with_borrow_mut(|all| all.push(Rc::clone(&kept)));
         Ok(Some(Self(kept)))
@@ -94,7 +94,7 @@ fn owned_by<R>(owner: pg_sys::ResourceOwner, body: impl FnOnce() -> R) -> R {
 }
 
 /// Gives pins back to their owners, which still exist.
-fn give_back(which: impl Fn(&Rc<Kept>) -> bool) {
+fn give_back(which: impl Fn(&Rc<KeptPin>) -> bool) {
     KEPT.with_borrow_mut(|all| {
         all.retain(|kept| {
             if !which(kept) {

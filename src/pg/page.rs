@@ -108,9 +108,9 @@ impl Drop for Locked {
     }
 }
 
-/// Reads words of the meta page's payload under a pin, without its content lock. `places` are payload offsets, multiples
-/// of 4. The page is not checked, and words may change between two reads. Each word is read completely, because pages
-/// are changed word by word ([`super::wal`]).
+/// Reads words of the meta page's payload under a pin, without its content lock. `places` are payload offsets,
+/// multiples of 4. The page is not checked, and words may change between two reads. Each word is read completely,
+/// because pages are changed word by word ([`super::wal`]).
 ///
 /// The loads are relaxed, also on processors that reorder loads (ARM). A load orders nothing here, and need not. The
 /// values that it may return depend on what happened before it; the caller ensures that order by a lock

@@ -6,10 +6,10 @@
 //!
 //! Why these numbers: [`crate::growing`] simulates them. Batches of 2,400 rows, which are merged in steps as inserts do
 //! it, are written 19 times on average until there are 10 million rows, 23 times until there are 100 million, and 33
-//! times until 10,000 million. With [`RATIO`] 5 it is 17, 20 and 27 times, and with 3 it is 22, 29 and 40 times, with no
-//! fewer segments. What a merge reads is free afterwards: when the largest segment is merged, an eighth of the index at
-//! most with [`RATIO`] 8, and a fifth with 5. The rule of a binary counter, which merges whenever the next segment is
-//! less than twice as large, leaves twice as many segments.
+//! times until 10,000 million. With [`RATIO`] 5 it is 17, 20 and 27 times, and with 3 it is 22, 29 and 40 times, with
+//! no fewer segments. What a merge reads is free afterwards: when the largest segment is merged, an eighth of the index
+//! at most with [`RATIO`] 8, and a fifth with 5. The rule of a binary counter, which merges whenever the next segment
+//! is less than twice as large, leaves twice as many segments.
 //!
 //! A merge that is too large for one insert is done in steps, while new segments come. They are merged among
 //! themselves, and have to do with less room ([`room`]). With steps of 60 times what comes meanwhile, or more while

@@ -14,10 +14,10 @@
 
 /// Ranges of a batch if a column has filters.
 pub const FILTER_BATCH: u32 = 8;
-/// Blocks of a batch if all columns have maps, at least: those whose keys fill a page, if rows have 100 bytes and single
-/// keys. A query reads 16 of them on average, each in a third of a microsecond if no row on it has the key. With batches
-/// of 16 blocks, 200,000 rows by statements of 1,000 took 4,680 instructions a row for the index, with 32 blocks 3,500,
-/// and with 64 blocks 3,000 (callgrind; 3,400 for the row itself).
+/// Blocks of a batch if all columns have maps, at least: those whose keys fill a page, if rows have 100 bytes and
+/// single keys. A query reads 16 of them on average, each in a third of a microsecond if no row on it has the key. With
+/// batches of 16 blocks, 200,000 rows by statements of 1,000 took 4,680 instructions a row for the index, with 32
+/// blocks 3,500, and with 64 blocks 3,000 (callgrind; 3,400 for the row itself).
 pub const MAP_BLOCKS: u32 = 32;
 /// The most ranges of a batch.
 const MOST_BATCH: u32 = 64;

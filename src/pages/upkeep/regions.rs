@@ -114,8 +114,8 @@ fn is_exact_part(s: &Segment, region: &Region, depth: u8) -> bool {
     (s.first_range, s.end_range(), s.key_part.depth()) == (region.first_range, region.end, depth)
 }
 
-/// The key parts of this depth, in the order in which maps are best merged into one map of each: that in which the parts
-/// of the largest of them lie in the file.
+/// The key parts of this depth, in the order in which maps are best merged into one map of each: that in which the
+/// parts of the largest of them lie in the file.
 ///
 /// A part of that map is retired when its keys are merged. The next one is its neighbour, so the blocks that they leave
 /// are one extent, with room for a part of the new map, which is larger. Parts of the new map are put into the first

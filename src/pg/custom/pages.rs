@@ -72,13 +72,13 @@ impl Pages {
         (self.next, self.count, self.asked) = (0, 0, 0);
     }
 
-    /// Moves to the next page and returns its block; None after the last one. If no tuple on the page passes `test`, the
-    /// page has no rows; the number of those that look live by their hint bits is added to `failed`.
+    /// Moves to the next page and returns its block; None after the last one. If no tuple on the page passes `test`,
+    /// the page has no rows; the number of those that look live by their hint bits is added to `failed`.
     ///
-    /// Nothing is then asked of the visibility of its tuples, which takes most of the time of a page. An index scan does
-    /// not look at tuples that the index does not name either: a serializable transaction, which has locked the whole
-    /// table by now, need not know of conflicts with the writers of other tuples. A tuple that comes to the page later
-    /// is not visible to the snapshot.
+    /// Nothing is then asked of the visibility of its tuples, which takes most of the time of a page. An index scan
+    /// does not look at tuples that the index does not name either: a serializable transaction, which has locked the
+    /// whole table by now, need not know of conflicts with the writers of other tuples. A tuple that comes to the page
+    /// later is not visible to the snapshot.
     ///
     /// # Safety
     /// The test is made for the table.

@@ -32,7 +32,7 @@ const USUAL_HEADER: usize = 24;
 
 /// How a column's values are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Comparison {
+enum RawComparison {
     /// An integer of so many bytes with one of so many.
     Integer {
         column: usize,
@@ -43,7 +43,7 @@ enum Comparison {
     Varlena,
 }
 
-impl Comparison {
+impl RawComparison {
     /// That of an operator's function; None if other values than those with equal bytes may be equal.
     fn of(function: pg_sys::Oid, collation: pg_sys::Oid, column_is_left: bool) -> Option<Self> {
         match function.to_u32() {
@@ -84,14 +84,14 @@ pub struct ColumnPlace {
     number: u16,
     /// Offset from the end of the row's header; of a varlena, before it is aligned.
     at: usize,
-    comparison: Comparison,
+    comparison: RawComparison,
 }
 
 impl ColumnPlace {
     /// The place of column `number` (from 1) of a table, if it has a fixed offset and the operator compares its bytes.
     pub fn of(table: Rel, number: i16, operator: Operator) -> Option<Self> {
         let Operator { function, collation, column_is_left } = operator;
-        let comparison = Comparison::of(function, collation, column_is_left)?;
+        let comparison = RawComparison::of(function, collation, column_is_left)?;
         let number = u16::try_from(number).ok().filter(|&number| number > 0)?;
         let columns = datum::column_layouts(table, number.into());
         let mut at = 0usize;
@@ -99,7 +99,7 @@ impl ColumnPlace {
         for column in before {
             at = at.next_multiple_of(column.align) + usize::try_from(column.len).ok()?;
         }
-        if comparison != Comparison::Varlena {
+        if comparison != RawComparison::Varlena {
             at = at.next_multiple_of(last.align);
         }
         let is_whole = columns.len() == usize::from(number) && last.len == comparison.len();
@@ -112,25 +112,27 @@ impl ColumnPlace {
     /// `value` is a value of the type on the other side of the operator, not NULL.
     pub unsafe fn equals(self, value: pg_sys::Datum) -> RawTest {
         let wanted = match self.comparison {
-            Comparison::Integer { column, key } => {
+            RawComparison::Integer { column, key } => {
                 // The sign of a shorter number fills a longer one. Of a longer one that the column cannot have, a row
                 // may have the lower bytes; the server finds that it is another number.
                 let (unused, kept) = (64 - 8 * key as u32, u64::MAX >> (64 - 8 * column));
-                Wanted::Integer(((value.value() as i64) << unused >> unused).cast_unsigned() & kept)
+                RawValue::Integer(((value.value() as i64) << unused >> unused).cast_unsigned() & kept)
             }
-            // SAFETY: a uuid is passed by reference.
-            Comparison::Uuid => Wanted::Uuid(unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() }),
+            RawComparison::Uuid => {
+                // SAFETY: a uuid is passed by reference.
+                RawValue::Uuid(unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() })
+            }
             // SAFETY: text and bytea are varlenas.
-            Comparison::Varlena => {
-                Wanted::Varlena(unsafe { Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into()) })
-            }
+            RawComparison::Varlena => RawValue::Varlena(unsafe {
+                Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into())
+            }),
         };
         RawTest { place: self, wanted }
     }
 }
 
 /// What a row must have.
-enum Wanted {
+enum RawValue {
     /// The column's bytes as a number.
     Integer(u64),
     Uuid([u8; 16]),
@@ -144,7 +146,7 @@ pub const ROWS_AHEAD: usize = 12;
 /// A column's value, to be compared with rows.
 pub struct RawTest {
     place: ColumnPlace,
-    wanted: Wanted,
+    wanted: RawValue,
 }
 
 impl RawTest {
@@ -156,8 +158,8 @@ impl RawTest {
         cache::prefetch_line(row.wrapping_add(USUAL_HEADER + self.place.at));
     }
 
-    /// None if some tuple of a page, visible or not, may have the value; else the number of its tuples that look live by
-    /// their hint bits.
+    /// None if some tuple of a page, visible or not, may have the value; else the number of its tuples that look live
+    /// by their hint bits.
     ///
     /// # Safety
     /// A page of the table, under a share lock at least.
@@ -197,7 +199,7 @@ impl RawTest {
             let is_within = |bytes: usize| start + bytes <= len;
             let value = row.add(start);
             match (&self.wanted, comparison) {
-                (Wanted::Integer(wanted), Comparison::Integer { column, .. }) if is_within(column) => {
+                (RawValue::Integer(wanted), RawComparison::Integer { column, .. }) if is_within(column) => {
                     *wanted
                         == match column {
                             2 => value.cast::<u16>().read_unaligned().into(),
@@ -205,10 +207,10 @@ impl RawTest {
                             _ => value.cast::<u64>().read_unaligned(),
                         }
                 }
-                (Wanted::Uuid(wanted), _) if is_within(wanted.len()) => {
+                (RawValue::Uuid(wanted), _) if is_within(wanted.len()) => {
                     value.cast::<[u8; 16]>().read_unaligned() == *wanted
                 }
-                (Wanted::Varlena(wanted), _) => may_be(wanted, row, start, len),
+                (RawValue::Varlena(wanted), _) => may_be(wanted, row, start, len),
                 _ => true,
             }
         }

@@ -19,7 +19,8 @@ fn integers_of_all_widths(database: &Database) {
     session.run(
         "CREATE TABLE t (id int, s smallint, i int, b bigint, o oid, d date, f text);
          INSERT INTO t SELECT n, n % 70 - 35, (n % 90 - 45) * 47721858, (n % 110 - 55) * 167521998867902353::bigint,
-             (n % 50 * 85899345::bigint)::oid, '2026-01-01'::date + n % 40, repeat('x', n % 100) FROM generate_series(1, 3000) n;
+             (n % 50 * 85899345::bigint)::oid, '2026-01-01'::date + n % 40, repeat('x', n % 100)
+             FROM generate_series(1, 3000) n;
          INSERT INTO t VALUES (0, -32768, -2147483648, -9223372036854775808, 4294967295, 'infinity'),
              (-1, 32767, 2147483647, 9223372036854775807, 0, '-infinity'), (-2, 0, 0, 0, 0, NULL),
              (-3, NULL, NULL, NULL, NULL, NULL);
