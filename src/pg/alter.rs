@@ -1,11 +1,11 @@
-//! Detects changes of an index's options.
+//! Detects changes of an index's options, and that a table is about to be truncated.
 //!
 //! amoptions does not know whose options it reads. The server calls object_access_hook after ALTER INDEX has written
 //! the new options to pg_class. There, SnapshotSelf shows the new options, while the relation cache still has the old
 //! ones. ALTER INDEX has opened the index, which loads this library, so the hook is installed in time.
 
 use super::options::{self, Options};
-use super::{OpenRel, Rel, catalog, lock, relation};
+use super::{OpenRel, Rel, catalog, lock, meta_pin, relation};
 use crate::pg::boundary;
 use pgrx::pg_sys;
 use std::ffi::{c_int, c_void};
@@ -40,6 +40,9 @@ unsafe extern "C-unwind" fn on_access(
         if let Some(Some(previous)) = PREVIOUS.get() {
             // SAFETY: the previous hook, with the server's arguments.
             unsafe { boundary::call(|| previous(access, class, object, part, argument)) };
+        }
+        if access == pg_sys::ObjectAccessType::OAT_TRUNCATE {
+            meta_pin::give_back_all();
         }
         let is_altered = access == pg_sys::ObjectAccessType::OAT_POST_ALTER;
         if !is_altered || class != pg_sys::RelationRelationId || part != 0 {

@@ -6,12 +6,17 @@
 //! A pin belongs to a resource owner, and has to be given back before the server releases that owner: it warns of pins
 //! that are left at a commit. The owner is that of the (sub)transaction, which outlives the statement; that of the
 //! portal may be released before anything here is told. A [`MetaPin`] lives in the memory context of a statement's
-//! IndexInfo, and is dropped with it: when the executor ends, or after COPY with the portal. Two things may come before
-//! that, and leave the value without a pin:
+//! IndexInfo, and is dropped with it: when the executor ends; after COPY with the portal, which a client may keep; in a
+//! function with the query that calls the function. Two things may come before that, and leave the value without a pin:
 //!
 //! - The (sub)transaction fails: the server takes the pin back with its owner.
 //! - It commits, after a command that makes an IndexInfo without an executor (CREATE INDEX CONCURRENTLY): pins that are
 //!   left are given back right before.
+//!
+//! So a pin may be held after the statement has closed the index. The server panics if it has to drop a buffer that is
+//! pinned. It drops buffers before the transaction ends where TRUNCATE cuts off a file of the same transaction: right
+//! before TRUNCATE all pins are given back ([`super::alter`]), and no pin is kept of an index whose file was created in
+//! this transaction. ON COMMIT DELETE ROWS comes after the pins were given back for the commit.
 //!
 //! Invariant: [`KEPT`] has exactly the pins that are held.
 
@@ -43,12 +48,12 @@ thread_local! {
 pub struct MetaPin(Rc<KeptPin>);
 
 impl MetaPin {
-    /// Pins the meta page. None if the process keeps enough pins already.
+    /// Pins the meta page. None if the file was created in this transaction, or the process keeps enough pins already.
     ///
     /// # Errors
     /// Damage: the index has no pages.
     pub fn keep(index: Rel) -> Read<Option<Self>> {
-        if KEPT.with_borrow(Vec::len) >= MOST_KEPT {
+        if index.is_created_in_transaction() || KEPT.with_borrow(Vec::len) >= MOST_KEPT {
             return Ok(None);
         }
         register();
@@ -141,11 +146,16 @@ unsafe extern "C-unwind" fn forget(
     });
 }
 
+/// Gives all pins back. Statements that go on pin again.
+pub fn give_back_all() {
+    give_back(|_| true);
+}
+
 unsafe extern "C-unwind" fn at_commit(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
     use pg_sys::XactEvent::{XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE};
     // All statements of the transaction have ended.
     if matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE) {
-        give_back(|_| true);
+        give_back_all();
     }
 }
 

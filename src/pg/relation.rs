@@ -117,7 +117,12 @@ impl<'a> Rel<'a> {
         let permanent = self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
         // SAFETY: wal_level is a plain global of the server.
         let archived = unsafe { pg_sys::wal_level } >= pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;
-        permanent && (archived || !compat::created_in_transaction(self.data()))
+        permanent && (archived || !self.is_created_in_transaction())
+    }
+
+    /// Whether the relation, or its present file, was created in this transaction.
+    pub fn is_created_in_transaction(self) -> bool {
+        compat::created_in_transaction(self.data())
     }
 
     /// Whether the relation is temporary.

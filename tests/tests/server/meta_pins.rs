@@ -107,6 +107,44 @@ fn are_given_back_by_portals(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(do_not_stop_truncate);
+/// A function's COPY keeps its memory until the query ends that calls the function. The pin stayed as long; TRUNCATE of
+/// a table whose file was created in the same transaction then ended in a panic of the server.
+fn do_not_stop_truncate(database: &Database) {
+    let mut session = database.session();
+    let directory = session.one("SHOW data_directory");
+    let file = format!("{directory}/{}.rows", session.one("SELECT current_database()"));
+    session.run(&format!("COPY (SELECT i, i FROM generate_series(1, 100) i) TO '{file}'"));
+    session.run("SET allow_in_place_tablespaces = on");
+    session.run("CREATE TABLESPACE meta_pins LOCATION ''");
+    for (kind, options) in
+        [("TABLE", ""), ("UNLOGGED TABLE", ""), ("TEMP TABLE", ""), ("TEMP TABLE", "ON COMMIT DELETE ROWS")]
+    {
+        session.run(&format!(
+            "CREATE {kind} staged (id int, k int) {options};
+             CREATE INDEX staged_skip ON staged USING skip (k) WITH (pages_per_range = 1);
+             CREATE FUNCTION load() RETURNS void LANGUAGE sql AS
+                 $$ TRUNCATE staged; COPY staged FROM '{file}'; TRUNCATE staged; COPY staged FROM '{file}' $$;
+             CREATE FUNCTION move_and_load() RETURNS void LANGUAGE sql AS
+                 $$ COPY staged FROM '{file}'; ALTER TABLE staged SET TABLESPACE meta_pins;
+                    COPY staged FROM '{file}'; TRUNCATE staged; COPY staged FROM '{file}' $$"
+        ));
+        session.run("SELECT load()");
+        session.run("BEGIN; SELECT load(); SAVEPOINT s; SELECT load(); ROLLBACK TO s; SELECT load(); COMMIT");
+        session.run("BEGIN; SELECT move_and_load(); ROLLBACK");
+        session.run("SELECT move_and_load()");
+        let rows = if options.is_empty() { "100" } else { "0" };
+        assert_eq!(session.one("SELECT count(*) FROM staged"), rows, "{kind} {options}");
+        session.run("BEGIN; SELECT load()");
+        same(&mut session, "staged", &Question::using("staged_skip", "k = 77"));
+        session.run("COMMIT");
+        sound(&mut session, "staged_skip");
+        session.run("DROP FUNCTION load, move_and_load; DROP TABLE staged");
+    }
+    session.run("DROP TABLESPACE meta_pins");
+    std::fs::remove_file(file).expect("the file of rows");
+}
+
 on_shared!(show_what_other_sessions_have_summarized);
 /// A statement stops between two rows. Meanwhile another session summarizes the block that it fills. The rows after
 /// that need entries in the delta.
