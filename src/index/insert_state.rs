@@ -14,6 +14,7 @@ use crate::pages::segment::{self, Group};
 use crate::pg::datum::Value;
 use crate::pg::error::{self, Read};
 use crate::pg::evaluate::IndexRow;
+use crate::pg::lock;
 use crate::pg::memory::{self, Scratch};
 use crate::pg::{Rel, fail};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
@@ -63,6 +64,7 @@ impl Missing {
         if !self.entries.is_empty() {
             self.pages = delta::append(index, &self.entries)?;
             self.entries.clear();
+            lock::check_conflict_in(index);
         }
         Ok(())
     }

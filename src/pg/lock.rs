@@ -1,7 +1,7 @@
 //! Heavyweight locks. Their order is in [`crate::pages`].
 
 pub use super::relation::Mode;
-use super::{Rel, catalog, compat, fail};
+use super::{Rel, catalog, compat, fail, server};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 /// The parts of an index that can be locked. Tuple locks of the meta block stand for them, as names only. Page locks
@@ -136,7 +136,8 @@ impl<'a> AloneLock<'a> {
 
     /// Cuts the index's file off behind its first `blocks` blocks, and logs that.
     pub fn truncate(&self, blocks: u32) {
-        // SAFETY: the index is open, and locked as the function demands; no block of it is pinned by this process.
+        // SAFETY: the index is open, and locked as the function demands; this process has no block pinned but perhaps
+        // the meta page (`meta_pin`), which is the first one and stays.
         unsafe { pg_sys::RelationTruncate(self.index.0.raw(), blocks) }
     }
 }
@@ -162,13 +163,27 @@ impl Drop for ExclusiveAccess<'_> {
     }
 }
 
-/// Records for a serializable transaction's conflict detection that the whole table is read. Has no effect in other
-/// transactions.
-pub fn predicate_lock_relation(table: Rel, snapshot: pg_sys::Snapshot) {
+/// Records for a serializable transaction's conflict detection that the whole table, or index, is read. Has no effect
+/// in other transactions.
+///
+/// An insert checks for the record of the table when it puts the row on its page, and for that of the index when it
+/// adds the keys ([`check_conflict_in`]). A reader that rules the row's range out in between has recorded the index
+/// before it reads that.
+pub fn predicate_lock_relation(rel: Rel, snapshot: pg_sys::Snapshot) {
     // Not among pgrx's bindings. SAFETY: the signature of predicate.h in every supported version.
     unsafe extern "C-unwind" {
         fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
     }
-    // SAFETY: an open table and the execution's snapshot; an error (no memory for the lock) becomes a panic here.
-    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(table.raw(), snapshot)) }
+    // SAFETY: an open relation and the execution's snapshot; an error (no memory for the lock) becomes a panic here.
+    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(rel.raw(), snapshot)) }
+}
+
+/// Checks, in a serializable transaction, for transactions that have read the index without the keys that were just
+/// added to it. The server checks before it calls aminsert, and a reader may come between the two.
+pub fn check_conflict_in(index: Rel) {
+    // SAFETY: an open index, which is not a row and not a page.
+    unsafe {
+        let (no_row, no_page) = (std::ptr::null_mut(), pg_sys::InvalidBlockNumber);
+        server::CheckForSerializableConflictIn(index.raw(), no_row, no_page);
+    }
 }

@@ -85,6 +85,8 @@ passing_errors! {
         rel: Relation, fork: ForkNumber::Type, block: BlockNumber, mode: ReadBufferMode::Type,
         strategy: BufferAccessStrategy,
     ) -> Buffer;
+    /// Raises an error if a serializable transaction's write conflicts with what other transactions have read.
+    fn CheckForSerializableConflictIn(rel: Relation, row: ItemPointer, block: BlockNumber);
     /// Adds a row to a sort; may sort what it has, and compare values.
     fn tuplesort_puttupleslot(sort: *mut Tuplesortstate, slot: *mut TupleTableSlot);
     /// Sorts all rows.

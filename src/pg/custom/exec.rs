@@ -210,6 +210,10 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
         let heap = Rel::from_raw((*node).ss.ss_currentRelation);
         let before = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
         lock::predicate_lock_relation(heap, (*estate).es_snapshot);
+        // Before what planning found is used again, too: it is, if no key was added since.
+        for &index in run.indexes.rels() {
+            lock::predicate_lock_relation(index, (*estate).es_snapshot);
+        }
         let size = run.shared.map_or_else(|| heap.blocks(), SharedScan::blocks);
         let survivors = survivors(run, node, size);
         let blocks = Blocks::new(survivors, size, run.shared, run.is_worker);

@@ -1,8 +1,9 @@
 //! SERIALIZABLE: what a Skip Index Scan has ruled out it has read all the same. Two transactions of which each inserts
 //! what the other did not find cannot both commit, however little of the table was touched.
 use super::blocked::{code, outcome};
+use crate::build::WAITING;
 use crate::registry::on_shared;
-use crate::shared::Database;
+use crate::shared::{Database, wait_until};
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::session::Session;
 
@@ -158,4 +159,63 @@ fn read_only_anomaly(database: &Database) {
         .filter_map(|sql| outcome(&mut two, sql).err())
         .collect();
     assert!(codes.contains(&"40001".to_owned()), "{codes:?}");
+}
+
+on_shared!(before_the_index_is_asked);
+/// A row is on its page, and its transaction waits before the row gets to the skip index. A scan rules the page out.
+/// The insert checked for conflicts with readers of the table before.
+fn before_the_index_is_asked(database: &Database) {
+    let tables = "CREATE TABLE t (k int, n int) WITH (autovacuum_enabled = off);
+         CREATE FUNCTION waited(k int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+         BEGIN
+             IF k = -1 THEN PERFORM pg_advisory_xact_lock_shared(7); END IF;
+             RETURN k;
+         END $$;
+         -- The index that was made first gets a row first.
+         CREATE INDEX t_waited ON t (waited(k));
+         CREATE INDEX t_skip ON t USING skip (n) WITH (pages_per_range = 1)";
+    skew_while_an_insert_waits(database, tables);
+}
+
+on_shared!(within_aminsert);
+/// As above; the insert waits in the skip index, after the server has checked for readers of that, too.
+fn within_aminsert(database: &Database) {
+    let tables = format!(
+        "{WAITING};
+         CREATE TABLE t (k int, n int) WITH (autovacuum_enabled = off);
+         CREATE INDEX t_skip ON t USING skip (k waiting_ops, n) WITH (pages_per_range = 1)"
+    );
+    skew_while_an_insert_waits(database, &tables);
+}
+
+/// Both transactions see that a row is not there, then each inserts the other's. One waits between.
+fn skew_while_an_insert_waits(database: &Database, tables: &str) {
+    let (mut writer, mut reader, mut holder) = (database.session(), database.session(), database.session());
+    holder.run(tables);
+    holder.run("INSERT INTO t SELECT i, i FROM generate_series(1, 2000) i");
+    let way = Way::skip_scan();
+    for round in 0..3 {
+        // The last page has room, and is summarized.
+        holder.run("SELECT skip_summarize('t_skip')");
+        holder.run("SELECT pg_advisory_lock(7)");
+        let (one, other) = (70001 + 2 * round, 70002 + 2 * round);
+        let ask = |n: u32| format!("SELECT count(*) FROM t WHERE n = {n}");
+        assert_eq!(begun(&mut writer, &way, &ask(other)), ["0"]);
+        let mut codes: Vec<String> = std::thread::scope(|scope| {
+            let waiting =
+                scope.spawn(|| outcome(&mut writer, &format!("INSERT INTO t VALUES (-1, {one})")).err());
+            let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+            wait_until("the insert waits", || holder.column(waits) == ["1"]);
+            assert_eq!(begun(&mut reader, &way, &ask(one)), ["0"]);
+            let second = outcome(&mut reader, &format!("INSERT INTO t VALUES (1, {other})")).err();
+            holder.run("SELECT pg_advisory_unlock(7)");
+            waiting.join().expect("the insert").into_iter().chain(second).collect()
+        });
+        for session in [&mut writer, &mut reader] {
+            codes.extend(session.0.batch_execute("COMMIT").err().map(|error| code(&error)));
+        }
+        assert_eq!(codes, ["40001"], "round {round}: one of the two must fail");
+        assert_eq!(holder.one(&format!("SELECT count(*) FROM t WHERE n IN ({one}, {other})")), "1");
+    }
 }
