@@ -40,7 +40,7 @@ pub fn insert(
     place: TuplePlace,
     mut cache: InsertCache<'_, InsertStatement>,
 ) {
-    build::refuse_rows_of_build(index);
+    build::refuse_during_build(index);
     let mut progress = or_raise(index, Progress::of_insert(index, &mut cache));
     let range = place.block / progress.pages_per_range;
     if range < progress.watermark && place.offset == 1 {

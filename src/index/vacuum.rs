@@ -4,21 +4,22 @@
 //! 1. Retire segments behind the table's end, if VACUUM has truncated the table. (It truncates after this callback, so
 //!    this happens at the next VACUUM, or at an insert before that.)
 //! 2. Fold the delta.
-//! 3. Finish the merges that inserts have begun.
-//! 4. Close ranges that are open because they had tuples that could not be hashed.
-//! 5. Summarize new ranges, and gaps that a crash left.
-//! 6. Rebuild filters that have filled up, and maps with many pairs of rows that are gone.
-//! 7. Merge neighbouring segments.
-//! 8. Move segments to the front if much of the index is free.
+//! 3. Find blocks that a crash has lost.
+//! 4. Finish the merges that inserts have begun.
+//! 5. Close ranges that are open because they had tuples that could not be hashed.
+//! 6. Summarize new ranges, and gaps that a crash left.
+//! 7. Rebuild filters that have filled up, and maps with many pairs of rows that are gone.
+//! 8. Merge neighbouring segments.
+//! 9. Move segments to the front if much of the index is free.
 //!
 //! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
 //! until the commit, and other indexes may still be cleaned up for minutes after this one.
 
 use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
-use super::{close, collect, rebuild};
+use super::{build, close, collect, rebuild};
 use crate::pages::meta::Meta;
-use crate::pages::upkeep::{self, compact, fold, unfinished};
+use crate::pages::upkeep::{self, compact, fold, lost, unfinished};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
@@ -46,6 +47,7 @@ fn summarize_one(target: Target) -> u64 {
         return 0;
     }
     let caller = Caller::Function;
+    build::refuse_during_build(target.index.rel());
     let ranges = {
         let _sandbox = Sandbox::enter(target.table.rel());
         let _maintenance = PartLock::take(target.index.rel(), Part::Maintenance);
@@ -59,6 +61,7 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let (_, mut directory) = upkeep::load(index)?;
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     fold::fold(&mut directory, meta.columns.len())?;
+    lost::reclaim(&mut directory)?;
     let mut summary = Summary::default();
     unfinished::finish_all(&mut directory, meta.columns.len())?;
     // Users' code that fails must not make VACUUM fail. A parallel VACUUM cannot catch errors before PostgreSQL 17: the

@@ -6,7 +6,7 @@
 //!
 //! Crash order: a new page is written before its predecessor refers to it, and the meta page's tail is updated last; an
 //! insert that finds a tail with a successor follows the chain. Pages leave the chain (head) before they become spares.
-//! A crash in between loses a page for reuse, but never an entry.
+//! A crash in between loses a page until the next VACUUM ([`super::upkeep::lost`]), but never an entry.
 //!
 //! ```text
 //! page:  0 next block u32 | 4 entries u32 | 8 entries of 16 bytes; the page's owner is its sequence number
@@ -31,6 +31,8 @@ const ENTRY_BYTES: usize = 16;
 pub const ENTRIES_PER_PAGE: usize =
     (skip_segment::page::PAYLOAD_END - skip_segment::page::PAYLOAD_START - ENTRIES_AT) / ENTRY_BYTES;
 const FLAG_NULL: u16 = 1;
+/// What is wrong if a page does not have the sequence number that is due.
+const BROKEN: &str = "the chain of delta pages is broken";
 
 /// A value that was inserted into a summarized range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +220,7 @@ fn last_page(index: Rel, meta: &Meta) -> Read<(u32, u64)> {
         let view = page.view(PageKind::Delta)?;
         // In a cycle some page does not have the number that is due, so the loop ends.
         if view.owner() != sequence {
-            return Err(Damage::new(block, "the chain of delta pages is broken"));
+            return Err(Damage::new(block, BROKEN));
         }
         let next = get_u32(view.payload(), 0);
         if next == NO_BLOCK {
@@ -272,7 +274,7 @@ pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
     Ok(found)
 }
 
-/// The blocks of the delta's pages. No other process may change the delta meanwhile.
+/// The blocks of the delta's pages. No other process adds pages to the delta, or takes pages out of it, meanwhile.
 ///
 /// # Errors
 /// Damage to a page.
@@ -283,9 +285,14 @@ pub fn pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
     while block != NO_BLOCK {
         memory::check_for_interrupts();
         known.check(block.saturating_add(1))?;
-        found.push(block);
         let page = SharedPage::read(index, block);
-        block = get_u32(page.view(PageKind::Delta)?.payload(), 0);
+        let view = page.view(PageKind::Delta)?;
+        // In a cycle some page does not have the number that is due, so the loop ends.
+        if view.owner() != meta.delta_head_sequence + found.len() as u64 {
+            return Err(Damage::new(block, BROKEN));
+        }
+        found.push(block);
+        block = get_u32(view.payload(), 0);
     }
     Ok(found)
 }

@@ -285,6 +285,17 @@ impl Entry {
         if blocks == 0 { Entry::Empty } else { Entry::Free { first_block, blocks } }
     }
 
+    /// The blocks that it names, as (first block, blocks).
+    pub fn extent(&self) -> Option<(u32, u32)> {
+        match *self {
+            Entry::Segment(Segment { first_block, blocks, .. })
+            | Entry::Unfinished(Unfinished { first_block, blocks, .. })
+            | Entry::Free { first_block, blocks }
+            | Entry::Reserved { first_block, blocks } => Some((first_block, blocks)),
+            Entry::Empty | Entry::Open(_) | Entry::Rescan(_) => None,
+        }
+    }
+
     /// Decodes an entry; None if its kind, or its key part, is unknown. `parts` gives the number of parts of a column's
     /// ranges.
     pub fn decode(bytes: &[u8], parts: impl Fn(u16) -> u32) -> Option<Self> {

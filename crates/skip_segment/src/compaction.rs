@@ -1,4 +1,5 @@
-//! Which segments move into free blocks before them, so that the end of an index can be cut off.
+//! Which segments move into free blocks before them, so that the end of an index can be cut off; and which blocks of
+//! an index nothing has ([`gaps`]).
 
 /// Consecutive blocks of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +100,22 @@ fn joined(extents: &[BlockExtent]) -> Vec<BlockExtent> {
     joined
 }
 
+/// The blocks before `end` that none of the extents has, by place.
+pub fn gaps(extents: &[BlockExtent], end: u32) -> Vec<BlockExtent> {
+    let (mut gaps, mut first) = (Vec::new(), 0);
+    for extent in joined(extents) {
+        let next = extent.first.min(end);
+        if first < next {
+            gaps.push(BlockExtent { first, blocks: next - first });
+        }
+        first = first.max(extent.end());
+    }
+    if first < end {
+        gaps.push(BlockExtent { first, blocks: end - first });
+    }
+    gaps
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +170,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn gaps_are_what_no_extent_has(of in vec((0u32..60, 0u32..9), 0..12), end in 0u32..70) {
+            let all = extents(&of);
+            let gaps = gaps(&all, end);
+            let has = |extents: &[BlockExtent], block| extents.iter().any(|e| e.first <= block && block < e.end());
+            for block in 0..80 {
+                prop_assert_eq!(has(&gaps, block), block < end && !has(&all, block), "block {}", block);
+            }
+            prop_assert!(gaps.windows(2).all(|pair| pair[0].end() < pair[1].first), "joined, by place");
+        }
+
         #[test]
         fn segments_never_overlap_and_the_end_never_rises(
             of in vec((any::<bool>(), 1u32..20, 0u32..3), 0..14),

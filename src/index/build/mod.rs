@@ -77,12 +77,12 @@ impl Drop for Build {
 
 /// Raises an error if this process is building the index. Rows that come into ranges that the build has read already
 /// would be lost.
-pub fn refuse_rows_of_build(index: Rel) {
+pub fn refuse_during_build(index: Rel) {
     if IN_PROGRESS.get() == index.oid() {
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
             format!("index \"{}\" is being built by this session", index.name()),
-            Some("A function that the build calls inserts into the table.".into()),
+            Some("A function that the build calls inserts into the table, or asks for maintenance of the index.".into()),
             Some("Functions of an index must not change its table.".into()),
         )
     }

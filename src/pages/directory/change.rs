@@ -14,6 +14,7 @@ use crate::pg::{
     page,
     wal::{self, Logging, PageEdit},
 };
+use skip_segment::compaction::BlockExtent;
 use skip_segment::page::{NO_BLOCK, PageKind, VERSION_BOUNDS, VERSION_KEY_PARTS, get_u32};
 
 /// The directory, as the holder of the maintenance lock reads and changes it.
@@ -128,6 +129,11 @@ impl<'a> Directory<'a> {
         })
     }
 
+    /// The blocks of all entries, free ones among them, as (first block, blocks).
+    pub fn extents(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.slots.iter().filter_map(|(_, _, entry)| entry.extent())
+    }
+
     /// The index, bound to its seed.
     pub fn index(&self) -> Rel<'a> {
         self.index
@@ -223,15 +229,38 @@ impl<'a> Directory<'a> {
     }
 
     /// Makes all spare pages of the delta free extents. The caller makes sure that no other process changes the delta.
-    /// A crash in between loses blocks.
+    /// A crash in between loses blocks ([`super::super::upkeep::lost`]).
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
     pub fn free_spare_pages(&mut self, mut pages: Vec<u32>) -> Read<()> {
         meta::update(self.index, |meta| meta.spare = NO_BLOCK)?;
         pages.sort_unstable();
-        for run in pages.chunk_by(|one, next| one + 1 == *next) {
-            self.add(Entry::Free { first_block: run[0], blocks: run.len() as u32 })?;
+        let runs = pages.chunk_by(|one, next| one + 1 == *next);
+        self.add_free(runs.map(|run| (run[0], run.len() as u32)))
+    }
+
+    /// Makes lost blocks of a file of so many blocks free extents.
+    ///
+    /// # Errors
+    /// Damage to a directory page or the meta page.
+    pub fn add_lost(&mut self, lost: &[BlockExtent], blocks: u32) -> Read<()> {
+        let Some(last) = lost.last() else { return Ok(()) };
+        if last.end() == blocks {
+            // A reader with an older directory that names the last block must be able to detect that it has changed.
+            self.raise_generation()?;
+            self.log_extension(blocks - 1);
+        }
+        self.add_free(lost.iter().map(|extent| (extent.first, extent.blocks)))
+    }
+
+    /// Makes blocks that nothing refers to free extents, given as (first block, blocks).
+    ///
+    /// # Errors
+    /// Damage to a directory page.
+    fn add_free(&mut self, extents: impl IntoIterator<Item = (u32, u32)>) -> Read<()> {
+        for (first_block, blocks) in extents {
+            self.add(Entry::free(first_block, blocks))?;
         }
         self.join_free_extents()
     }
@@ -288,14 +317,11 @@ impl<'a> Directory<'a> {
             Some(at) => self.replace(at, Entry::Unfinished(unfinished))?,
             None => self.add(Entry::Unfinished(unfinished))?,
         }
-        match Entry::free(unfinished.first_block + unfinished.blocks, surplus) {
-            Entry::Empty => Ok(()),
-            free => {
-                // A crash before this loses the blocks.
-                self.add(free)?;
-                self.join_free_extents()
-            }
+        if surplus == 0 {
+            return Ok(());
         }
+        // A crash before this loses the blocks.
+        self.add_free([(unfinished.first_block + unfinished.blocks, surplus)])
     }
 
     /// Gives the blocks of an unfinished segment to the free extents.

@@ -34,7 +34,7 @@ const TAIL_SHARE: u32 = 16;
 /// The same if it is the delta's spare pages that are cut off: one of so many blocks of the file.
 const SPARE_SHARE: u32 = 4;
 
-/// Moves segments if many blocks before the last one are free. Blocks of the file that nothing refers to count as used.
+/// Moves segments if many blocks before the last one are free. Lost blocks ([`super::lost`]) count as used.
 ///
 /// # Errors
 /// Damage to the index.
@@ -114,8 +114,8 @@ fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Re
 /// free blocks. For their sake the locks are taken only if they are a large part of the file: the delta would get new
 /// pages soon.
 ///
-/// The directory forgets the blocks before the file is cut off. A crash in between leaves blocks at the end that
-/// nothing refers to; the next VACUUM cuts them off.
+/// The directory forgets the blocks before the file is cut off. A crash in between loses blocks at the end; the next
+/// VACUUM cuts them off.
 ///
 /// The lock on the table makes queries of a standby wait, or cancels them. Who has switched VACUUM's own cutting off of
 /// tables off for that reason (`vacuum_truncate`) keeps the free blocks of the index as well.

@@ -2,14 +2,15 @@
 //! ([`merge`]), maps into larger ones ([`merge_maps`]), bounds into larger segments ([`merge_bounds`]), at once or in
 //! steps ([`unfinished`]), as far as VACUUM goes or as far as one insert can ([`growth`]); ranges of a segment into a
 //! segment of their own ([`copy`]). None of these reads the table. The replacement of segments by new ones that are
-//! made from the table is prepared and ended here ([`rescan`]); how full filters are is found by [`fill`]. The caller
-//! holds the maintenance lock.
+//! made from the table is prepared and ended here ([`rescan`]); how full filters are is found by [`fill`], and blocks
+//! that a crash has lost by [`lost`]. The caller holds the maintenance lock.
 
 pub mod compact;
 pub mod copy;
 pub mod fill;
 pub mod fold;
 pub mod growth;
+pub mod lost;
 mod map_steps;
 mod merge;
 mod merge_bounds;

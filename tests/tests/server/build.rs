@@ -211,6 +211,39 @@ fn maintenance_work_mem_is_enough(database: &Database) {
     }
 }
 
+on_shared!(functions_that_maintain_during_a_build);
+/// A function of the index asks for maintenance of the index that is being built. It would take the blocks that the
+/// build has written, and that nothing refers to yet, for lost ones.
+fn functions_that_maintain_during_a_build(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;
+         CREATE FUNCTION f(k int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+         BEGIN
+             IF k = 19000 AND current_setting('my.summarizes') = 'on' THEN PERFORM skip_summarize('t_skip'); END IF;
+             RETURN k;
+         END $$;
+         SET my.summarizes = off;
+         CREATE INDEX t_skip ON t USING skip (f(k)) WITH (pages_per_range = 1);
+         SET my.summarizes = on",
+    );
+    for command in [
+        "REINDEX INDEX t_skip",
+        "DROP INDEX t_skip; CREATE INDEX t_skip ON t USING skip (f(k)) WITH (pages_per_range = 1)",
+    ] {
+        let error = session.error(command);
+        assert_eq!(
+            (error.code().code(), error.message()),
+            ("55006", "index \"t_skip\" is being built by this session"),
+            "{command}"
+        );
+    }
+    session.run("SET my.summarizes = off");
+    same(&mut session, "t", &Question::using("t_skip", "f(k) = 19001"));
+    sound(&mut session, "t_skip");
+}
+
 on_shared!(functions_that_insert_during_a_build);
 /// A function of the index inserts into the table, into pages that the build has read. A table without another index is
 /// not known to have one yet, and the server does not ask the new one.

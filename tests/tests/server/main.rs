@@ -31,6 +31,7 @@ mod insert;
 mod inside;
 mod key_part_races;
 mod key_parts;
+mod lost_blocks;
 mod maps;
 mod merge;
 mod meta_pins;

@@ -1,0 +1,47 @@
+//! Lost blocks: those that nothing refers to. They become free extents.
+//!
+//! Each change of the index is one WAL record of one page. The order of changes is such that a crash, or an error,
+//! between two of them may leave blocks that nothing refers to, but never blocks that two things refer to: the file was
+//! extended, and no entry names the new blocks yet; an extent was taken out, to be joined to another one; pages had
+//! left the delta, and were not spare pages yet.
+//!
+//! All that an index has is the meta page, the pages of the directory, the blocks of its entries, and the two chains of
+//! the delta's pages and its spare pages. The directory is changed under the maintenance lock. The chains are changed
+//! under the lock on the delta's growth, or under locks that no other process has the table with
+//! ([`super::compact::shorten`]). While both locks are held, the other blocks of the file are lost. They stay so
+//! without the locks: nobody uses a block to which nothing refers. (A build holds neither lock. No other process
+//! maintains its index, and in its own process maintenance is refused.)
+//!
+//! A reader may still have an older meta page or directory, from before an error, that refers to such a block. It finds
+//! another owner on the page once the block is used again, as with every block of a retired segment
+//! ([`Directory::reserve`]).
+
+use crate::pages::delta;
+use crate::pages::directory::Directory;
+use crate::pages::meta::{META_BLOCK, Meta};
+use crate::pg::error::Read;
+use crate::pg::lock::{Part, PartLock};
+use skip_segment::compaction::{BlockExtent, gaps};
+
+/// Makes all lost blocks free extents. The caller holds the maintenance lock. It has folded the delta, so that few
+/// pages are read while inserts cannot add one.
+///
+/// # Errors
+/// Damage to the index.
+pub fn reclaim(directory: &mut Directory<'_>) -> Read<()> {
+    let (lost, blocks) = find(directory)?;
+    directory.add_lost(&lost, blocks)
+}
+
+/// The lost blocks, and the number of blocks of the file.
+fn find(directory: &Directory<'_>) -> Read<(Vec<BlockExtent>, u32)> {
+    let index = directory.index();
+    let _growth = PartLock::take(index, Part::DeltaGrowth);
+    let meta = Meta::read(index)?;
+    let of_delta = [delta::pages(index, &meta)?, delta::spare_pages(index, &meta)?].concat();
+    let pages = directory.pages().iter().copied().chain(of_delta).chain([META_BLOCK]);
+    let used = directory.extents().chain(pages.map(|block| (block, 1)));
+    let used: Vec<BlockExtent> = used.map(|(first, blocks)| BlockExtent { first, blocks }).collect();
+    let blocks = index.blocks();
+    Ok((gaps(&used, blocks), blocks))
+}
