@@ -32,6 +32,7 @@ use crate::pg::datum::{Repr, Value};
 use crate::pg::heap::Field;
 use crate::pg::key_kind::KeyKind;
 use skip_scan::Condition;
+use skip_text::RecentFragments;
 
 /// The most values of a list for each of which several keys are looked up. For each value of a longer list, one key is.
 const MOST_VALUES: usize = 64;
@@ -151,6 +152,28 @@ impl ColumnKeys {
             Self::Order(keys) => keys.key_of_field(field).map(add).is_some(),
             _ => field.value(self.repr()).is_some_and(|value| self.each_key(value, add)),
         }
+    }
+
+    /// As [`ColumnKeys::each_key_of_field`], without some of the keys that were given since `recent` was cleared.
+    #[inline]
+    pub fn each_new_key_of_field(
+        &mut self,
+        field: &Field<'_>,
+        recent: &mut RecentFragments,
+        add: impl FnMut(u64),
+    ) -> bool {
+        match self {
+            Self::Text(keys) if keys.are_fragments() => {
+                let value = field.value(Repr::Varlena);
+                value.map(|value| keys.each_new_fragment(value, recent, add)).is_some()
+            }
+            _ => self.each_key_of_field(field, add),
+        }
+    }
+
+    /// Whether it takes less time to ask for the new keys of a field.
+    pub fn are_fragments(&self) -> bool {
+        matches!(self, Self::Text(keys) if keys.are_fragments())
     }
 
     /// Calls `add` with keys of equal values with different bytes, by which a query may look up the value.

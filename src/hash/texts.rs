@@ -26,7 +26,7 @@ use crate::pg::{Rel, text};
 use pgrx::pg_sys::{self, Oid};
 use skip_filter::hash_bytes;
 use skip_scan::Condition;
-use skip_text::{Demand, Encoding, KeyCase, Matching, TextKeyKind, TextKeys, TextQuery};
+use skip_text::{Demand, Encoding, KeyCase, Matching, RecentFragments, TextKeyKind, TextKeys, TextQuery};
 
 // The kind of keys in the number of the canonical form.
 const WORDS: u16 = 4 << 12;
@@ -142,8 +142,31 @@ impl TextColumnKeys {
                 add(asked::no_keys(*seed));
             }
         });
-        if folded.capacity() > MOST_KEPT {
-            *folded = Vec::new();
+        self.release_buffer();
+    }
+
+    /// Whether the keys are fragments, of which a value has many, and a block range the same many times.
+    pub fn are_fragments(&self) -> bool {
+        matches!(self.keys.kind(), TextKeyKind::Ngrams(_))
+    }
+
+    /// Calls `add` with the fragments of a value. Those that were given since `recent` was cleared may be left out.
+    pub fn each_new_fragment(
+        &mut self,
+        value: Value<'_>,
+        recent: &mut RecentFragments,
+        mut add: impl FnMut(u64),
+    ) {
+        let Self { keys, seed, folded, .. } = self;
+        value.with_bytes(|bytes| {
+            keys.each_new_key(bytes, folded, recent, |fragment| add(hash_bytes(*seed, fragment)));
+        });
+        self.release_buffer();
+    }
+
+    fn release_buffer(&mut self) {
+        if self.folded.capacity() > MOST_KEPT {
+            self.folded = Vec::new();
         }
     }
 

@@ -26,6 +26,7 @@ use crate::pg::{Rel, attempt, compat};
 use pgrx::pg_sys;
 use skip_filter::DistinctHashes;
 use skip_segment::RangeState;
+use skip_text::RecentFragments;
 
 /// The contents of one range in one column.
 pub struct ColumnContents {
@@ -40,6 +41,8 @@ pub struct ColumnContents {
     /// The parts collected before: the state of each, and where its hashes end in `part_hashes`.
     part_ends: Vec<(RangeState, usize)>,
     part_hashes: Vec<u64>,
+    /// Fragments whose hashes are in `hashes`, if the keys are fragments.
+    recent: Option<RecentFragments>,
     keys: Option<ColumnKeys>,
     /// Of a column with bounds only the least and the greatest key: both, or one if they are the same.
     extremes: Option<Extremes>,
@@ -324,6 +327,7 @@ impl ColumnContents {
             part_state: RangeState::default(),
             part_ends: Vec::new(),
             part_hashes: Vec::new(),
+            recent: keys.as_ref().is_some_and(ColumnKeys::are_fragments).then(RecentFragments::default),
             keys,
             extremes: is_bounded.then(Extremes::default),
         }
@@ -345,7 +349,7 @@ impl ColumnContents {
         self.part_state = RangeState::default();
         self.part_ends.clear();
         self.part_hashes.clear();
-        self.hashes.clear();
+        self.clear_hashes();
         self.extremes = self.extremes.take().map(|_| Extremes::default());
     }
 
@@ -355,7 +359,7 @@ impl ColumnContents {
         let is_due = is_last || self.pages_per_part.is_some();
         let is_too_much = is_due && self.part_hashes.len() + self.hashes.len() > most_hashes;
         if is_too_much {
-            self.hashes.clear();
+            self.clear_hashes();
             self.part_hashes.clear();
             self.part_ends.iter_mut().for_each(|(_, end)| *end = 0);
             self.state.open = true;
@@ -364,10 +368,15 @@ impl ColumnContents {
             && (is_last || (number + 1).is_multiple_of(pages))
         {
             self.part_hashes.extend_from_slice(self.hashes.as_slice());
-            self.hashes.clear();
+            self.clear_hashes();
             self.part_ends.push((std::mem::take(&mut self.part_state), self.part_hashes.len()));
         }
         is_too_much
+    }
+
+    fn clear_hashes(&mut self) {
+        self.hashes.clear();
+        self.recent.iter_mut().for_each(RecentFragments::clear);
     }
 
     fn set_null(&mut self) {
@@ -380,11 +389,14 @@ impl ColumnContents {
 
     fn add_field(&mut self, field: &Field<'_>, most_hashes: usize) {
         self.set_value();
-        let Self { keys, hashes, state, extremes, .. } = self;
+        let Self { keys, hashes, state, extremes, recent, .. } = self;
         let Some(keys) = keys.as_mut().filter(|_| hashes.len() <= most_hashes) else { return };
-        let is_read = match extremes {
-            Some(extremes) => keys.each_key_of_field(field, |key| extremes.add(key)),
-            None => keys.each_key_of_field(field, |hash| add(hashes, hash, most_hashes)),
+        let is_read = match (extremes, recent) {
+            (Some(extremes), _) => keys.each_key_of_field(field, |key| extremes.add(key)),
+            (None, Some(recent)) => {
+                keys.each_new_key_of_field(field, recent, |hash| add(hashes, hash, most_hashes))
+            }
+            (None, None) => keys.each_key_of_field(field, |hash| add(hashes, hash, most_hashes)),
         };
         if !is_read {
             // The value is not stored as its type says, or damaged, so it cannot be hashed.

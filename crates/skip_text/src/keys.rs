@@ -2,7 +2,7 @@
 
 use crate::demand::MOST_KEYS;
 use crate::ngrams::{self, Ngrams};
-use crate::{Demand, Encoding, KeyCase, Literal, Matching, Symbol, Template};
+use crate::{Demand, Encoding, KeyCase, Literal, Matching, RecentFragments, Symbol, Template};
 use crate::{folding, like, prefixes, regex, words};
 
 /// What the keys of a value are.
@@ -78,18 +78,41 @@ impl TextKeys {
     /// The keys of a value, in order; some may come twice. The buffer is for the folded value: whoever cuts many values
     /// gives the same buffer again.
     pub fn keys<'v>(&self, value: &'v [u8], buffer: &'v mut Vec<u8>) -> TextKeyIter<'v> {
-        let text: &'v [u8] = match self.case {
-            KeyCase::AsIs => value,
-            KeyCase::Folded => {
-                self.fold(value, buffer);
-                buffer
-            }
-        };
+        let text = self.text(value, buffer);
         match self.kind {
             TextKeyKind::Words => TextKeyIter::Words(text),
             TextKeyKind::Ngrams(n) => TextKeyIter::Ngrams(ngrams::ngrams(text, n, self.encoding)),
             TextKeyKind::Prefix(length) => {
                 TextKeyIter::Prefix(Some(prefixes::prefix(text, length, self.encoding)))
+            }
+        }
+    }
+
+    /// Calls `each` with the keys of a value. Fragments that were given since `recent` was cleared may be left out.
+    pub fn each_new_key(
+        &self,
+        value: &[u8],
+        buffer: &mut Vec<u8>,
+        recent: &mut RecentFragments,
+        mut each: impl FnMut(&[u8]),
+    ) {
+        if let TextKeyKind::Ngrams(n) = self.kind {
+            let text = self.text(value, buffer);
+            if !recent.each_new(text, n, self.encoding, &mut each) {
+                ngrams::ngrams(text, n, self.encoding).for_each(each);
+            }
+            return;
+        }
+        self.keys(value, buffer).for_each(each);
+    }
+
+    /// The value, folded if the keys are.
+    fn text<'v>(&self, value: &'v [u8], buffer: &'v mut Vec<u8>) -> &'v [u8] {
+        match self.case {
+            KeyCase::AsIs => value,
+            KeyCase::Folded => {
+                self.fold(value, buffer);
+                buffer
             }
         }
     }

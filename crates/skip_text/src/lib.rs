@@ -11,6 +11,7 @@
 //! | a query becomes a list of what stands in every match | [`like`], [`regex`] | [`Template`]s |
 //! | of which the certain runs of characters are taken | [`template`] | [`Literal`] |
 //! | values and literals are cut | [`words`], [`ngrams`], [`prefixes`] | keys |
+//! | fragments that come again and again are left out | [`recent`] | [`RecentFragments`] |
 //! | the demands are combined by AND and OR | [`demand`] | [`Demand`] |
 //! | a tsvector is read, and a tsquery becomes a demand | [`tsearch`] | lexemes |
 //! | all of it for one column | [`keys`] | [`TextKeys`], [`TextQuery`] |
@@ -38,6 +39,7 @@ pub mod keys;
 pub mod like;
 pub mod ngrams;
 pub mod prefixes;
+pub mod recent;
 pub mod regex;
 pub mod template;
 pub mod tsearch;
@@ -47,4 +49,5 @@ pub use demand::Demand;
 pub use encoding::Encoding;
 pub use folding::{KeyCase, Matching};
 pub use keys::{CutError, TextKeyIter, TextKeyKind, TextKeys, TextQuery};
+pub use recent::RecentFragments;
 pub use template::{Literal, Symbol, Template};
