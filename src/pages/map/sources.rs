@@ -93,12 +93,8 @@ impl<'m, 'a> RunNumbers<'m, 'a> {
     fn new(run: &'m [Map<'a>], within: Range<u64>) -> Self {
         Self { rest: run.iter(), within, current: None }
     }
-}
 
-impl NumberSource for RunNumbers<'_, '_> {
-    type Error = Miss;
-
-    fn read(&mut self, into: &mut Vec<u64>) -> Fetch<()> {
+    fn read_on(&mut self, into: &mut Vec<u64>) -> Fetch<()> {
         let before = into.len();
         loop {
             if let Some(current) = &mut self.current {
@@ -111,5 +107,17 @@ impl NumberSource for RunNumbers<'_, '_> {
             self.current = None;
             self.current = Some(next.numbers_within(self.within.clone())?);
         }
+    }
+}
+
+impl NumberSource for RunNumbers<'_, '_> {
+    type Error = Miss;
+
+    fn read(&mut self, into: &mut Vec<u64>) -> Fetch<()> {
+        let result = self.read_on(into);
+        if result.is_err() {
+            (self.rest, self.current) = ([].iter(), None);
+        }
+        result
     }
 }

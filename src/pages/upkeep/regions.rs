@@ -126,10 +126,8 @@ fn is_exact_part(s: &Segment, region: &Region, depth: u8) -> bool {
 /// If some keys are `merged` already, a part of the largest map of which only some keys are comes first.
 pub fn parts_in_order(maps: &[Segment], depth: u8, merged: KeySet) -> Vec<KeyPart> {
     let ranges = |s: &Segment| (s.first_range, s.width);
-    let blocks = |of: (u32, u32)| -> u64 {
-        maps.iter().filter(|s| ranges(s) == of).map(|s| u64::from(s.blocks)).sum()
-    };
-    let largest = maps.iter().map(ranges).max_by_key(|&of| blocks(of));
+    // By ranges, of which it loses none while its parts are retired: the order must not change half-way.
+    let largest = maps.iter().map(ranges).max_by_key(|&(first, width)| (width, first));
     let largest: Vec<&Segment> = maps.iter().filter(|s| Some(ranges(s)) == largest && s.blocks > 0).collect();
     let place = |part: &KeyPart| {
         let of_part = largest.iter().filter(|s| s.key_part.keys().intersects(part.keys()));

@@ -135,13 +135,7 @@ impl PageFeed {
                 }
                 pg_sys::heapgetpage(scan.cast(), block);
                 pg_sys::ReleaseBuffer(buffer);
-                // The page was found in its buffer again, which is one page for EXPLAIN and for the statistics.
-                let usage = &raw mut pg_sys::pgBufferUsage;
-                if (*(*self.heap).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
-                    (*usage).local_blks_hit -= 1;
-                } else {
-                    (*usage).shared_blks_hit -= 1;
-                }
+                count_once(self.heap);
                 return Some(block);
             }
             pg_sys::heapgetpage(scan.cast(), block);
@@ -157,6 +151,31 @@ impl PageFeed {
 
     /// There is nothing to release.
     pub fn end(self) {}
+}
+
+/// Takes back that a page was counted a second time, as found in its buffer: for EXPLAIN, and in the statistics of the
+/// table. (The cluster's statistics of I/O, which 16 has, count it twice.)
+///
+/// # Safety
+/// The relation is open.
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+unsafe fn count_once(heap: pg_sys::Relation) {
+    let usage = &raw mut pg_sys::pgBufferUsage;
+    // SAFETY: as the caller promises. `pgstat_info` is the relation's entry of the statistics, or null.
+    unsafe {
+        if (*(*heap).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
+            (*usage).local_blks_hit -= 1;
+        } else {
+            (*usage).shared_blks_hit -= 1;
+        }
+        let Some(info) = (*heap).pgstat_info.as_mut() else { return };
+        #[cfg(feature = "pg15")]
+        let (fetched, hit) = (&mut info.t_counts.t_blocks_fetched, &mut info.t_counts.t_blocks_hit);
+        #[cfg(feature = "pg16")]
+        let (fetched, hit) = (&mut info.counts.blocks_fetched, &mut info.counts.blocks_hit);
+        *fetched -= 1;
+        *hit -= 1;
+    }
 }
 
 /// The pages of the blocks that a [`Blocks`] returns.
