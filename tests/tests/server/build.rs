@@ -221,7 +221,9 @@ fn functions_that_maintain_during_a_build(database: &Database) {
          INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;
          CREATE FUNCTION f(k int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
          BEGIN
-             IF k = 19000 AND current_setting('my.summarizes') = 'on' THEN PERFORM skip_summarize('t_skip'); END IF;
+             IF k = 19000 AND current_setting('my.summarizes') = 'on' THEN
+                 PERFORM public.skip_summarize('public.t_skip');
+             END IF;
              RETURN k;
          END $$;
          SET my.summarizes = off;
