@@ -82,7 +82,7 @@ pub fn refuse_during_build(index: Rel) {
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
             format!("index \"{}\" is being built by this session", index.name()),
-            Some("A function that the build calls inserts into the table, or asks for maintenance of the index.".into()),
+            Some("A function that the build calls inserts into the table, or maintains the index.".into()),
             Some("Functions of an index must not change its table.".into()),
         )
     }

@@ -17,8 +17,8 @@
 //! unfinished segment, which is written in steps, stay its own until it is published or abandoned. An entry is
 //! turned into free space in place, so a crash never leaves blocks in two entries.
 //!
-//! Only the holder of the maintenance lock changes the directory ([`change`]). Readers read it without a lock
-//! ([`live`]).
+//! Only the holder of the maintenance lock changes the directory ([`change`]), and gives out blocks ([`space`]).
+//! Readers read it without a lock ([`live`]).
 //!
 //! ```text
 //! page: 0 next directory block u32 | 4 entries u32 | 8 entries of 32 bytes
@@ -26,6 +26,7 @@
 
 mod change;
 mod live;
+mod space;
 
 use super::entry::{ENTRY_BYTES, Entry, Segment};
 use super::meta::Meta;

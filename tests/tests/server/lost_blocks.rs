@@ -12,6 +12,18 @@ const PAGE: u64 = 8192;
 const LOST: u64 = 400;
 const PAGES: &str = "SELECT pg_relation_size('t_skip') / 8192";
 
+/// Restarts the server with [`LOST`] more blocks at the end of the index. Returns the number of blocks before.
+fn lengthened(server: &Server, mut session: Session) -> u64 {
+    let file = server.data().join(session.one("SELECT pg_relation_filepath('t_skip')"));
+    let before = session.number(PAGES) as u64;
+    drop(session);
+    server.stop();
+    let file = OpenOptions::new().write(true).open(file).expect("the index's file");
+    file.set_len((before + LOST) * PAGE).expect("a longer file");
+    server.restart();
+    before
+}
+
 alone!(used_again);
 /// The file was extended, and the server crashed before an entry of the directory named the new blocks. What came later
 /// is behind them.
@@ -24,15 +36,7 @@ fn used_again() {
          INSERT INTO t SELECT i, i FROM generate_series(1, 100000) i;
          CREATE INDEX t_skip ON t USING skip (k) WITH (autosummarize = off)",
     );
-    let file = server.data().join(session.one("SELECT pg_relation_filepath('t_skip')"));
-    let before = session.number(PAGES) as u64;
-    drop(session);
-    server.stop();
-    let file = OpenOptions::new().write(true).open(file).expect("the index's file");
-    file.set_len((before + LOST) * PAGE).expect("a longer file");
-    drop(file);
-    server.restart();
-
+    let before = lengthened(&server, session);
     let mut session = server.connect("skip_template");
     session.run("UPDATE t SET k = -k WHERE id % 20 = 0");
     let grown = session.number(PAGES) as u64;
@@ -71,13 +75,7 @@ fn at_the_end_of_the_file() {
          INSERT INTO t SELECT i, i FROM generate_series(1, 100000) i;
          CREATE INDEX t_skip ON t USING skip (k) WITH (autosummarize = off); CHECKPOINT",
     );
-    let file = primary.data().join(session.one("SELECT pg_relation_filepath('t_skip')"));
-    let before = session.number(PAGES) as u64;
-    drop(session);
-    primary.stop();
-    let file = OpenOptions::new().write(true).open(file).expect("the index's file");
-    file.set_len((before + LOST) * PAGE).expect("a longer file");
-    primary.restart();
+    lengthened(&primary, session);
     let (mut session, mut reader) = (primary.connect("skip_template"), standby.connect("skip_template"));
     session.run("VACUUM t");
     catch_up(&mut session, &mut reader);
