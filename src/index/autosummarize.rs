@@ -33,7 +33,7 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<bool
         return Ok(true);
     }
     let progress = Progress::read(index)?;
-    let complete = complete_ranges(heap, &progress, block);
+    let complete = complete_ranges(heap, &progress, block, pace);
     if pace.end_of_batch(progress.watermark, complete) == progress.watermark {
         return Ok(false);
     }
@@ -55,12 +55,20 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<bool
     Ok(true)
 }
 
-/// The ranges below this one will hardly get more rows, while `newest` is the newest block of the table.
-fn complete_ranges(heap: Rel, progress: &Progress, newest: u32) -> u32 {
-    let unsummarized = progress.watermark.saturating_mul(progress.pages_per_range);
-    let from = unsummarized.max(newest.saturating_sub(MOST_EMPTY));
-    let end = (from..newest).find(|&block| may_get_rows(heap::fill(heap, block), newest - block));
-    end.unwrap_or(newest) / progress.pages_per_range
+/// The ranges below this one will hardly get more rows, while `newest` is the newest block of the table. If they are
+/// too few for a batch, it is the first range that is not summarized.
+fn complete_ranges(heap: Rel, progress: &Progress, newest: u32, pace: Pace) -> u32 {
+    let Progress { watermark, pages_per_range, .. } = *progress;
+    let from = watermark.saturating_mul(pages_per_range).max(newest.saturating_sub(MOST_EMPTY));
+    let batch_end = watermark.saturating_add(pace.batch).saturating_mul(pages_per_range);
+    let batch_end = batch_end.min(newest).max(from);
+    let may_get = |&block: &u32| may_get_rows(heap::fill(heap, block), newest - block);
+    // The newest blocks are the likeliest to get rows. While several processes fill blocks, this is asked for each new
+    // block until the batch is complete, and mostly one or two blocks answer it.
+    if (from..batch_end).rev().any(|block| may_get(&block)) {
+        return watermark;
+    }
+    (batch_end..newest).find(may_get).unwrap_or(newest) / pages_per_range
 }
 
 /// Summarizes what a statement that inserted many rows has left at the end of the table. Merges the segments that it

@@ -82,12 +82,16 @@ fn begin_block(
         return Ok(());
     }
     if range > progress.watermark {
-        let inserting = Inserting {
+        let mut inserting = Inserting {
             summarized: progress.watermark,
             ranges: statement.blocks / progress.pages_per_range,
             pages_per_range: progress.pages_per_range,
-            has_filters: has_filters(index, statement)?,
+            has_filters: false,
         };
+        if !inserting.may_be_due(range) {
+            return end_block(index, block);
+        }
+        inserting.has_filters = has_filters(index, statement)?;
         let mut pace = inserting.pace();
         if pace.is_bulk {
             pace.is_bulk = *statement.catches_up.get_or_insert_with(|| prepare_commit(heap, index));
@@ -98,6 +102,11 @@ fn begin_block(
             return Ok(());
         }
     }
+    end_block(index, block)
+}
+
+/// Does what a new block without a batch gives cause for.
+fn end_block(index: Rel, block: u32) -> Read<()> {
     if autosummarize::is_step(block) {
         return autosummarize::merge_further(index);
     }

@@ -36,15 +36,21 @@ unsafe extern "C-unwind" fn on_access(
     part: c_int,
     argument: *mut c_void,
 ) {
+    use pg_sys::ObjectAccessType::{OAT_POST_ALTER, OAT_TRUNCATE};
+    let concerns_us = matches!(access, OAT_POST_ALTER | OAT_TRUNCATE);
+    // The server announces each function that a statement calls, too.
+    if !concerns_us && !matches!(PREVIOUS.get(), Some(Some(_))) {
+        return;
+    }
     boundary::callback(|| {
         if let Some(Some(previous)) = PREVIOUS.get() {
             // SAFETY: the previous hook, with the server's arguments.
             unsafe { boundary::call(|| previous(access, class, object, part, argument)) };
         }
-        if access == pg_sys::ObjectAccessType::OAT_TRUNCATE {
+        if access == OAT_TRUNCATE {
             meta_pin::give_back_all();
         }
-        let is_altered = access == pg_sys::ObjectAccessType::OAT_POST_ALTER;
+        let is_altered = access == OAT_POST_ALTER;
         if !is_altered || class != pg_sys::RelationRelationId || part != 0 {
             return;
         }

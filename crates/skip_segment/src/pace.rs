@@ -109,6 +109,15 @@ impl Inserting {
         Pace { batch: usual.max(bulk), is_bulk: self.is_large() }
     }
 
+    /// Whether a batch may be due up to this range, or the statement be large, whatever the layouts of the columns are:
+    /// that is a first question that needs no page of the index.
+    pub fn may_be_due(self, range: u32) -> bool {
+        [false, true].into_iter().any(|has_filters| {
+            let pace = Self { has_filters, ..self }.pace();
+            pace.is_bulk || pace.end_of_batch(self.summarized, range) > self.summarized
+        })
+    }
+
     /// The pace right before a large statement's transaction commits: of maps, every complete range is summarized. The
     /// small segments are merged right away.
     pub fn pace_at_commit(self) -> Pace {
@@ -178,6 +187,17 @@ mod tests {
         let is_bulk = |ranges, has_filters| Inserting { ranges, has_filters, ..MAPS }.pace().is_bulk;
         assert_eq!([0, 35, 36].map(|ranges| is_bulk(ranges, false)), [false, false, true]);
         assert_eq!([35, 36].map(|ranges| is_bulk(ranges, true)), [false, true]);
+    }
+
+    #[test]
+    fn nothing_is_due_before_the_smallest_batch() {
+        let is_due = |behind, inserting: Inserting| inserting.may_be_due(inserting.summarized + behind);
+        let single_pages = Inserting { pages_per_range: 1, ..MAPS };
+        assert_eq!([0, 7, 8].map(|behind| is_due(behind, single_pages)), [false, false, true], "of filters");
+        assert_eq!([0, 1, 2].map(|behind| is_due(behind, MAPS)), [false, false, true], "of maps");
+        assert!(is_due(0, Inserting { ranges: 36, ..MAPS }), "a large statement");
+        let small = Inserting { summarized: 0, ..single_pages };
+        assert_eq!([0, 1].map(|behind| is_due(behind, small)), [false, true]);
     }
 
     #[test]

@@ -24,11 +24,11 @@ use crate::pg::error::or_raise;
 use crate::pg::options::Options;
 use crate::pg::wal::{self, Logging};
 use crate::pg::{Rel, am, fail, memory, page};
-use pgrx::{PgSqlErrorCode, pg_sys};
+use pgrx::PgSqlErrorCode;
 use skip_filter::Sizing;
 use skip_segment::page::NO_BLOCK;
-use std::cell::Cell;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 mod division;
 mod leader;
@@ -53,32 +53,31 @@ pub fn phase_name(phase: i64) -> Option<&'static CStr> {
     }
 }
 
-thread_local! {
-    /// The index that this process is building.
-    static IN_PROGRESS: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
-}
+/// The OID of the index that this process is building. Each insert reads it. The process has one thread; a thread-local
+/// variable of a library costs a call for each access.
+static IN_PROGRESS: AtomicU32 = AtomicU32::new(0);
 
 /// A build of this process, until dropped; and the index whose build calls a function that builds this one.
 struct Build {
-    outer: pg_sys::Oid,
+    outer: u32,
 }
 
 impl Build {
     fn begin(index: Rel) -> Self {
-        Self { outer: IN_PROGRESS.replace(index.oid()) }
+        Self { outer: IN_PROGRESS.swap(index.oid().to_u32(), Relaxed) }
     }
 }
 
 impl Drop for Build {
     fn drop(&mut self) {
-        IN_PROGRESS.set(self.outer);
+        IN_PROGRESS.store(self.outer, Relaxed);
     }
 }
 
 /// Raises an error if this process is building the index. Rows that come into ranges that the build has read already
 /// would be lost.
 pub fn refuse_during_build(index: Rel) {
-    if IN_PROGRESS.get() == index.oid() {
+    if IN_PROGRESS.load(Relaxed) == index.oid().to_u32() {
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
             format!("index \"{}\" is being built by this session", index.name()),
