@@ -81,17 +81,14 @@ fn begin_block(
     if !Options::of(index).autosummarize {
         return Ok(());
     }
-    if range > progress.watermark {
-        let mut inserting = Inserting {
-            summarized: progress.watermark,
-            ranges: statement.blocks / progress.pages_per_range,
-            pages_per_range: progress.pages_per_range,
-            has_filters: false,
-        };
-        if !inserting.may_be_due(range) {
-            return end_block(index, block);
-        }
-        inserting.has_filters = has_filters(index, statement)?;
+    let inserting = Inserting {
+        summarized: progress.watermark,
+        ranges: statement.blocks / progress.pages_per_range,
+        pages_per_range: progress.pages_per_range,
+        has_filters: false,
+    };
+    if range > progress.watermark && inserting.may_be_due(range) {
+        let inserting = Inserting { has_filters: has_filters(index, statement)?, ..inserting };
         let mut pace = inserting.pace();
         if pace.is_bulk {
             pace.is_bulk = *statement.catches_up.get_or_insert_with(|| prepare_commit(heap, index));
@@ -102,11 +99,6 @@ fn begin_block(
             return Ok(());
         }
     }
-    end_block(index, block)
-}
-
-/// Does what a new block without a batch gives cause for.
-fn end_block(index: Rel, block: u32) -> Read<()> {
     if autosummarize::is_step(block) {
         return autosummarize::merge_further(index);
     }
