@@ -101,8 +101,9 @@ impl<'a> Consult<'a> {
         self.slices
     }
 
-    /// An upper bound of the work for all clauses, in pages: the pages to read, each counted once for all keys of a
-    /// clause, and the bytes of the slices to AND, in pages, because ANDing takes about as long per byte as reading.
+    /// An estimate of the work for all clauses, in pages: the pages to read at most, but for wrong guesses and keys on
+    /// several pages of a map, each counted once for all keys of a clause; and the bytes of the slices to AND, in
+    /// pages, because ANDing takes about as long per byte as reading.
     pub fn pages_needed(&self) -> u64 {
         let of = |clause: &HashedClause, segment: &Segment, share: f64| match (segment.kind, &clause.test) {
             (SegmentKind::Filters(size), Test::Keys(keys)) => {
@@ -182,6 +183,7 @@ impl<'a> Consult<'a> {
         let test = &clause.test;
         let wanted = self.keys[number];
         let segments = self.live.of_column(column);
+        self.prefetch_maps(number, candidates);
         // Keys are grouped by their key parts only if some segment has some of them, but not all.
         let is_divided = segments.iter().any(|s| s.keys.intersects(wanted) && !s.keys.contains(wanted));
         let grouped = is_divided.then(|| GroupedKeys::new(lookup::keys_of(test)));
@@ -217,5 +219,29 @@ impl<'a> Consult<'a> {
             unfiltered.insert_span(from, to);
         });
         Ok(matching)
+    }
+
+    /// Prefetches the likely page of each map that the lookup of a single key reads, so that the disk reads all of them
+    /// at once. If one page is cached, the others are likely to be cached too; a prefetch then costs as much as a read.
+    fn prefetch_maps(&self, number: usize, candidates: &RangeSet) {
+        let (clause, wanted) = (&self.clauses[number], self.keys[number]);
+        let [key] = lookup::keys_of(&clause.test) else { return };
+        let is_read = |live: &&LiveSegment| {
+            let span = live.part_span();
+            live.keys.intersects(wanted) && candidates.any_in(span.start, span.end)
+        };
+        let maps = self.live.of_column(clause.column).iter().filter(is_read).map(|live| &live.segment);
+        let additions = self.live.additions.iter().filter(|s| s.column == clause.column);
+        let maps = maps.chain(additions).filter(|segment| segment.map().is_some() && segment.blocks > 0);
+        if maps.clone().nth(1).is_none() {
+            return;
+        }
+        for segment in maps {
+            // A lookup reports a damaged entry of the directory.
+            let is_cached = Map::of(self.index, segment).ok().and_then(|map| map.prefetch(*key));
+            if is_cached == Some(true) {
+                break;
+            }
+        }
     }
 }

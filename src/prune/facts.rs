@@ -118,8 +118,8 @@ impl Facts {
         let columns = usize::from(MOST_COLUMNS);
         let mut meta = Meta::new(0, pages_per_range, vec![column; columns]);
         meta.watermark = u32::MAX;
-        // A map of single pages with two levels of fence pages, and no page read in vain.
-        let segments = || Segments { in_maps: f64::MAX, map_pages: 3.0, ..Segments::default() };
+        // A large map of single pages, of which a lookup reads a fence page and a data page; no page is read in vain.
+        let segments = || Segments { in_maps: f64::MAX, map_pages: 2.0, ..Segments::default() };
         Self { meta, live: None, columns: (0..columns).map(|_| segments()).collect() }
     }
 
@@ -138,7 +138,7 @@ impl Facts {
                 SegmentKind::Map(size) | SegmentKind::Addition(size) => {
                     // A map of a part of the keys is read for these only.
                     let share = segment.keys.share();
-                    let pages = Map::of(index, &segment).map_or(1, |map| map.pages_of_key());
+                    let pages = Map::of(index, &segment).map_or(1, |map| map.likely_pages_of_key());
                     column.add_map(size, pages as f64 * share);
                     let parts = f64::from(segment.width) * f64::from(segment.parts()) * share;
                     column.in_maps += if segment.summarizes() { parts } else { 0.0 };

@@ -94,6 +94,14 @@ impl<'a> FenceHead<'a> {
     }
 }
 
+impl FenceHead<'_> {
+    /// Whether the entry that [`FenceHead::entry`] found for this number is right even if the page was only guessed.
+    /// True if the page's entries before and behind the number prove it.
+    pub fn encloses(&self, number: u64, entry: usize) -> bool {
+        self.first() <= number && entry + 1 < self.count
+    }
+}
+
 /// The entry of a fence page, given whole, to go on with: the last that is not greater than the number, or the first.
 ///
 /// # Errors

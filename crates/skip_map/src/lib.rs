@@ -19,6 +19,7 @@
 //! | above them lie pages of fences | [`fence`] | [`FenceHead`], [`fence_entry`], [`check_fence`] |
 //! | the number of pages tells which is which | [`shape`] | [`RunShape`] |
 //! | and has a bound | [`size`] | [`most_pages`] |
+//! | the lookup of one key may start with a guess | [`guess`] | [`Guess`] |
 //! | a large run is divided by key | [`key_part`] | [`KeyPart`], [`KeySet`] |
 //! | what a range is in a map is chosen by counts | [`choice`] | [`PairCounts`] |
 //! | how many distinct keys there are, by a sample | [`key_count`] | [`KeyCounts`] |
@@ -40,6 +41,7 @@ pub mod block;
 pub mod choice;
 pub mod coding;
 pub mod fence;
+pub mod guess;
 pub mod key_count;
 pub mod key_part;
 pub mod malformed;
@@ -59,6 +61,7 @@ pub use block::Block;
 pub use choice::PairCounts;
 pub use coding::{Coding, fingerprint_bits_for};
 pub use fence::{FenceHead, check_fence, fence_entry, write_fence};
+pub use guess::{EvenSpread, Guess, Side, Start};
 pub use key_count::KeyCounts;
 pub use key_part::{KeyPart, KeySet};
 pub use malformed::Malformed;

@@ -7,7 +7,7 @@ use crate::fence::MOST_ENTRIES;
 use std::ops::Range;
 
 /// Pages of one level that a fence page of the next level leads to.
-const FAN_OUT: u64 = MOST_ENTRIES as u64;
+pub(crate) const FAN_OUT: u64 = MOST_ENTRIES as u64;
 
 /// The pages of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,8 @@ impl RunShape {
 
     /// The shape of a run with `total` pages, fence pages included. None if there is no such run.
     pub fn of_pages(total: u32) -> Option<Self> {
-        let (mut low, mut high) = (0, total);
+        // There are fewer fence pages than a thousandth of the data pages plus one for each of four levels.
+        let (mut low, mut high) = (total.saturating_sub(total / 1000 + 5), total);
         while low < high {
             let middle = low + (high - low) / 2;
             if Self::of_data_pages(middle).total() < u64::from(total) {
@@ -79,7 +80,7 @@ impl RunShape {
     }
 
     /// For each level of fences, from the lowest: the pages of the level below, and its own.
-    fn fence_levels(&self) -> impl Iterator<Item = (Range<u64>, Range<u64>)> {
+    pub(crate) fn fence_levels(&self) -> impl Iterator<Item = (Range<u64>, Range<u64>)> {
         let mut below = 0..u64::from(self.data_pages);
         std::iter::from_fn(move || {
             let pages = below.end - below.start;

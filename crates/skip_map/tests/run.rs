@@ -59,6 +59,14 @@ fn check(numbers: &[u64]) {
         let end = from + [0, 1, 2, 100, 5000, 1 << 40][next() as usize % 6];
         let (low, high) = (numbers.partition_point(|&n| n < from), numbers.partition_point(|&n| n < end));
         assert_eq!(run.lookup(from..end), &numbers[low..high], "{from}..{end}");
+        // Whatever the numbers are thought to be spread over: a guess loses nothing.
+        for of in [0..1 << 40, numbers[0]..numbers[numbers.len() - 1] + 1, 0..u64::MAX, from..from] {
+            for level in 0..=1 {
+                if let Some((found, _)) = run.lookup_by_guess(&of, level, &(from..end)) {
+                    assert_eq!(found, &numbers[low..high], "{from}..{end} of {of:?}, level {level}");
+                }
+            }
+        }
     }
 }
 
@@ -381,4 +389,83 @@ fn most_pages_holds_for_awkward_numbers() {
         let numbers: Vec<u64> = numbers.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         check(&numbers);
     }
+}
+
+/// Numbers of `pairs` random keys, each in `ranges_of_key` of 1000 ranges.
+fn run_of_keys(pairs: usize, ranges_of_key: usize, part: KeyPart) -> (Run, Coding, Vec<u64>) {
+    let coding = Coding::new(32, 1000).unwrap();
+    let mut next = random(7);
+    let mut hashes = vec![];
+    let mut numbers = BTreeSet::new();
+    while numbers.len() < pairs {
+        let hash = next();
+        if part.has(hash) {
+            hashes.push(hash);
+            numbers.extend((0..ranges_of_key).map(|_| coding.number(hash, next() as u32 % 1000)));
+        }
+    }
+    (Run::of(numbers), coding, hashes)
+}
+
+#[test]
+fn guesses_save_the_fence_pages() {
+    let part = KeyPart::new(6, 37).unwrap();
+    for (pairs, of, ranges_of_key, most) in [
+        (12_000, KeyPart::WHOLE, 1, 1.05),
+        (120_000, part, 1, 1.1),
+        (500_000, KeyPart::WHOLE, 1, 1.2),
+        (120_000, part, 20, 1.5),
+    ] {
+        let (run, coding, hashes) = run_of_keys(pairs, ranges_of_key, of);
+        let shape = run.written.shape;
+        let spread = EvenSpread { of: of.numbers(coding), numbers: run.written.numbers };
+        assert!(shape.levels() == 1 && shape.guess_level(&spread) == Some(0), "{shape:?}");
+        let mut next = random(8);
+        let absent = std::iter::from_fn(|| Some(next())).filter(|&hash| of.has(hash)).take(3000);
+        let keys: Vec<u64> = hashes.iter().copied().take(3000).chain(absent).collect();
+        let mut pages = 0;
+        for &key in &keys {
+            let wanted = coding.numbers_of(key);
+            let guessed = run.lookup_by_guess(&spread.of, 0, &wanted);
+            // A wrong guess is one page or two for nothing.
+            pages += guessed.as_ref().map_or(4, |(_, looks)| *looks);
+            if let Some((found, _)) = guessed {
+                assert_eq!(found, run.lookup(wanted));
+            }
+        }
+        let average = f64::from(pages) / keys.len() as f64;
+        assert!(average <= most, "{average} pages of {pairs} pairs, {ranges_of_key} for each key");
+    }
+}
+
+#[test]
+fn keys_in_many_ranges_are_not_guessed() {
+    let (run, coding, _) = run_of_keys(150_000, 300, KeyPart::WHOLE);
+    let spread = EvenSpread { of: KeyPart::WHOLE.numbers(coding), numbers: run.written.numbers };
+    assert!(run.written.shape.levels() == 1 && run.written.shape.guess_level(&spread).is_none());
+}
+
+#[test]
+fn guesses_of_fence_pages_lose_nothing() {
+    // Close numbers, then distant ones: whatever they are thought to be spread over is wrong for most.
+    let mut next = random(9);
+    let mut numbers: Vec<u64> = (0..300_000).map(|n| 3000 * n + 1).collect();
+    numbers.extend((0..2_000_000).map(|_| (1 << 40) + next() % (1 << 62)));
+    numbers.sort_unstable();
+    numbers.dedup();
+    let run = Run::of(numbers.iter().copied());
+    assert!(run.written.shape.levels() == 2, "{:?}", run.written.shape);
+    let (mut right, mut asked) = (0, 0);
+    let spreads = [0..1 << 61, 0..1 << 62, 0..1 << 63, 1 << 40..(1 << 62) + (1 << 40), 1 << 61..1 << 62];
+    for of in spreads {
+        for index in (0..numbers.len()).step_by(997) {
+            let wanted = numbers[index] - 1..numbers[index] + 1;
+            asked += 1;
+            if let Some((found, _)) = run.lookup_by_guess(&of, 1, &wanted) {
+                assert!(found.contains(&numbers[index]));
+                right += 1;
+            }
+        }
+    }
+    assert!((asked / 4..asked * 9 / 10).contains(&right), "{right} of {asked}");
 }

@@ -20,7 +20,7 @@ pub struct Prices {
 
 impl Prices {
     /// Looking into an index: `slices` slices, of which it has no more than `index_blocks` different pages, and `words`
-    /// words of 64 ranges ANDed. Meta and directory pages are as good as always cached; slices lie scattered, but close
+    /// words of 64 ranges ANDed. Meta and directory pages are nearly always cached; slices lie scattered, but close
     /// together.
     pub fn lookup(&self, slices: f64, index_blocks: f64, words: f64) -> f64 {
         slices.min(index_blocks) * self.random.min(self.sequential * 2.0)

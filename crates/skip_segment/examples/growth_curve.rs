@@ -9,14 +9,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use skip_map::guess::EvenSpread;
+use skip_map::{PAGE_BYTES, RunShape};
 use skip_segment::growing::GrowthSimulation;
 use skip_segment::growth::{bound, most_segments};
 
 /// Rows of a block range: 16 pages with 75 rows each, as in the table of the benchmark.
 const ROWS_OF_RANGE: u64 = 1200;
-/// Bytes of a page that hold numbers, and first numbers on a page of fences: as in `skip_map`.
-const PAGE: u64 = 8144;
-const FENCES: u64 = 1012;
+const PAGE: u64 = PAGE_BYTES as u64;
 /// Block ranges of a batch of maps.
 const RANGES_OF_BATCH: u32 = 2;
 /// Default of `pg_skip.merge_pages`. A batch takes a step, and so does each 16th page of the table, two of which are in
@@ -35,20 +35,19 @@ fn parts(bytes: u64) -> u64 {
     1 << parts.ilog2()
 }
 
-/// Pages that the lookup of a key reads in such a segment: fences from the root on, and one of numbers.
-fn pages_of_key(bytes: u64) -> u64 {
-    let (mut level, mut pages) = (bytes.div_ceil(PAGE * parts(bytes)), 1);
-    while level > 1 {
-        level = level.div_ceil(FENCES);
-        pages += 1;
-    }
-    pages
+/// Pages that the lookup of a key is likely to read in such a segment.
+fn pages_of_key(bytes: u64, bytes_per_row: f64) -> u64 {
+    let shape = RunShape::of_data_pages(bytes.div_ceil(PAGE * parts(bytes)) as u32);
+    // The interval matters for the place of a number, not for the number of pages.
+    let spread = EvenSpread { of: 0..1 << 60, numbers: (bytes as f64 / bytes_per_row) as u64 / parts(bytes) };
+    u64::from(shape.guess_level(&spread).unwrap_or(shape.levels())) + 1
 }
 
 /// Pages of a lookup in segments of these sizes, the meta page and the directory included.
-fn pages(segments: &[u64]) -> u64 {
+fn pages(segments: &[u64], bytes_per_row: f64) -> u64 {
     let entries: u64 = segments.iter().map(|&bytes| parts(bytes)).sum();
-    1 + entries.div_ceil(ENTRIES) + segments.iter().map(|&bytes| pages_of_key(bytes)).sum::<u64>()
+    let of_segments = segments.iter().map(|&bytes| pages_of_key(bytes, bytes_per_row));
+    1 + entries.div_ceil(ENTRIES) + of_segments.sum::<u64>()
 }
 
 fn main() {
@@ -65,7 +64,7 @@ fn main() {
             growing.add_batch();
             ranges += batch;
             let sizes: Vec<u64> = growing.sizes().collect();
-            let read = pages(&sizes);
+            let read = pages(&sizes, bytes_per_row);
             (batches, segments, sum) = (batches + 1, segments + sizes.len() as u64, sum + read);
             (most_met, most_pages) = (most_met.max(sizes.len()), most_pages.max(read));
         }
@@ -73,7 +72,7 @@ fn main() {
         println!(
             "{},{},{:.1},{most_met},{},{:.1},{most_pages}",
             10u64.pow(exponent),
-            pages(&[of_ranges(last)]),
+            pages(&[of_ranges(last)], bytes_per_row),
             average(segments),
             bound(last as u32),
             average(sum)
@@ -87,8 +86,8 @@ fn main() {
     println!(
         "{},{},{segments},,{},{},",
         10u64.pow(11),
-        pages(&[of_ranges(last)]),
+        pages(&[of_ranges(last)], bytes_per_row),
         bound(last as u32),
-        pages(&sizes)
+        pages(&sizes, bytes_per_row)
     );
 }

@@ -2,7 +2,8 @@
 //!
 //! A map is a *run* of the crate [`skip_map`]: the sorted numbers of all distinct pairs of a key's fingerprint and a
 //! block range. Its pages have the same frame and the same checks as those of filters ([`super::segment`]). A lookup
-//! goes from the root fence page down to a data page, and reads the few blocks there that may hold numbers of its key.
+//! reads the data page that is likely to have its key, or goes from the root fence page down to it, and reads the few
+//! blocks there that may hold numbers of the key.
 //! NULL and "has a value" are keys of their own. What a pair names is a part of a range, if the column's ranges are
 //! divided ([`super::meta`]), else a whole range.
 //!
@@ -130,11 +131,6 @@ impl<'a> Map<'a> {
             return Ok(known.into());
         }
         self.numbers().each().try_fold(0, |count, number| number.map(|_| count + 1))
-    }
-
-    /// Number of pages that the lookup of one key reads.
-    pub fn pages_of_key(&self) -> u64 {
-        self.shape.as_ref().map_or(0, |shape| u64::from(shape.levels()) + 1)
     }
 
     /// Number of its data pages.

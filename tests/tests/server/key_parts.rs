@@ -128,22 +128,27 @@ fn a_growing_index_is_divided_by_key(database: &Database) {
 }
 
 on_shared!(pages_of_a_lookup);
-/// A lookup reads each page once: the meta page, the directory, a fence page and a data page. Only if the directory has
-/// several pages, the meta page is read again after them.
+/// A lookup reads each page once: the meta page, the directory, and a data page if its guess is right. Only if the
+/// directory has several pages, the meta page is read again after them.
 fn pages_of_a_lookup(database: &Database) {
     let mut session = database.session();
     session.run(
         "SET pg_skip.key_part_pages = 1; CREATE TABLE t AS SELECT i AS k FROM generate_series(1, 150000) i",
     );
     // 32 key parts of two or three pages for each column; a page of the directory has 254 entries.
-    for (columns, pages) in [(1, 2 + 2), (9, 3 + 1 + 2)] {
+    for (columns, expected) in [(1, 2 + 1), (9, 3 + 1 + 1)] {
         session.run("DROP INDEX IF EXISTS t_skip");
         let columns = vec!["k"; columns].join(", ");
         let options = "(layout = map, pages_per_range = 1)";
         session.run(&format!("CREATE INDEX t_skip ON t USING skip ({columns}) WITH {options}"));
         assert_eq!(parts(&mut session).0, "32");
         Way::skip_scan().set(&mut session);
-        let node = executed(&mut session, "SELECT * FROM t WHERE k = -7");
-        assert_eq!(node.number("Index Pages Read"), pages, "{columns}: {node:?}");
+        let of_key = |key| {
+            let node = executed(&mut session, &format!("SELECT * FROM t WHERE k = {key}"));
+            node.number("Index Pages Read")
+        };
+        let mut pages: Vec<u64> = (-20..-1).map(of_key).collect();
+        pages.sort_unstable();
+        assert!(pages[0] == expected && pages[pages.len() / 2] == expected, "{columns}: {pages:?}");
     }
 }

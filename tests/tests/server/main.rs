@@ -26,6 +26,7 @@ mod errors_of_others;
 mod format;
 mod functions;
 mod growth;
+mod guesses;
 mod history;
 mod insert;
 mod inside;

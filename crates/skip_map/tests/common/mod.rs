@@ -54,10 +54,46 @@ impl Run {
         Some(page)
     }
 
+    /// The numbers of an interval by a guess, as if the run's numbers were spread over `of`; and the number of pages
+    /// that it looked at before it was certain where to start. None if the guess is wrong.
+    pub fn lookup_by_guess(
+        &self,
+        of: &Range<u64>,
+        level: u32,
+        wanted: &Range<u64>,
+    ) -> Option<(Vec<u64>, u32)> {
+        let shape = &self.written.shape;
+        let spread = EvenSpread { of: of.clone(), numbers: self.written.numbers };
+        let (page, number) = (shape.likely_page(level, &spread, wanted.start)?, wanted.start);
+        if level > 0 {
+            let bytes = &self.pages[page as usize];
+            let head = FenceHead::parse(&bytes[..HEAD_BYTES]).unwrap();
+            let entry = head.entry(&bytes[head.bytes(number)], number).ok()?;
+            let first = head.encloses(number, entry).then(|| shape.child(page, entry).unwrap())?;
+            assert_eq!(level, 1);
+            return Some((self.lookup_from(first, wanted.clone()), 2));
+        }
+        let mut looks = 0;
+        let start = Guess::new(shape, page).find(|page| {
+            looks += 1;
+            let head = Head::parse(&self.pages[page as usize][..HEAD_BYTES])?;
+            Ok::<_, Malformed>(head.side_of(number))
+        });
+        match start.unwrap() {
+            Start::Here(page) | Start::At(page) => Some((self.lookup_from(page, wanted.clone()), looks)),
+            Start::Nowhere => Some((vec![], looks)),
+            Start::Root => None,
+        }
+    }
+
     /// The numbers of an interval.
     pub fn lookup(&self, wanted: Range<u64>) -> Vec<u64> {
+        self.locate(wanted.start).map_or(vec![], |first| self.lookup_from(first, wanted))
+    }
+
+    /// The numbers of an interval, from a data page on.
+    pub fn lookup_from(&self, first: u32, wanted: Range<u64>) -> Vec<u64> {
         let mut found = vec![];
-        let Some(first) = self.locate(wanted.start) else { return found };
         for page in first..self.written.shape.data_pages() {
             let bytes = &self.pages[page as usize];
             let head = Head::parse(&bytes[..HEAD_BYTES]).unwrap();

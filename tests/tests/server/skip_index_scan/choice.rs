@@ -130,10 +130,11 @@ fn beside_btrees(session: &mut Session) {
     let found = plan(session, "id = 77");
     assert!(found.contains("Index Scan using big_id"), "{found}");
     session.run("CREATE INDEX big_u ON big (u)");
-    for predicate in ["u = md5('77')::uuid".to_owned(), format!("u = {ABSENT}")] {
-        let found = plan(session, &predicate);
-        assert!(found.contains("Index Scan using big_u"), "{predicate}:\n{found}");
-    }
+    let found = plan(session, "u = md5('77')::uuid");
+    assert!(found.contains("Index Scan using big_u"), "{found}");
+    // The planner has seen that this key is nowhere, so a Skip Index Scan has nothing left to read.
+    let found = plan(session, &format!("u = {ABSENT}"));
+    assert!(found.contains("Index Scan using big_u") || found.contains("Ranges Expected: 0 of"), "{found}");
     let found = plan(session, "stretch = 77");
     assert!(skips(&found), "{found}");
     session.run("DROP INDEX big_id, big_u");
