@@ -137,18 +137,20 @@ impl RunShape {
     /// The level on which a lookup may start with a guess: 0 for data pages, 1 for the fence pages above them, and so
     /// on. None if that is the level of the root, where nothing is to be guessed, or if the numbers are not evenly
     /// spread.
-    ///
-    /// Of `n` evenly spread numbers, a share `p` is expected to be below a given one. The standard deviation of how
-    /// many are is `sqrt(n p (1 - p))`, at most `sqrt(n) / 2`. If each key has `k` of them, it is `sqrt(k)` times as
-    /// much.
     pub fn guess_level(&self, spread: &EvenSpread) -> Option<u32> {
         let data_pages = f64::from(self.data_pages());
         // The last page is half full on average.
         let difference = (spread.pages() - (data_pages - 0.5)).abs();
-        if difference > data_pages * MOST_DIFFERENCE + 1.0 {
-            return None;
-        }
-        let mut deviation = data_pages / (2.0 * (spread.numbers.max(1) as f64).sqrt());
+        let is_even = difference <= data_pages * MOST_DIFFERENCE + 1.0;
+        self.guess_level_of(spread.numbers).filter(|_| is_even)
+    }
+
+    /// As [`RunShape::guess_level`], of so many evenly spread numbers.
+    ///
+    /// Of `n` such numbers, a share `p` is expected to be below a given one. The standard deviation of how many are is
+    /// `sqrt(n p (1 - p))`, at most `sqrt(n) / 2`. If each key has `k` of them, it is `sqrt(k)` times as much.
+    pub fn guess_level_of(&self, numbers: u64) -> Option<u32> {
+        let mut deviation = f64::from(self.data_pages()) / (2.0 * (numbers.max(1) as f64).sqrt());
         let mut level = 0;
         while deviation > MOST_DEVIATION {
             (level, deviation) = (level + 1, deviation / FAN_OUT as f64);

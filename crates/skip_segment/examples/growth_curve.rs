@@ -9,10 +9,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use skip_map::guess::EvenSpread;
 use skip_map::{PAGE_BYTES, RunShape};
 use skip_segment::growing::GrowthSimulation;
-use skip_segment::growth::{bound, most_segments};
+use skip_segment::growth::Rule;
 
 /// Rows of a block range: 16 pages with 75 rows each, as in the table of the benchmark.
 const ROWS_OF_RANGE: u64 = 1200;
@@ -38,9 +37,8 @@ fn parts(bytes: u64) -> u64 {
 /// Pages that the lookup of a key is likely to read in such a segment.
 fn pages_of_key(bytes: u64, bytes_per_row: f64) -> u64 {
     let shape = RunShape::of_data_pages(bytes.div_ceil(PAGE * parts(bytes)) as u32);
-    // The interval matters for the place of a number, not for the number of pages.
-    let spread = EvenSpread { of: 0..1 << 60, numbers: (bytes as f64 / bytes_per_row) as u64 / parts(bytes) };
-    u64::from(shape.guess_level(&spread).unwrap_or(shape.levels())) + 1
+    let numbers = (bytes as f64 / bytes_per_row) as u64 / parts(bytes);
+    u64::from(shape.guess_level_of(numbers).unwrap_or(shape.levels())) + 1
 }
 
 /// Pages of a lookup in segments of these sizes, the meta page and the directory included.
@@ -55,7 +53,8 @@ fn main() {
     let of_ranges = |ranges: u64| (ranges as f64 * ROWS_OF_RANGE as f64 * bytes_per_row) as u64;
     let batch = u64::from(RANGES_OF_BATCH);
     let step = STEPS_OF_BATCH * MERGE_PAGES * PAGE;
-    let mut growing = GrowthSimulation::new(RANGES_OF_BATCH, of_ranges(batch), MERGE_PAGES * PAGE, step);
+    let mut growing =
+        GrowthSimulation::new(Rule::MAPS, RANGES_OF_BATCH, of_ranges(batch), MERGE_PAGES * PAGE, step);
     let mut ranges = 0;
     for exponent in 6..=10 {
         let last = 10u64.pow(exponent) / ROWS_OF_RANGE;
@@ -74,20 +73,20 @@ fn main() {
             10u64.pow(exponent),
             pages(&[of_ranges(last)], bytes_per_row),
             average(segments),
-            bound(last as u32),
+            Rule::MAPS.bound(last as u32),
             average(sum)
         );
         eprintln!("10^{exponent}: each batch was written {:.1} times", growing.times_written());
     }
     let last = 10u64.pow(11) / ROWS_OF_RANGE;
-    let segments = most_segments(last as u32);
-    // Each segment is eight times as large as the next.
+    let segments = Rule::MAPS.most_segments(last as u32);
+    // As many segments as are kept, each eight times as large as the next.
     let sizes: Vec<u64> = (0..segments).map(|level| of_ranges(last >> (3 * level))).collect();
     println!(
         "{},{},{segments},,{},{},",
         10u64.pow(11),
         pages(&[of_ranges(last)], bytes_per_row),
-        bound(last as u32),
+        Rule::MAPS.bound(last as u32),
         pages(&sizes, bytes_per_row)
     );
 }

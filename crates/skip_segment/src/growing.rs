@@ -2,7 +2,7 @@
 //!
 //! It has no pages and no keys, only sizes, so it reaches sizes that no test and no benchmark can.
 
-use crate::growth::{Link, Summarized, room, run_to_merge};
+use crate::growth::{Link, Rule, Summarized};
 
 /// Merges at once after one batch, as inserts do them.
 const MOST_MERGES: usize = 4;
@@ -16,6 +16,7 @@ struct Simulated {
 
 /// A column that grows batch by batch.
 pub struct GrowthSimulation {
+    rule: Rule,
     ranges_of_batch: u32,
     size_of_batch: u64,
     at_once: u64,
@@ -30,9 +31,9 @@ pub struct GrowthSimulation {
 impl GrowthSimulation {
     /// An empty column. Each batch has so many block ranges, and a segment of this size, in any unit. What is at most
     /// `at_once` large is merged at once. After each batch at most `step` is written of what is merged in steps.
-    pub fn new(ranges_of_batch: u32, size_of_batch: u64, at_once: u64, step: u64) -> Self {
+    pub fn new(rule: Rule, ranges_of_batch: u32, size_of_batch: u64, at_once: u64, step: u64) -> Self {
         let (segments, merges) = (Vec::new(), Vec::new());
-        Self { ranges_of_batch, size_of_batch, at_once, step, segments, merges, batches: 0, written: 0 }
+        Self { rule, ranges_of_batch, size_of_batch, at_once, step, segments, merges, batches: 0, written: 0 }
     }
 
     /// Adds the next batch, and merges.
@@ -74,7 +75,9 @@ impl GrowthSimulation {
         let links: Vec<Link> =
             self.segments.iter().skip(newer).map(|s| Link { size: s.size, joins: true }).collect();
         let ranges = self.batches.saturating_mul(self.ranges_of_batch);
-        let Some(run) = run_to_merge(&links, room(ranges, busy), |_| true) else { return false };
+        let Some(run) = self.rule.run_to_merge(&links, self.rule.room(ranges, busy), |_| true) else {
+            return false;
+        };
         let run = newer + run.start..newer + run.end;
         let size = self.segments.iter().take(run.end).skip(run.start).map(|s| s.size).sum();
         if size <= self.at_once {
@@ -91,7 +94,8 @@ impl GrowthSimulation {
     /// Goes on with the merges in steps, that with the least left to write first.
     fn go_on(&mut self) {
         let end = self.batches.saturating_mul(self.ranges_of_batch);
-        let usual = Summarized { segments: self.segments.len(), end, blocks: 0, table_blocks: 0 };
+        let usual =
+            Summarized { rule: self.rule, segments: self.segments.len(), end, blocks: 0, table_blocks: 0 };
         let mut left = self.step * u64::from(usual.step_factor());
         while left > 0
             && let Some(at) = (0..self.merges.len()).min_by_key(|&at| self.merges[at].1)

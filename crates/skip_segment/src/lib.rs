@@ -8,7 +8,7 @@
 //! | which lie on pages | [`segment`] | [`SegmentShape`] |
 //! | and pages get their checksums | [`page`] | [`page::PageImage`], [`page::PageView`] |
 //! | gaps between segments are found, and runs to merge | [`spans`] | [`spans::gaps`], [`spans::runs_to_merge`] |
-//! | and those to merge while a table grows | [`growth`] | [`growth::run_to_merge`] |
+//! | and those to merge while a table grows | [`growth`] | [`growth::Rule`] |
 //! | which can be simulated for any size of table | [`growing`] | [`growing::GrowthSimulation`] |
 //! | how many ranges inserts summarize at a time | [`pace`] | [`pace::Inserting`] |
 //! | free blocks are gathered at the end of the index | [`compaction`] | [`compaction::to_front`] |

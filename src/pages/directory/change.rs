@@ -43,6 +43,11 @@ impl<'a> Directory<'a> {
         self.sorted(|s| s.column == column && s.summarizes())
     }
 
+    /// Number of segments of a column that summarize ranges.
+    pub fn count_of_segments(&self, column: u16) -> usize {
+        self.all_segments().filter(|s| s.column == column && s.summarizes()).count()
+    }
+
     /// The additions of a column, by first range.
     pub fn additions(&self, column: u16) -> Vec<Segment> {
         self.sorted(|s| s.column == column && !s.summarizes())

@@ -22,7 +22,7 @@ use crate::pages::meta::Meta;
 use crate::pg::{error::Read, settings};
 use skip_map::key_part::KeySet;
 use skip_segment::SegmentShape;
-use skip_segment::growth::{Link, Summarized, room, room_during_bulk, room_until_commit, run_to_merge};
+use skip_segment::growth::{Link, Rule, Summarized};
 use skip_segment::page::SLICE_BYTES;
 
 /// The most merges at once that one insert does for a column.
@@ -35,9 +35,10 @@ const BULK_PAGES: u32 = 32;
 
 /// How much a call merges of a column.
 struct Effort {
+    rule: Rule,
     /// How many segments may be left, by the number of ranges and of segments that are being merged.
-    room: fn(u32, usize) -> usize,
-    /// Whether [`room_until_commit`] may be left, if one merge at once can still do for all after the next batch.
+    room: fn(Rule, u32, usize) -> usize,
+    /// Whether [`Rule::room_until_commit`] may be left, if one merge at once can still do for all after the next batch.
     defers: bool,
     /// The most pages of a merge that is done at once.
     at_once: u32,
@@ -48,22 +49,23 @@ struct Effort {
 }
 
 impl Effort {
-    /// Of a column whose blocks give so many times the usual number of keys.
-    fn usual(richness: u32) -> Self {
+    /// Of an insert of few rows.
+    fn usual(summarized: Summarized) -> Self {
+        let (rule, richness) = (summarized.rule, summarized.richness());
         let at_once = settings::merge_pages();
         let bulk_pages = at_once.saturating_mul(BULK_PAGES).saturating_mul(richness);
-        Self { room, defers: false, at_once, bulk_pages, begins: true }
+        Self { rule, room: Rule::room, defers: false, at_once, bulk_pages, begins: true }
     }
 
     /// Of a large statement at its end.
-    fn bulk(richness: u32) -> Self {
-        let usual = Self::usual(richness);
+    fn bulk(summarized: Summarized) -> Self {
+        let usual = Self::usual(summarized);
         Self { at_once: usual.bulk_pages, begins: false, ..usual }
     }
 
     /// The same while such a statement inserts.
     fn during_bulk(self) -> Self {
-        Self { room: room_during_bulk, defers: true, ..self }
+        Self { room: Rule::room_during_bulk, defers: true, ..self }
     }
 }
 
@@ -75,8 +77,8 @@ impl Effort {
 pub fn merge_some(directory: &mut Directory<'_>, meta: &Meta, is_bulk: bool) -> Read<()> {
     if is_bulk {
         // A large merge that is begun keeps the small segments that it has from being merged until it is done.
-        merge_all_newest(directory, meta, |richness| Effort::bulk(richness).during_bulk())?;
-        merge_all_newest(directory, meta, |richness| Effort::usual(richness).during_bulk())?;
+        merge_all_newest(directory, meta, |summarized| Effort::bulk(summarized).during_bulk())?;
+        merge_all_newest(directory, meta, |summarized| Effort::usual(summarized).during_bulk())?;
     } else {
         merge_all_newest(directory, meta, Effort::usual)?;
     }
@@ -91,13 +93,17 @@ pub fn catch_up(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
     merge_all_newest(directory, meta, Effort::bulk)
 }
 
-fn merge_all_newest(directory: &mut Directory<'_>, meta: &Meta, effort: fn(u32) -> Effort) -> Read<()> {
+fn merge_all_newest(
+    directory: &mut Directory<'_>,
+    meta: &Meta,
+    effort: fn(Summarized) -> Effort,
+) -> Read<()> {
     for column in 0..meta.columns.len() as u16 {
         if directory.segments(column).iter().any(Segment::is_of_bounds) {
             merge_bounds::merge_column(directory, column)?;
             continue;
         }
-        let effort = effort(summarized(directory, column, meta).richness());
+        let effort = effort(summarized(directory, column, meta));
         for _ in 0..MOST_MERGES {
             if !merge_newest(directory, column, &effort)? {
                 break;
@@ -114,6 +120,9 @@ fn merge_all_newest(directory: &mut Directory<'_>, meta: &Meta, effort: fn(u32) 
 pub fn go_on(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
     for column in 0..meta.columns.len() as u16 {
         unfinished::begin_next_parts(directory, column)?;
+        if directory.unfinished(column).is_empty() {
+            continue;
+        }
         let factor = summarized(directory, column, meta).step_factor();
         let mut left = settings::merge_pages().saturating_mul(factor);
         while left > 0
@@ -129,7 +138,9 @@ pub fn go_on(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
 fn summarized(directory: &Directory<'_>, column: u16, meta: &Meta) -> Summarized {
     let regions = regions::of_column(directory, column);
     let ranges: u64 = regions.iter().map(|region| u64::from(region.width())).sum();
+    let is_of_maps = regions.iter().any(Region::is_of_maps);
     Summarized {
+        rule: if is_of_maps { Rule::MAPS } else { Rule::FILTERS },
         segments: regions.iter().map(Region::most_met).sum(),
         end: regions.last().map_or(0, |region| region.end),
         blocks: regions.iter().map(Region::blocks).sum(),
@@ -172,10 +183,12 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> 
     let links: Vec<Link> = (0..newest.len()).map(|at| link(newest, at)).collect();
     let most = if effort.begins { u32::MAX } else { effort.at_once };
     let is_good = |run: std::ops::Range<usize>| blocks_of(&newest[run]).is_some_and(|blocks| blocks <= most);
-    let Some(run) = run_to_merge(&links, (effort.room)(end, busy), is_good) else { return Ok(false) };
+    let Some(run) = effort.rule.run_to_merge(&links, (effort.room)(effort.rule, end, busy), is_good) else {
+        return Ok(false);
+    };
     if effort.defers
-        && links.len() <= room_until_commit(end, busy)
-        && can_defer(newest, &links, room(end, busy), effort)
+        && links.len() <= effort.rule.room_until_commit(end, busy)
+        && can_defer(newest, &links, effort.rule.room(end, busy), effort)
     {
         return Ok(false);
     }
@@ -207,7 +220,7 @@ fn can_defer(newest: &[Region], links: &[Link], room: usize, effort: &Effort) ->
     let is_good = |run: std::ops::Range<usize>| {
         blocks_of(&newest[run]).is_some_and(|blocks| u64::from(blocks) + to_come <= effort.bulk_pages.into())
     };
-    run_to_merge(links, 1, is_good).is_some_and(|run| links.len() - run.len() < room)
+    effort.rule.run_to_merge(links, 1, is_good).is_some_and(|run| links.len() - run.len() < room)
 }
 
 /// Whether a region is so large that it is never merged again.

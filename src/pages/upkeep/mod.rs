@@ -20,7 +20,7 @@ pub mod rescan;
 mod step;
 pub mod unfinished;
 
-use super::directory::Directory;
+use super::directory::{Directory, LiveSegment};
 use super::entry::Segment;
 use super::meta::Meta;
 use crate::pg::{Rel, error::Read};
@@ -33,16 +33,25 @@ use std::collections::HashSet;
 /// # Errors
 /// Damage to the index.
 pub fn retire_covered(directory: &mut Directory, column: u16) -> Read<()> {
-    let in_use: HashSet<u64> = directory.in_use(column).iter().map(|s| s.id).collect();
-    let covered: Vec<u64> =
-        directory.segments(column).iter().map(|s| s.id).filter(|id| !in_use.contains(id)).collect();
-    directory.retire(&covered)
+    live_segments(directory, column).map(|_| ())
+}
+
+/// As [`retire_covered`]. Returns the others: the segments that lookups use.
+fn live_segments(directory: &mut Directory, column: u16) -> Read<Vec<LiveSegment>> {
+    let in_use = directory.in_use(column);
+    if in_use.len() != directory.count_of_segments(column) {
+        let ids: HashSet<u64> = in_use.iter().map(|s| s.id).collect();
+        let all = directory.segments(column);
+        let covered: Vec<u64> = all.iter().map(|s| s.id).filter(|id| !ids.contains(id)).collect();
+        directory.retire(&covered)?;
+    }
+    Ok(in_use)
 }
 
 /// Retires maps of ranges that are summarized for some keys only: a crash has interrupted the publication of the maps
 /// of all keys. Such ranges match all other keys, and after this, all keys; the table is then read again.
-fn retire_incomplete(directory: &mut Directory, column: u16) -> Read<()> {
-    let regions = regions::of_column(directory, column);
+fn retire_incomplete(directory: &mut Directory, live: Vec<LiveSegment>) -> Read<()> {
+    let regions = regions::of_live(live);
     let incomplete = regions.iter().filter(|region| region.is_of_maps() && !region.is_complete());
     let ids: Vec<u64> = incomplete.flat_map(|region| region.live.iter().map(|s| s.id)).collect();
     directory.retire(&ids)
@@ -58,8 +67,8 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
     directory.free_reserved()?;
     rescan::end_interrupted(&mut directory)?;
     for column in 0..meta.columns.len() as u16 {
-        retire_covered(&mut directory, column)?;
-        retire_incomplete(&mut directory, column)?;
+        let live = live_segments(&mut directory, column)?;
+        retire_incomplete(&mut directory, live)?;
     }
     Ok((Meta::read(index)?, directory))
 }

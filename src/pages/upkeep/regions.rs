@@ -30,8 +30,13 @@ pub struct Region {
 
 /// The regions of a column, by their ranges.
 pub fn of_column(directory: &Directory<'_>, column: u16) -> Vec<Region> {
+    of_live(directory.in_use(column))
+}
+
+/// The regions of a column of these segments, by their ranges.
+pub fn of_live(live: Vec<LiveSegment>) -> Vec<Region> {
     let mut regions: Vec<Region> = Vec::new();
-    for segment in directory.in_use(column) {
+    for segment in live {
         match regions.last_mut().filter(|region| segment.first_range < region.end) {
             Some(region) => {
                 region.end = region.end.max(segment.end_range());
