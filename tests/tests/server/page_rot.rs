@@ -6,7 +6,7 @@
 use crate::registry::alone;
 use crate::shared;
 use libtest_mimic::Completion;
-use pg_skip_tests::server::{Server, install};
+use pg_skip_tests::server::{Server, has_maps, install};
 use pg_skip_tests::session::Session;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -60,8 +60,10 @@ fn between_planning_and_execution() -> Completion {
         rot(&mut helper, &file, block); // the same bits again: it is sound
         assert_eq!(planner.one("EXECUTE q"), "1");
     }
-    // Filters: a page for each probe; a map: the meta page, the directory, a fence page and a data page.
-    assert!(refused > 1, "{refused} of {blocks} pages were missed");
+    // Filters: a page for each probe. A map: the data page; a fence page is read only if the guess of it was wrong. The
+    // bits that the meta page and the directory lose are in unused bytes.
+    let least = if has_maps() { 1 } else { 2 };
+    assert!(refused >= least, "{refused} of {blocks} pages were refused");
     drop((session, helper));
     server.finish();
     Completion::Completed
