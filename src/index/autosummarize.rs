@@ -4,7 +4,8 @@
 //! Each of these takes the maintenance lock only if it is free: an insert never waits for maintenance.
 
 use super::summarize::{self, Caller};
-use crate::pages::meta::{Meta, Progress, SegmentLayout};
+use crate::pages::meta::{Meta, SegmentLayout};
+use crate::pages::progress::Progress;
 use crate::pages::upkeep::{self, fold, growth};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};

@@ -3,14 +3,15 @@
 //! A tuple in a range that is not summarized yet needs no entry. That is the common append, and it reads only the meta
 //! page. A tuple in a summarized range goes to the delta, column by column, unless the filter has its value already
 //! ([`super::insert_state`]). The watermark is read after the tuple is on its heap page, and again for each tuple: see
-//! [`crate::pages::meta::Progress`].
+//! [`crate::pages::progress::Progress`].
 //!
 //! The first tuple of a heap block, and an insert that makes the delta too long, do maintenance ([`autosummarize`]). A
 //! statement that inserts many rows summarizes large batches, and the rest right before its transaction commits.
 
 use super::insert_state::InsertState;
 use super::{autosummarize, build, collect, summarize};
-use crate::pages::meta::{Meta, Progress, SegmentLayout};
+use crate::pages::meta::{Meta, SegmentLayout};
+use crate::pages::progress::Progress;
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::evaluate::IndexRow;

@@ -1,9 +1,9 @@
 //! Block 0: the options fixed at build, the watermark, and where the other pages are.
 //!
 //! The **watermark** is the first block range that was never summarized. `aminsert` reads it after its tuple is in the
-//! heap ([`Progress`]). A summarizer raises it, in WAL, before it scans the heap. So a tuple whose insert saw the lower
-//! watermark is on its heap page when the scan reads that page, and every later tuple goes to the delta. The watermark
-//! falls only when VACUUM has truncated the table, after the segments behind the new end were retired.
+//! heap ([`super::progress`]). A summarizer raises it, in WAL, before it scans the heap. So a tuple whose insert saw
+//! the lower watermark is on its heap page when the scan reads that page, and every later tuple goes to the delta. The
+//! watermark falls only when VACUUM has truncated the table, after the segments behind the new end were retired.
 //!
 //! The **generation** rises after segments were taken out of the directory, and before free blocks are used again. A
 //! reader that meets a page with a different owner checks whether the generation rose (then it starts over) or not
@@ -24,7 +24,6 @@
 //! table. Everything else counts in whole ranges: the watermark, the directory, open stretches. Delta entries of a
 //! column count in the column's parts. The number of parts is fixed before the first range is summarized.
 
-use crate::pg::am::InsertCache;
 use crate::pg::{
     Damage, Rel,
     error::Read,
@@ -42,7 +41,7 @@ pub const META_BLOCK: u32 = 0;
 /// The first directory page; the build puts it right behind the meta page.
 pub const FIRST_DIRECTORY_BLOCK: u32 = 1;
 
-const MAGIC: u32 = u32::from_le_bytes(*b"SKIP");
+pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"SKIP");
 const COLUMNS_AT: usize = 72;
 const COLUMN_BYTES: usize = 16;
 /// PostgreSQL's INDEX_MAX_KEYS in every supported build.
@@ -449,57 +448,4 @@ pub fn take_segment_id(index: Rel) -> Read<u64> {
         meta.next_segment += 1;
         meta.next_segment - 1
     })
-}
-
-/// The part of the meta page that `aminsert` needs for most tuples.
-#[derive(Clone, Copy)]
-pub struct Progress {
-    pub watermark: u32,
-    pub pages_per_range: u32,
-    /// The lower half of the generation.
-    pub generation: u32,
-}
-
-impl Progress {
-    /// Reads watermark, range size and generation under a pin, without the page's content lock. That is enough,
-    /// because the caller's tuple is on its heap page already. If a summarizer scanned that page before the tuple was
-    /// there, it had stored the higher watermark before the scan, and had raised the generation for what it retired
-    /// before. It released the heap page's lock, and the inserter took that lock afterwards, which makes the stores
-    /// visible here. Each word is read as a whole, and never from a copy of the page.
-    ///
-    /// A relaxed load is enough on any processor. The summarizer stores the watermark, then releases the heap page's
-    /// lock; the inserter takes that lock, then loads the watermark. Releasing and taking a lock are a release and an
-    /// acquire, so the store *happens before* the load. A load never gives a value older than one whose store happened
-    /// before it (coherence), and it is never moved before an acquire that precedes it. An acquire load would only
-    /// order what comes after it, and the pages that the inserter reads next are read under their own locks. If the
-    /// inserter had the heap page first, either value is right, because the scan sees the tuple.
-    ///
-    /// The page's checksum is not verified either. If the page is damaged, every query fails.
-    ///
-    /// # Errors
-    /// Damage to the meta page; only a wrong magic number is detected.
-    pub fn read(index: Rel) -> Read<Self> {
-        Self::of_words(page::peek_meta(index, Self::PLACES)?)
-    }
-
-    /// The same for an insert, whose statement may keep the pin of the page.
-    ///
-    /// # Errors
-    /// As [`Progress::read`].
-    #[inline]
-    pub fn of_insert<T: Default + 'static>(index: Rel, cache: &mut InsertCache<'_, T>) -> Read<Self> {
-        Self::of_words(cache.peek_meta(index, Self::PLACES)?)
-    }
-
-    /// Where the words are in the page's payload: magic number, watermark, pages per range, lower half of the
-    /// generation.
-    const PLACES: [usize; 4] = [0, 20, 16, 32];
-
-    #[inline]
-    fn of_words([magic, watermark, pages_per_range, generation]: [u32; 4]) -> Read<Self> {
-        match magic {
-            MAGIC => Ok(Self { watermark, pages_per_range: pages_per_range.max(1), generation }),
-            _ => Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index")),
-        }
-    }
 }

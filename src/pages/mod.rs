@@ -3,6 +3,7 @@
 //! | page | module | holds |
 //! |---|---|---|
 //! | block 0 | [`meta`] | options frozen at build, the watermark, where the directory and the delta are |
+//! | block 0 | [`progress`] | what an insert reads of it for each row |
 //! | directory | [`directory`] | the live segments per column and the free extents |
 //! | segment | [`segment`] | bit-sliced filters of consecutive block ranges |
 //! | segment | [`map`] | for each key the ranges that may hold it |
@@ -36,5 +37,6 @@ pub mod entry;
 pub mod map;
 pub mod meta;
 pub mod miss;
+pub mod progress;
 pub mod segment;
 pub mod upkeep;

@@ -114,8 +114,8 @@ impl Drop for Locked {
 ///
 /// The loads are relaxed, also on processors that reorder loads (ARM). A load orders nothing here, and need not. The
 /// values that it may return depend on what happened before it; the caller ensures that order by a lock
-/// ([`crate::pages::meta::Progress`]). Pinning the buffer changes its header atomically, so a page that was just read
-/// from disk is visible.
+/// ([`crate::pages::progress::Progress`]). Pinning the buffer changes its header atomically, so a page that was just
+/// read from disk is visible.
 ///
 /// # Errors
 /// Damage: the index has no pages.

@@ -92,9 +92,7 @@ impl<'a> FenceHead<'a> {
             None => Err(Malformed("a fence page contradicts itself")),
         }
     }
-}
 
-impl FenceHead<'_> {
     /// Whether the entry that [`FenceHead::entry`] found for this number is right even if the page was only guessed.
     /// True if the page's entries before and behind the number prove it.
     pub fn encloses(&self, number: u64, entry: usize) -> bool {

@@ -104,8 +104,8 @@ impl Guess {
         Self { data_pages: shape.data_pages(), page }
     }
 
-    /// Finds out where the lookup starts. `look` tells on which side of a page that is
-    /// ([`Head::side_of`]); it is called once or twice.
+    /// Finds out where the lookup starts. `look` tells on which side of a page that is ([`Head::side_of`]). It is
+    /// called once or twice.
     ///
     /// # Errors
     /// An error of `look`.

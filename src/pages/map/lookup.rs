@@ -181,27 +181,19 @@ impl Walk<'_, '_> {
         key: &Wanted,
         each: &mut impl FnMut(&Wanted, Range<u64>),
     ) -> Fetch<bool> {
-        match likely {
-            Likely::Data(page) => self.start_at_likely_data(page, key, each),
+        let wanted = std::slice::from_ref(key);
+        let page = match likely {
+            Likely::Data(page) => page,
             Likely::Fence(page) => {
                 self.pages += 1;
                 let (entry, is_certain) = self.map.fence_entry(page, key)?;
                 if is_certain {
                     let child = self.child(page, entry)?;
-                    self.start_at_page(child, std::slice::from_ref(key), each)?;
+                    self.start_at_page(child, wanted, each)?;
                 }
-                Ok(is_certain)
+                return Ok(is_certain);
             }
-        }
-    }
-
-    fn start_at_likely_data(
-        &mut self,
-        page: u32,
-        key: &Wanted,
-        each: &mut impl FnMut(&Wanted, Range<u64>),
-    ) -> Fetch<bool> {
-        let wanted = std::slice::from_ref(key);
+        };
         let mut last = 0;
         let start = Guess::new(self.shape, page).find(|page| {
             self.pages += 1;

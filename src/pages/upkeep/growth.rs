@@ -35,6 +35,7 @@ const BULK_PAGES: u32 = 32;
 
 /// How much a call merges of a column.
 struct Effort {
+    /// How segments of the column's kind are merged.
     rule: Rule,
     /// How many segments may be left, by the number of ranges and of segments that are being merged.
     room: fn(Rule, u32, usize) -> usize,

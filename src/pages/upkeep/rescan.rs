@@ -13,8 +13,8 @@
 //!
 //! **No row is lost.** A row that the scan did not find on its page was put there after the scan had released the
 //! page's lock. So its insert reads a generation that is not older than that of step 1
-//! ([`crate::pages::meta::Progress`] says why), and reads the directory again. It uses what it finds there only if the
-//! generation did not rise meanwhile. Then it finds the entry, and adds the value to the delta; or it finds the
+//! ([`crate::pages::progress::Progress`] says why), and reads the directory again. It uses what it finds there only if
+//! the generation did not rise meanwhile. Then it finds the entry, and adds the value to the delta; or it finds the
 //! directory as it was after step 4, and looks its value up in the new segments. The delta is folded only under the
 //! maintenance lock, which the rescan holds: the entries come into the new segments.
 //!

@@ -42,6 +42,7 @@ mod ordered;
 mod packaging;
 mod page_rot;
 mod parallel_build;
+mod parallel_failures;
 mod parallel_maps;
 mod plans;
 mod privileges;

@@ -1,6 +1,7 @@
 //! Maps that several processes build: they sort the pairs of different key parts, which come through shared temporary
 //! files.
-use crate::parallel_build::{Hearing, nothing_is_left, with_workers};
+use crate::parallel_build::{Hearing, with_workers};
+use crate::parallel_failures::nothing_is_left;
 use crate::registry::{alone, on_shared};
 use crate::shared::{self, Database, server, wait_until};
 use libtest_mimic::Completion;

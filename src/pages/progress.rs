@@ -1,0 +1,60 @@
+//! The part of the meta page ([`super::meta`]) that an insert reads for each row, without the page's lock.
+//!
+//! Invariant: the words are read after the row's tuple is in the heap. [`Progress::read`] says why no lock is needed.
+
+use super::meta::{MAGIC, META_BLOCK};
+use crate::pg::am::InsertCache;
+use crate::pg::{Damage, Rel, error::Read, page};
+
+/// The part of the meta page that `aminsert` needs for most tuples.
+#[derive(Clone, Copy)]
+pub struct Progress {
+    pub watermark: u32,
+    pub pages_per_range: u32,
+    /// The lower half of the generation.
+    pub generation: u32,
+}
+
+impl Progress {
+    /// Reads watermark, range size and generation under a pin, without the page's content lock. That is enough,
+    /// because the caller's tuple is on its heap page already. If a summarizer scanned that page before the tuple was
+    /// there, it had stored the higher watermark before the scan, and had raised the generation for what it retired
+    /// before. It released the heap page's lock, and the inserter took that lock afterwards, which makes the stores
+    /// visible here. Each word is read as a whole, and never from a copy of the page.
+    ///
+    /// A relaxed load is enough on any processor. The summarizer stores the watermark, then releases the heap page's
+    /// lock; the inserter takes that lock, then loads the watermark. Releasing and taking a lock are a release and an
+    /// acquire, so the store *happens before* the load. A load never gives a value older than one whose store happened
+    /// before it (coherence), and it is never moved before an acquire that precedes it. An acquire load would only
+    /// order what comes after it, and the pages that the inserter reads next are read under their own locks. If the
+    /// inserter had the heap page first, either value is right, because the scan sees the tuple.
+    ///
+    /// The page's checksum is not verified either. If the page is damaged, every query fails.
+    ///
+    /// # Errors
+    /// Damage to the meta page; only a wrong magic number is detected.
+    pub fn read(index: Rel) -> Read<Self> {
+        Self::of_words(page::peek_meta(index, Self::PLACES)?)
+    }
+
+    /// The same for an insert, whose statement may keep the pin of the page.
+    ///
+    /// # Errors
+    /// As [`Progress::read`].
+    #[inline]
+    pub fn of_insert<T: Default + 'static>(index: Rel, cache: &mut InsertCache<'_, T>) -> Read<Self> {
+        Self::of_words(cache.peek_meta(index, Self::PLACES)?)
+    }
+
+    /// Where the words are in the page's payload: magic number, watermark, pages per range, lower half of the
+    /// generation.
+    const PLACES: [usize; 4] = [0, 20, 16, 32];
+
+    #[inline]
+    fn of_words([magic, watermark, pages_per_range, generation]: [u32; 4]) -> Read<Self> {
+        match magic {
+            MAGIC => Ok(Self { watermark, pages_per_range: pages_per_range.max(1), generation }),
+            _ => Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index")),
+        }
+    }
+}
