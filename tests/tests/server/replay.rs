@@ -47,6 +47,13 @@ const DIVIDED: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor =
     INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 9000) i;
     CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, layout = map, delta_limit = 8192)";
 
+/// A map that is divided by key, to which another one comes.
+const TO_SUMMARIZE: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    ALTER DATABASE skip_template SET pg_skip.key_part_pages = 1;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 9000) i;
+    CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, layout = map, autosummarize = off)";
+
 /// Bounds beside an ordinary column of the same values.
 const BOUNDED: &str = "CREATE TABLE t (id int, a int, b text COLLATE \"C\") WITH (fillfactor = 60);
     ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
@@ -106,6 +113,13 @@ fn every_prefix_with_a_choice() {
 alone!(every_prefix_with_key_parts);
 fn every_prefix_with_key_parts() {
     every_prefix(DIVIDED, divide, 8);
+}
+
+alone!(every_prefix_of_a_divided_summary);
+/// The maps of the key parts of new ranges are published one after another. If only some are, these ranges must not
+/// become a part of a merged map, which would exclude them for the other keys.
+fn every_prefix_of_a_divided_summary() {
+    every_prefix(TO_SUMMARIZE, summarize_divided, 12);
 }
 
 alone!(every_prefix_of_cutting_off);
@@ -238,6 +252,17 @@ fn fold_only(server: &Server) -> Maintained {
     let end = session.one(at);
     // The deltas of new primaries find pages that were used before.
     Maintained { rebuilt: start.clone(), start, end, file: file(&mut session) }
+}
+
+/// Summarizes many ranges at once, so that their map is divided by key.
+fn summarize_divided(server: &Server) -> Maintained {
+    server
+        .connect("skip_template")
+        .run("INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(9001, 39000) i");
+    let maintained = fold_only(server);
+    let parts = "SELECT count(DISTINCT key_part) FROM skip_index_segments('t_skip') WHERE attnum = 1";
+    assert!(server.connect("skip_template").number(parts) >= 4.0, "maps are not divided by key");
+    maintained
 }
 
 /// Cuts off the end of the index, which was left free while somebody used the table.
