@@ -63,6 +63,11 @@ impl Hearing {
     }
 }
 
+/// Less than so many pairs of [`TABLE`] are missing because keys have the same fingerprint. Each value of `k` is on 12
+/// pages. So if two values that are on the same pages have the same fingerprint, up to 12 pairs are missing. That was
+/// so in 0.7 % of 20,000 builds with random seeds, and in none twice. A page that is left out has more than 400 pairs.
+const MISSING_BY_CHANCE: f64 = 30.0;
+
 /// A table with all that the collector must deal with: NULLs, values out of line, rows that are gone or were updated.
 pub const TABLE: &str = "
     CREATE TABLE t (id int, k int, v text, big text);
@@ -74,8 +79,8 @@ pub const TABLE: &str = "
     DELETE FROM t WHERE id BETWEEN 20000 AND 21000;
     ANALYZE t";
 
-/// What a build makes of a table: all that is the same for every seed; and the number of pairs, of which a few may
-/// have the same fingerprint.
+/// What a build makes of a table: all that is the same for every seed; and the number of pairs, which is smaller where
+/// two keys of a range have the same fingerprint.
 fn made(session: &mut Session) -> ((Vec<Row>, String), f64) {
     let segments = session.rows(
         "SELECT attnum, kind, first_range, width, filter_bits, num_probes, segment_id, open_ranges, key_part,
@@ -130,7 +135,10 @@ fn like_a_serial_build(database: &Database) {
             let session = &mut hearing.session;
             let parallel = made(session);
             assert_eq!(parallel.0, serial.0, "{layout}: {command}");
-            assert!((parallel.1 - serial.1).abs() < 10.0, "{layout}: {command}: {parallel:?} {serial:?}");
+            assert!(
+                (parallel.1 - serial.1).abs() < MISSING_BY_CHANCE,
+                "{layout}: {command}: {parallel:?} {serial:?}"
+            );
             let is_divided = parallel.0.0.iter().any(|row| row[8].is_some());
             assert_eq!(is_divided, layout == "map", "{command}");
             for predicate in &predicates {
