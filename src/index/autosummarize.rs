@@ -1,17 +1,19 @@
-//! Maintenance by inserts, within bounds: they summarize ranges that have filled up, fold a delta that is too long, and
-//! retire segments behind the table's end after VACUUM has truncated it.
+//! Maintenance by inserts, or by the background worker that they start, within bounds: they summarize ranges that have
+//! filled up, fold a delta that is too long, and retire segments behind the table's end after VACUUM has truncated it.
 //!
 //! Each of these takes the maintenance lock only if it is free: an insert never waits for maintenance.
 
-use super::summarize::{self, Caller};
+use super::close;
+use super::summarize::{self, Caller, Summary};
 use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pages::progress::Progress;
 use crate::pages::upkeep::{self, fold, growth};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
-use crate::pg::options::Options;
+use crate::pg::memory::{self, Scratch};
+use crate::pg::options::{Autosummarize, Options};
 use crate::pg::sandbox::{Sandbox, in_recovery};
-use crate::pg::{Rel, heap, memory::Scratch};
+use crate::pg::{Rel, heap};
 use skip_segment::pace::{Inserting, MOST_EMPTY, Pace, may_get_rows};
 
 /// New blocks of the table from one step of merges to the next: so few that the steps can be small, and so many that it
@@ -23,37 +25,58 @@ pub fn is_step(block: u32) -> bool {
     block.is_multiple_of(BLOCKS_A_STEP)
 }
 
-/// Summarizes ranges behind the block that a row was just inserted into, at this pace, and merges segments. Returns
-/// false if there are too few ranges for a batch. Does nothing if another process holds the maintenance lock. The
-/// numbers of ranges and of blocks written are bounded.
+/// The number of steps of merges for so many new blocks.
+pub fn steps_of(blocks: u32) -> u32 {
+    blocks / BLOCKS_A_STEP
+}
+
+/// Whether new ranges are summarized without VACUUM: not if the option is off, and not in an index that takes inserts
+/// before it is complete.
+fn is_wanted(index: Rel) -> bool {
+    Options::of(index).autosummarize != Autosummarize::Off && !in_recovery() && index.is_valid_index()
+}
+
+/// Whether a column has filters.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<bool> {
-    if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {
-        return Ok(true);
+pub fn has_filters(index: Rel) -> Read<bool> {
+    Ok(Meta::read(index)?.columns.iter().any(|column| column.layout == SegmentLayout::Filters))
+}
+
+/// Summarizes ranges behind the block that a row was just inserted into, at this pace, and merges segments. None if
+/// there are too few ranges for a batch. Does nothing if another process holds the maintenance lock. The numbers of
+/// ranges and of blocks written are bounded.
+///
+/// # Errors
+/// Damage to the index.
+pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<Option<Summary>> {
+    if !is_wanted(index) {
+        return Ok(Some(Summary::default()));
     }
     let progress = Progress::read(index)?;
     let complete = complete_ranges(heap, &progress, block, pace);
     if pace.end_of_batch(progress.watermark, complete) == progress.watermark {
-        return Ok(false);
+        return Ok(None);
     }
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(true) };
+    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else {
+        return Ok(Some(Summary::default()));
+    };
     let sandbox = Sandbox::enter(heap);
     let scratch = Scratch::new();
-    let failure = scratch.run(|| -> Read<_> {
+    let mut summary = scratch.run(|| -> Read<_> {
         let (meta, mut directory) = upkeep::load(index)?;
         let end = pace.end_of_batch(meta.watermark, complete);
         if end == meta.watermark {
-            return Ok(None);
+            return Ok(Summary::default());
         }
         let summary = summarize::summarize_to(heap, index, &mut directory, end, Caller::Insert)?;
         growth::merge_some(&mut directory, &meta, pace.is_bulk)?;
-        Ok(summary.failure)
+        Ok(summary)
     })?;
     drop(sandbox);
-    summarize::warn_of_failure(heap, index, failure);
-    Ok(true)
+    summarize::warn_of_failure(heap, index, summary.failure.take());
+    Ok(Some(summary))
 }
 
 /// The ranges below this one will hardly get more rows, while `newest` is the newest block of the table. If they are
@@ -76,13 +99,12 @@ fn complete_ranges(heap: Rel, progress: &Progress, newest: u32, pace: Pace) -> u
 /// has left, within bounds.
 pub fn catch_up(heap: Rel, index: Rel) {
     let work = || -> Read<()> {
-        if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {
+        if !is_wanted(index) {
             return Ok(());
         }
         let progress = Progress::read(index)?;
         let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(()) };
-        let columns = Meta::read(index)?.columns;
-        let has_filters = columns.iter().any(|column| column.layout == SegmentLayout::Filters);
+        let has_filters = has_filters(index)?;
         let inserting = Inserting {
             summarized: progress.watermark,
             ranges: 0,
@@ -98,18 +120,39 @@ pub fn catch_up(heap: Rel, index: Rel) {
     or_raise(index, work());
 }
 
-/// Goes on with the merges that are done in steps, a bounded number of pages. Does nothing if another process holds the
-/// maintenance lock.
+/// Goes on with the merges that are done in steps, a bounded number of pages in each. Does nothing if another process
+/// holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_further(index: Rel) -> Read<()> {
-    if !Options::of(index).autosummarize || in_recovery() || !index.is_valid_index() {
+pub fn merge_further(index: Rel, steps: u32) -> Read<()> {
+    if !is_wanted(index) {
         return Ok(());
     }
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
     let (meta, mut directory) = upkeep::load(index)?;
-    growth::go_on(&mut directory, &meta)
+    for _ in 0..steps {
+        memory::check_for_interrupts();
+        growth::go_on(&mut directory, &meta)?;
+    }
+    Ok(())
+}
+
+/// Closes ranges that had to stay open, and can be closed now. In maps that makes additions, which are merged. Returns
+/// the number of ranges, counted in each column. Does nothing if another process holds the maintenance lock.
+///
+/// # Errors
+/// Damage to the index.
+pub fn close_open_ranges(heap: Rel, index: Rel) -> Read<u64> {
+    if !is_wanted(index) {
+        return Ok(0);
+    }
+    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(0) };
+    let (meta, mut directory) = upkeep::load(index)?;
+    let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, Caller::Insert)?;
+    growth::merge_additions(&mut directory, meta.columns.len())?;
+    summarize::warn_of_failure(heap, index, failure);
+    Ok(closed)
 }
 
 /// Retires segments behind the table's end after VACUUM has truncated it. Does nothing if another process holds the

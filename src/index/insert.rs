@@ -6,7 +6,8 @@
 //! [`crate::pages::progress::Progress`].
 //!
 //! The first tuple of a heap block, and an insert that makes the delta too long, do maintenance ([`autosummarize`]). A
-//! statement that inserts many rows summarizes large batches, and the rest right before its transaction commits.
+//! statement that inserts many rows summarizes large batches, and the rest right before its transaction commits. With
+//! `autosummarize = background`, a worker does all this ([`super::background`]), unless none can be started.
 
 use super::insert_state::InsertState;
 use super::{autosummarize, build, collect, summarize};
@@ -15,8 +16,8 @@ use crate::pages::progress::Progress;
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::evaluate::IndexRow;
-use crate::pg::options::Options;
-use crate::pg::{Rel, at_commit};
+use crate::pg::options::{Autosummarize, Options};
+use crate::pg::{Rel, at_commit, background};
 use skip_segment::pace::Inserting;
 use skip_segment::page::PAGE;
 
@@ -29,6 +30,8 @@ pub struct InsertStatement {
     has_filters: Option<bool>,
     /// Whether the rest is summarized, and merged, before its transaction commits; once it has inserted many rows.
     catches_up: Option<bool>,
+    /// Whether the index had a background worker when this statement last looked for it.
+    has_worker: Option<bool>,
     /// What it needs for rows in summarized ranges, once there was one.
     rows: Option<InsertState>,
 }
@@ -79,7 +82,8 @@ fn begin_block(
 ) -> Read<()> {
     statement.blocks += 1;
     let range = block / progress.pages_per_range;
-    if !Options::of(index).autosummarize {
+    let autosummarize = Options::of(index).autosummarize;
+    if autosummarize == Autosummarize::Off {
         return Ok(());
     }
     let inserting = Inserting {
@@ -89,21 +93,47 @@ fn begin_block(
         has_filters: false,
     };
     if range > progress.watermark && inserting.may_be_due(range) {
+        if autosummarize == Autosummarize::Background && is_left_to_worker(heap, index, block, statement) {
+            return Ok(());
+        }
         let inserting = Inserting { has_filters: has_filters(index, statement)?, ..inserting };
         let mut pace = inserting.pace();
         if pace.is_bulk {
             pace.is_bulk = *statement.catches_up.get_or_insert_with(|| prepare_commit(heap, index));
         }
         if pace.end_of_batch(progress.watermark, range) > progress.watermark
-            && autosummarize::autosummarize(heap, index, block, pace)?
+            && autosummarize::autosummarize(heap, index, block, pace)?.is_some()
         {
             return Ok(());
         }
     }
-    if autosummarize::is_step(block) {
-        return autosummarize::merge_further(index);
+    if autosummarize::is_step(block) && statement.has_worker != Some(true) {
+        return autosummarize::merge_further(index, 1);
     }
     Ok(())
+}
+
+/// Whether a background worker does the maintenance. It is looked for, and started, at some of the new blocks. It gets
+/// no index that calls users' code: it cannot do that for rows of a transaction that is in progress, and a process with
+/// all rights should not.
+fn is_left_to_worker(heap: Rel, index: Rel, block: u32, statement: &mut InsertStatement) -> bool {
+    let is_known = statement.has_worker.is_some();
+    let may_have = match statement.has_worker {
+        None => index.is_valid_index() && !collect::runs_user_code(heap, index),
+        Some(has_worker) => has_worker,
+    };
+    if may_have && (!is_known || autosummarize::is_step(block)) {
+        statement.has_worker = Some(background::has_worker(heap, index));
+        if is_known {
+            at_commit::before_commit(index, wake_worker);
+        }
+    }
+    *statement.has_worker.get_or_insert(may_have)
+}
+
+/// Has a worker, which can close after the commit what it had to leave open before.
+fn wake_worker(heap: Rel, index: Rel) {
+    background::has_worker(heap, index);
 }
 
 /// Has the rest of a large statement summarized before its transaction commits, if that calls no users' code: it could

@@ -5,6 +5,7 @@
 //! | [`handler`] | the handler function and the table of callbacks |
 //! | [`build`] | ambuild, ambuildempty |
 //! | [`insert`], [`insert_state`], [`autosummarize`] | aminsert; what it keeps from row to row; the maintenance that it does |
+//! | [`background`] | (background worker) the same maintenance without aminsert |
 //! | [`catch_up`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
 //! | [`vacuum`] | amvacuumcleanup, and skip_summarize |
 //! | [`scan`] | amgetbitmap |
@@ -26,6 +27,7 @@
 mod advise;
 mod alter;
 mod autosummarize;
+mod background;
 mod build;
 mod catch_up;
 mod choose;
@@ -59,5 +61,6 @@ mod verify;
 /// Registers callbacks with the server; called once per process, when the library is loaded.
 pub fn register() {
     alter::register();
+    background::register();
     build::register();
 }

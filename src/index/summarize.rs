@@ -68,6 +68,8 @@ const STEP: u32 = 16_256;
 pub struct Summary {
     /// Ranges newly summarized.
     pub ranges: u64,
+    /// Of these, the ranges that stayed open, counted in each column.
+    pub open: u64,
     /// Number of rows that look live in these ranges.
     pub live_rows: f64,
     /// The first failure in users' code; its range is open.
@@ -77,6 +79,7 @@ pub struct Summary {
 impl Summary {
     fn add(&mut self, more: Self) {
         self.ranges += more.ranges;
+        self.open += more.open;
         self.live_rows += more.live_rows;
         self.failure = self.failure.take().or(more.failure);
     }
@@ -113,14 +116,14 @@ pub fn fill_gaps(
     let options = collector_options(caller, memory_of_column(&meta));
     let mut collector = RangeCollector::new(heap, index, &meta, &options);
     let mut placers = placers(index, &meta, caller);
-    let mut ranges = 0;
+    let (mut ranges, mut open) = (0, 0);
     for stretch in stretches {
         let left = u64::from(caller.most_ranges(&meta)).saturating_sub(ranges).min(u32::MAX.into()) as u32;
         let span = (stretch.first, stretch.end.min(stretch.first.saturating_add(left)));
         if span.0 == span.1 {
             break;
         }
-        fill_span(
+        open += fill_span(
             &mut collector,
             &mut placers,
             &stretch.columns,
@@ -135,7 +138,7 @@ pub fn fill_gaps(
     if collector.overflowed {
         warn_of_overflow(index);
     }
-    Ok(Summary { ranges, live_rows: collector.live_rows, failure: collector.failure.take() })
+    Ok(Summary { ranges, open, live_rows: collector.live_rows, failure: collector.failure.take() })
 }
 
 /// How ranges are collected for a caller. The values of a range and column take at most `memory` bytes.
@@ -177,6 +180,7 @@ pub fn blocks_of(meta: &Meta, range: u32, blocks: u32) -> (u32, u32, bool) {
     (within(first), within(end), end > u64::from(blocks))
 }
 
+/// Returns the number of ranges that stay open, counted in each column.
 #[allow(
     clippy::too_many_arguments,
     reason = "one caller; a struct of them would be named after this function"
@@ -190,17 +194,19 @@ fn fill_span(
     (from, to): (u32, u32),
     blocks: u32,
     progress: bool,
-) -> Read<()> {
+) -> Read<u64> {
     for &c in lacking {
         let before = directory.segments(c as u16).into_iter().rfind(|s| s.end_range() <= from);
         placers[c].start_at(from, to, before)?;
     }
+    let mut open = 0;
     for range in from..to {
         let (first, last, is_partial) = blocks_of(meta, range, blocks);
         collector.collect(first, last);
         for &c in lacking {
             let contents = collector.columns[c].contents();
             placers[c].push(directory, contents, is_partial)?;
+            open += u64::from(contents.state.open);
         }
         if progress {
             am::progress_blocks_done(last);
@@ -209,7 +215,7 @@ fn fill_span(
     for &c in lacking {
         placers[c].finish(directory)?;
     }
-    Ok(())
+    Ok(open)
 }
 
 /// Warns of ranges with too many values.

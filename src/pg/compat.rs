@@ -6,6 +6,7 @@ mod soft_error;
 pub use feed::{PageFeed, release_page};
 use pgrx::pg_sys;
 pub use soft_error::save_error;
+use std::ffi::c_int;
 
 #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
 compile_error!("pg_skip supports PostgreSQL 15 to 18: choose one of the features pg15 to pg18");
@@ -254,6 +255,20 @@ pub fn is_lock_held(tag: &pg_sys::LOCKTAG, mode: pg_sys::LOCKMODE) -> bool {
         {
             pg_sys::LockHeldByMe(tag, mode, false)
         }
+    }
+}
+
+/// Sets the handler of a signal in this process.
+///
+/// # Safety
+/// The function may be called at any time.
+pub unsafe fn set_signal_handler(signal: c_int, handler: unsafe extern "C-unwind" fn(c_int)) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::pqsignal(signal, Some(handler));
+        #[cfg(feature = "pg18")]
+        pg_sys::pqsignal_be(signal, Some(handler));
     }
 }
 

@@ -26,20 +26,23 @@ impl Part {
         tid
     }
 
-    /// Whether this process has the lock. The server knows, also after errors and rollbacks.
-    fn is_held(self, index: Rel<'_>) -> bool {
+    /// What SET_LOCKTAG_TUPLE makes.
+    fn tag(self, index: Rel<'_>) -> pg_sys::LOCKTAG {
         // SAFETY: index is open, so its descriptor stays where it is.
         let id = unsafe { (*index.raw()).rd_lockInfo.lockRelId };
-        // What SET_LOCKTAG_TUPLE makes.
-        let tag = pg_sys::LOCKTAG {
+        pg_sys::LOCKTAG {
             locktag_field1: id.dbId.to_u32(),
             locktag_field2: id.relId.to_u32(),
             locktag_field3: META_BLOCK,
             locktag_field4: self as u16,
             locktag_type: pg_sys::LockTagType::LOCKTAG_TUPLE as u8,
             locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
-        };
-        compat::is_lock_held(&tag, Mode::Exclusive.raw())
+        }
+    }
+
+    /// Whether this process has the lock. The server knows, also after errors and rollbacks.
+    fn is_held(self, index: Rel<'_>) -> bool {
+        compat::is_lock_held(&self.tag(index), Mode::Exclusive.raw())
     }
 }
 
@@ -91,6 +94,55 @@ fn is_maintained_already(index: Rel<'_>) -> ! {
         Some("A function that the maintenance calls asks for maintenance of the same index.".into()),
         Some("Functions of an index must not change its table.".into()),
     )
+}
+
+/// The lock that the background worker of an index holds until its process ends. Nobody waits for it.
+///
+/// It is an advisory lock, because the server releases only those at the end of a process that is in no transaction.
+/// The last field of its tag is 1 or 2 for the locks of the SQL functions, so these never take it.
+pub struct WorkerLock(pg_sys::LOCKTAG);
+
+impl WorkerLock {
+    /// The last field of the tag: "sk".
+    const FIELD: u16 = 0x736b;
+
+    /// The lock of the worker of an index.
+    pub fn of(index: pg_sys::Oid) -> Self {
+        // SAFETY: a plain global of the server.
+        let database = unsafe { pg_sys::MyDatabaseId };
+        // What SET_LOCKTAG_ADVISORY makes.
+        Self(pg_sys::LOCKTAG {
+            locktag_field1: database.to_u32(),
+            locktag_field2: index.to_u32(),
+            locktag_field3: 0,
+            locktag_field4: Self::FIELD,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,
+            locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
+        })
+    }
+
+    fn try_take(&self, for_session: bool) -> bool {
+        let no_wait = true;
+        // SAFETY: a complete tag.
+        let result = unsafe { pg_sys::LockAcquire(&self.0, Mode::Exclusive.raw(), for_session, no_wait) };
+        result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    }
+
+    /// Takes the lock until this process ends, if it is free.
+    pub fn try_take_for_process(&self) -> bool {
+        self.try_take(true)
+    }
+
+    /// Whether no process has the lock.
+    pub fn is_free(&self) -> bool {
+        let for_session = false;
+        let is_free = self.try_take(for_session);
+        if is_free {
+            // SAFETY: taken above.
+            unsafe { pg_sys::LockRelease(&self.0, Mode::Exclusive.raw(), for_session) };
+        }
+        is_free
+    }
 }
 
 /// The relation extension lock.

@@ -18,7 +18,7 @@ pub const FALSE_POSITIVE_RATE: (f64, f64, f64) = (1e-9, 0.2, 0.0001);
 /// Bounds and default of `delta_limit`, in kB.
 pub const DELTA_LIMIT_KB: (i32, i32, i32) = (64, 1_048_576, 256);
 /// Default of `autosummarize`.
-pub const AUTOSUMMARIZE: bool = true;
+pub const AUTOSUMMARIZE: Autosummarize = Autosummarize::On;
 
 /// The struct that build_reloptions fills in, as PostgreSQL keeps it in rd_options.
 #[repr(C)]
@@ -26,7 +26,7 @@ struct RawOptions {
     vl_len: i32,
     pages_per_range: i32,
     false_positive_rate: f64,
-    autosummarize: bool,
+    autosummarize: i32,
     delta_limit: i32,
     layout: i32,
 }
@@ -73,29 +73,70 @@ impl IndexLayout {
     }
 }
 
-/// The layouts by name, in the server's format: a list that ends with NULL.
-struct Layouts([pg_sys::relopt_enum_elt_def; 4]);
+/// Who summarizes new block ranges while the table grows: the option `autosummarize`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Autosummarize {
+    /// VACUUM and skip_summarize.
+    Off,
+    /// Inserts.
+    On,
+    /// A background worker that inserts start.
+    Background,
+}
+
+impl Autosummarize {
+    fn of_raw(raw: i32) -> Self {
+        [Self::Off, Self::Background].into_iter().find(|&who| who as i32 == raw).unwrap_or(Self::On)
+    }
+}
+
+/// The values of an option by name, in the server's format: a list that ends with NULL.
+struct Names<const N: usize>([pg_sys::relopt_enum_elt_def; N]);
 
 // SAFETY: the names are static, and the list never changes.
-unsafe impl Sync for Layouts {}
+unsafe impl<const N: usize> Sync for Names<N> {}
 
-static LAYOUTS: Layouts = Layouts([
-    pg_sys::relopt_enum_elt_def { string_val: c"filters".as_ptr(), symbol_val: IndexLayout::Filters as i32 },
-    pg_sys::relopt_enum_elt_def { string_val: c"map".as_ptr(), symbol_val: IndexLayout::Map as i32 },
-    pg_sys::relopt_enum_elt_def { string_val: c"auto".as_ptr(), symbol_val: IndexLayout::Auto as i32 },
-    pg_sys::relopt_enum_elt_def { string_val: std::ptr::null(), symbol_val: 0 },
-]);
-
-impl Layouts {
+impl<const N: usize> Names<N> {
     /// The list for the server's functions, which only read it.
     fn list(&'static self) -> *mut pg_sys::relopt_enum_elt_def {
         self.0.as_ptr().cast_mut()
     }
 }
 
+const fn named(name: &'static std::ffi::CStr, value: i32) -> pg_sys::relopt_enum_elt_def {
+    pg_sys::relopt_enum_elt_def { string_val: name.as_ptr(), symbol_val: value }
+}
+
+const END_OF_NAMES: pg_sys::relopt_enum_elt_def =
+    pg_sys::relopt_enum_elt_def { string_val: std::ptr::null(), symbol_val: 0 };
+
+static LAYOUTS: Names<4> = Names([
+    named(c"filters", IndexLayout::Filters as i32),
+    named(c"map", IndexLayout::Map as i32),
+    named(c"auto", IndexLayout::Auto as i32),
+    END_OF_NAMES,
+]);
+
+/// The words for true and false are those of the server's Boolean options, which this option once was.
+static AUTOSUMMARIZE_NAMES: Names<10> = Names([
+    named(c"on", Autosummarize::On as i32),
+    named(c"off", Autosummarize::Off as i32),
+    named(c"background", Autosummarize::Background as i32),
+    named(c"true", Autosummarize::On as i32),
+    named(c"false", Autosummarize::Off as i32),
+    named(c"yes", Autosummarize::On as i32),
+    named(c"no", Autosummarize::Off as i32),
+    named(c"1", Autosummarize::On as i32),
+    named(c"0", Autosummarize::Off as i32),
+    END_OF_NAMES,
+]);
+
 const LAYOUT_TEXT: &std::ffi::CStr =
     c"Kind of segments: filters, a map from key to block ranges, or chosen from the data";
 const LAYOUT_VALUES: &std::ffi::CStr = c"Valid values are \"auto\", \"filters\" and \"map\".";
+const AUTOSUMMARIZE_TEXT: &std::ffi::CStr =
+    c"Whether new block ranges are summarized while rows are inserted, and by whom";
+const AUTOSUMMARIZE_VALUES: &std::ffi::CStr = c"Valid values are \"on\", \"off\" and \"background\".";
 const PAGES_TEXT: &std::ffi::CStr = c"Number of table pages per block range; not set: chosen from the data";
 
 /// The options of an index.
@@ -107,8 +148,8 @@ pub struct Options {
     pub false_positive_rate: Option<f64>,
     /// For all columns without their own layout, if it is set; frozen at build.
     pub layout: Option<IndexLayout>,
-    /// Whether inserts summarize ranges as the table grows.
-    pub autosummarize: bool,
+    /// Who summarizes ranges as the table grows.
+    pub autosummarize: Autosummarize,
     /// Bytes of delta pages above which inserts fold the delta.
     pub delta_limit: u64,
 }
@@ -142,7 +183,7 @@ impl Options {
             pages_per_range: pages(raw.pages_per_range),
             false_positive_rate: Some(raw.false_positive_rate).filter(|&rate| rate != RATE_UNSET),
             layout: IndexLayout::of_raw(raw.layout),
-            autosummarize: raw.autosummarize,
+            autosummarize: Autosummarize::of_raw(raw.autosummarize),
             delta_limit: raw.delta_limit as u64 * 1024,
         }
     }
@@ -228,11 +269,13 @@ pub fn register() {
                 f64::MAX,
                 pg_sys::AccessExclusiveLock as i32,
             );
-            pg_sys::add_bool_reloption(
+            pg_sys::add_enum_reloption(
                 kind,
                 c"autosummarize".as_ptr(),
-                c"Summarize new block ranges while rows are inserted".as_ptr(),
-                AUTOSUMMARIZE,
+                AUTOSUMMARIZE_TEXT.as_ptr(),
+                AUTOSUMMARIZE_NAMES.list(),
+                AUTOSUMMARIZE as i32,
+                AUTOSUMMARIZE_VALUES.as_ptr(),
                 pg_sys::ShareUpdateExclusiveLock as i32,
             );
             pg_sys::add_int_reloption(
@@ -264,7 +307,7 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
     validate: bool,
 ) -> *mut pg_sys::bytea {
     boundary::callback(|| {
-        use pg_sys::relopt_type::{RELOPT_TYPE_BOOL, RELOPT_TYPE_ENUM, RELOPT_TYPE_INT, RELOPT_TYPE_REAL};
+        use pg_sys::relopt_type::{RELOPT_TYPE_ENUM, RELOPT_TYPE_INT, RELOPT_TYPE_REAL};
         let table = [
             compat::relopt(c"pages_per_range", RELOPT_TYPE_INT, offset_of!(RawOptions, pages_per_range)),
             compat::relopt(
@@ -272,7 +315,7 @@ pub(super) unsafe extern "C-unwind" fn amoptions(
                 RELOPT_TYPE_REAL,
                 offset_of!(RawOptions, false_positive_rate),
             ),
-            compat::relopt(c"autosummarize", RELOPT_TYPE_BOOL, offset_of!(RawOptions, autosummarize)),
+            compat::relopt(c"autosummarize", RELOPT_TYPE_ENUM, offset_of!(RawOptions, autosummarize)),
             compat::relopt(c"delta_limit", RELOPT_TYPE_INT, offset_of!(RawOptions, delta_limit)),
             compat::relopt(c"layout", RELOPT_TYPE_ENUM, offset_of!(RawOptions, layout)),
         ];

@@ -118,6 +118,17 @@ impl Inserting {
         })
     }
 
+    /// The pace of a background worker, when [`Inserting::ranges`] are the ranges that are not summarized. Nobody waits
+    /// for it, so a batch has as many of them as one may have.
+    pub fn pace_in_background(self) -> Pace {
+        let most = most_batch(self.pages_per_range);
+        let usual = Self { ranges: 0, ..self }.pace().batch;
+        Pace {
+            batch: usual.max(self.ranges.min(most) / self.unit() * self.unit()),
+            is_bulk: self.ranges >= most,
+        }
+    }
+
     /// The pace right before a large statement's transaction commits: of maps, every complete range is summarized. The
     /// small segments are merged right away.
     pub fn pace_at_commit(self) -> Pace {
@@ -208,6 +219,15 @@ mod tests {
             Inserting { has_filters: true, ..large }.pace_at_commit(),
             Pace { batch: 8, is_bulk: true }
         );
+    }
+
+    #[test]
+    fn a_worker_summarizes_all_that_it_may() {
+        let pace = |ranges, has_filters| Inserting { ranges, has_filters, ..MAPS }.pace_in_background();
+        assert_eq!([0, 3, 63].map(|n| pace(n, false).batch), [2, 2, 62]);
+        assert_eq!([0, 3, 63].map(|n| pace(n, true).batch), [8, 8, 56]);
+        assert!([0, 3, 63].iter().all(|&n| !pace(n, false).is_bulk && !pace(n, true).is_bulk));
+        assert_eq!([64, u32::MAX].map(|n| pace(n, true)), [Pace { batch: 64, is_bulk: true }; 2]);
     }
 
     #[test]

@@ -295,7 +295,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
             None,
             None,
         );
-        Ok(Summary { ranges, live_rows: self.live_rows as f64, failure: None })
+        Ok(Summary { ranges, live_rows: self.live_rows as f64, ..Summary::default() })
     }
 }
 

@@ -1,15 +1,15 @@
 //! The leader's side of a parallel build: starting and ending workers, and the queues of their messages.
 
-use super::worker::{ENTRY, pg_skip_build_worker};
+use super::worker::ENTRY;
 use super::{
     JobWords, KEY_BUFFER_USAGE, KEY_QUERY, KEY_QUEUES, KEY_SHARED, KEY_WAL_USAGE, QUEUE, SecondPhase,
     SecondWords, SharedBuild,
 };
 use crate::pg::shared_files::SharedFiles;
-use crate::pg::{Rel, compat, memory, server};
+use crate::pg::{Rel, compat, library, memory, server};
 use pgrx::pg_sys;
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The leader's side of a build with running workers.
@@ -35,7 +35,7 @@ pub enum Received {
 impl<'a> Team<'a> {
     /// Starts at most `workers` workers, which divide `chunks` chunks with the leader. None if none could be started.
     pub fn start(heap: Rel<'a>, index: Rel<'a>, workers: u32, chunks: u64, job: JobWords) -> Option<Self> {
-        let library = library();
+        let library = library::path();
         // SAFETY: the order of calls is that of the server's own builds (_bt_begin_parallel). Parallel mode and the
         // context are ended by end(), or by the abort of the transaction.
         unsafe {
@@ -313,20 +313,4 @@ unsafe fn make_queues(context: *mut pg_sys::ParallelContext, workers: usize) -> 
         };
         (0..workers).map(make).collect()
     }
-}
-
-/// The path of this library, as it was loaded. Workers look their function up in the library with this name, and find
-/// the one that they have loaded already, wherever it was installed.
-fn library() -> CString {
-    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: the address of a function of this library. The name is NUL-terminated, and lives as long as the library.
-    unsafe {
-        if libc::dladdr(pg_skip_build_worker as *const c_void, found.as_mut_ptr()) != 0 {
-            let name = found.assume_init().dli_fname;
-            if !name.is_null() {
-                return CStr::from_ptr(name).to_owned();
-            }
-        }
-    }
-    c"pg_skip".to_owned()
 }

@@ -109,7 +109,7 @@ impl Table {
             options.push(format!("false_positive_rate = {rate}"));
         }
         if self.rng.bool() {
-            options.push(format!("autosummarize = {}", self.rng.bool()));
+            options.push(format!("autosummarize = {}", self.pick(&["on", "off", "background"])));
         }
         if self.rng.bool() {
             options.push(format!("delta_limit = {}", self.pick(&[64, 128, 4096])));

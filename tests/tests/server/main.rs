@@ -7,6 +7,7 @@
 
 mod advise;
 mod at_commit;
+mod background;
 mod bloom;
 mod build;
 mod column_types;

@@ -78,7 +78,8 @@ fn live_once(session: &mut Session, inside: &Inside, rng: &mut Rng, log: &mut Ve
         ),
     );
     let pages = rng.choice([1, 2, 4]).unwrap_or(1);
-    let autosummarize = if rng.bool() { "" } else { ", autosummarize = off" };
+    let autosummarize =
+        rng.choice(["", ", autosummarize = off", ", autosummarize = background"]).unwrap_or_default();
     let create = format!(
         "CREATE INDEX t_v ON t USING skip ({}) WITH (pages_per_range = {pages}{autosummarize})",
         inside.indexed

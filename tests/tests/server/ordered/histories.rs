@@ -73,7 +73,8 @@ fn live_once(session: &mut Session, kind: &Kind, rng: &mut Rng, log: &mut Vec<St
         ),
     );
     let pages = rng.choice([1, 2, 4]).unwrap_or(1);
-    let autosummarize = if rng.bool() { "" } else { ", autosummarize = off" };
+    let autosummarize =
+        rng.choice(["", ", autosummarize = off", ", autosummarize = background"]).unwrap_or_default();
     // A column before or after it, whose parts of ranges may be smaller.
     let columns =
         ["v CLASS", "v CLASS, id", "id, v CLASS", "v CLASS, id int4_minmax_skip_ops"][rng.usize(..4)];

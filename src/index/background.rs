@@ -1,0 +1,140 @@
+//! What the background worker of an index does, with `autosummarize = background`: it summarizes the ranges that inserts
+//! fill, and merges segments, while the inserts go on.
+//!
+//! An insert that would have done this itself has a worker started ([`crate::pg::background::has_worker`]). The worker
+//! looks for new ranges until there were none for a while. It takes the maintenance lock in each transaction, only if
+//! it is free, so VACUUM and skip_summarize may take turns with it. All that keeps readers and inserts right is as with
+//! [`autosummarize`], which is what the worker calls.
+//!
+//! To the worker, the rows of the inserting transaction are those of another transaction in progress. A range with a
+//! value out of line stays open then ([`super::collect`]). The worker closes such ranges when it has nothing else to
+//! do. A large statement sees to it before its commit that there is a worker.
+
+use super::{autosummarize, collect};
+use crate::pages::progress::Progress;
+use crate::pg::Rel;
+use crate::pg::background::{self, Worker};
+use crate::pg::error::{Read, or_raise};
+use crate::pg::options::{Autosummarize, Options};
+use skip_segment::pace::{Inserting, MOST_EMPTY, most_batch};
+use std::time::{Duration, Instant};
+
+/// From one look at the table to the next, if a batch was small or there was none. In this time, one process inserts
+/// some thousand blocks at most, which are a large batch.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A worker ends after so many pauses without a new range. Dropping a database waits for 5 seconds for its workers.
+const MOST_IDLE: u32 = 30;
+/// From one attempt to close open ranges to the next; twice as long after each that closed none. Each reads all of them.
+const CLOSE_EVERY: Duration = Duration::from_millis(500);
+/// A worker ends after this time, also while rows come in: the next one begins with the server's present settings.
+const LIFE: Duration = Duration::from_secs(300);
+
+/// What a worker has found.
+enum Found {
+    /// Ranges were summarized, and there are enough for the next batch.
+    More,
+    /// Ranges were summarized.
+    Some,
+    /// There was nothing to summarize.
+    Nothing,
+    /// The option has been changed.
+    Unwanted,
+}
+
+/// Registers the worker's function with the boundary.
+pub fn register() {
+    background::register(work);
+}
+
+fn work(worker: &Worker) {
+    let until = Instant::now() + LIFE;
+    let mut state = State {
+        idle: 0,
+        is_to_finish: false,
+        open: 1,
+        close_at: Instant::now() + CLOSE_EVERY,
+        wait: CLOSE_EVERY,
+    };
+    while state.idle < MOST_IDLE && Instant::now() < until {
+        let found = worker.in_transaction(|heap, index| or_raise(index, state.summarize(heap, index)));
+        match found {
+            Some(Found::More) => continue,
+            Some(Found::Some) => state.idle = 0,
+            Some(Found::Nothing) => {
+                if std::mem::take(&mut state.is_to_finish) {
+                    worker.in_transaction(autosummarize::catch_up);
+                }
+                state.idle += 1;
+            }
+            Some(Found::Unwanted) => return,
+            // The index is gone, or another process has locked it or its table.
+            None => state.idle += 1,
+        }
+        if state.is_to_close() {
+            worker.in_transaction(|heap, index| or_raise(index, state.close(heap, index)));
+        }
+        worker.pause(PAUSE);
+    }
+}
+
+/// What a worker knows of its index.
+struct State {
+    /// Pauses without a new range before them.
+    idle: u32,
+    /// Whether merges were left to the end of the present work.
+    is_to_finish: bool,
+    /// Ranges that this worker had to leave open, counted in each column. The worker before may have left some too.
+    open: u64,
+    /// When the next attempt to close them is due.
+    close_at: Instant,
+    /// From the last attempt to the next.
+    wait: Duration,
+}
+
+impl State {
+    /// Summarizes a batch, and merges as much as the inserts of its rows would have.
+    fn summarize(&mut self, heap: Rel, index: Rel) -> Read<Found> {
+        if Options::of(index).autosummarize != Autosummarize::Background
+            || collect::runs_user_code(heap, index)
+        {
+            return Ok(Found::Unwanted);
+        }
+        let Progress { watermark, pages_per_range, .. } = Progress::read(index)?;
+        let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(Found::Nothing) };
+        let inserting = Inserting {
+            summarized: watermark,
+            ranges: (last_block / pages_per_range).saturating_sub(watermark),
+            pages_per_range,
+            has_filters: autosummarize::has_filters(index)?,
+        };
+        let pace = inserting.pace_in_background();
+        // Blocks that are farther behind the newest one have all rows that they will get; they need not be looked at.
+        let end_of_batch =
+            watermark.saturating_add(most_batch(pages_per_range)).saturating_mul(pages_per_range);
+        let newest = last_block.min(end_of_batch.saturating_add(MOST_EMPTY + 1));
+        let summary = autosummarize::autosummarize(heap, index, newest, pace)?;
+        self.open += summary.map_or(0, |summary| summary.open);
+        let summarized = Progress::read(index)?.watermark.saturating_sub(watermark);
+        let blocks = summarized.saturating_mul(pages_per_range);
+        autosummarize::merge_further(index, autosummarize::steps_of(blocks).max(1))?;
+        self.is_to_finish |= summarized > 0 && pace.is_bulk;
+        Ok(match summarized {
+            0 => Found::Nothing,
+            _ if pace.is_bulk => Found::More,
+            _ => Found::Some,
+        })
+    }
+
+    /// Whether open ranges may be closed now. The last attempt is made before the worker ends.
+    fn is_to_close(&self) -> bool {
+        self.open > 0 && (Instant::now() >= self.close_at || self.idle == MOST_IDLE)
+    }
+
+    fn close(&mut self, heap: Rel, index: Rel) -> Read<()> {
+        let closed = autosummarize::close_open_ranges(heap, index)?;
+        self.open = self.open.saturating_sub(closed.max(1));
+        self.wait = if closed > 0 { CLOSE_EVERY } else { self.wait * 2 };
+        self.close_at = Instant::now() + self.wait;
+        Ok(())
+    }
+}

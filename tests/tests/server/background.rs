@@ -1,0 +1,315 @@
+//! `autosummarize = background`: a background worker summarizes what inserts leave, and no row is lost by that.
+use crate::registry::{alone, on_shared};
+use crate::shared::{self, Database, wait_until};
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::server::Server;
+use pg_skip_tests::session::Session;
+use std::time::{Duration, Instant};
+
+const WITH: &str = "WITH (pages_per_range = 1, autosummarize = background)";
+const ROWS: &str = "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, v text,
+                                    filler text DEFAULT repeat('x', 270))";
+
+/// A table of which 26 rows fill a block, which is a range.
+fn table(session: &mut Session) {
+    session.run(&format!("{ROWS}; CREATE INDEX t_skip ON t USING skip (k, v) {WITH}"));
+}
+
+fn insert(first: u32, rows: u32) -> String {
+    format!("INSERT INTO t (k, v) SELECT i, 'v' || i FROM generate_series({first}, {}) i", first + rows - 1)
+}
+
+/// Number of block ranges that are not summarized.
+fn tail(session: &mut Session) -> f64 {
+    session.number("SELECT max(ranges - summarized) FROM skip_index_info('t_skip')")
+}
+
+/// The most ranges that stay without a summary: a batch but for one, and the newest range.
+const MOST_TAIL: f64 = 16.0;
+
+fn workers(session: &mut Session) -> f64 {
+    session.number(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE backend_type = 'pg_skip worker' AND datname = current_database()",
+    )
+}
+
+fn is_right(session: &mut Session, keys: &[u32]) {
+    for key in keys {
+        same(session, "t", &Question::any(format!("k = {key}")));
+        same(session, "t", &Question::any(format!("v = 'v{key}'")));
+    }
+    sound(session, "t_skip");
+}
+
+on_shared!(a_worker_summarizes_what_is_inserted);
+fn a_worker_summarizes_what_is_inserted(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    for round in 0..3 {
+        let first = round * 100_000;
+        session.run(&insert(first, 40_000));
+        is_right(&mut session, &[first, first + 20_000, first + 39_999, first + 40_000]);
+        wait_until("the worker has summarized", || tail(&mut session) <= MOST_TAIL);
+        assert_eq!(workers(&mut session), 1.0, "one worker, which waits for more");
+        is_right(&mut session, &[first, first + 39_999]);
+    }
+    // It has merged its segments too.
+    let segments = || "SELECT max(segments) FROM skip_index_info('t_skip')";
+    wait_until("the worker has merged", || session.number(segments()) <= 13.0);
+    wait_until("the worker has ended", || workers(&mut session) == 0.0);
+    is_right(&mut session, &[0, 139_999, 239_999]);
+    // An insert that does not fill a batch starts none.
+    session.run("VACUUM t");
+    session.run(&insert(1, 1));
+    assert_eq!(workers(&mut session), 0.0);
+}
+
+on_shared!(the_inserting_transaction_may_fail);
+fn the_inserting_transaction_may_fail(database: &Database) {
+    let mut session = database.session();
+    let mut other = database.session();
+    table(&mut session);
+    session.run(&format!("BEGIN; {}", insert(0, 30_000)));
+    wait_until("the worker has summarized", || tail(&mut other) <= MOST_TAIL);
+    is_right(&mut other, &[0, 29_999]);
+    session.run("ROLLBACK");
+    is_right(&mut session, &[0, 29_999]);
+    session.run(&format!(
+        "BEGIN; {}; SAVEPOINT s; {}; ROLLBACK TO s; {}; COMMIT",
+        insert(0, 10_000),
+        insert(10_000, 10_000),
+        insert(20_000, 10_000)
+    ));
+    wait_until("the worker has summarized", || tail(&mut session) <= MOST_TAIL);
+    is_right(&mut session, &[0, 9_999, 10_000, 20_000, 29_999]);
+}
+
+on_shared!(values_out_of_line_are_summarized_after_the_commit);
+/// While their transaction is in progress, their ranges stay open.
+fn values_out_of_line_are_summarized_after_the_commit(database: &Database) {
+    let mut session = database.session();
+    let mut other = database.session();
+    table(&mut session);
+    session.run("ALTER TABLE t ALTER v SET STORAGE EXTERNAL");
+    let long = insert(0, 20_000)
+        .replace("'v' || i", "CASE i % 500 WHEN 0 THEN repeat('v' || i, 600) ELSE 'v' || i END");
+    session.run(&format!("BEGIN; {long}"));
+    // Open ranges are not counted as summarized: 40, one for each long value.
+    wait_until("the worker has summarized", || tail(&mut other) <= 45.0 + MOST_TAIL);
+    let open = "SELECT coalesce(sum(open_ranges), 0) FROM skip_index_segments('t_skip')";
+    assert!(other.number(open) >= 30.0, "ranges are open before the commit");
+    session.run("COMMIT");
+    wait_until("the worker has closed them", || session.number(open) <= 1.0);
+    assert!(tail(&mut session) <= MOST_TAIL);
+    let segments =
+        "SELECT max(count) FROM (SELECT count(*) FROM skip_index_segments('t_skip') GROUP BY attnum) s";
+    wait_until("what was added is merged", || session.number(segments) <= 13.0);
+    for key in [0, 500, 19_500] {
+        same(&mut session, "t", &Question::any(format!("v = repeat('v{key}', 600)")));
+    }
+    is_right(&mut session, &[1, 501, 19_999]);
+}
+
+on_shared!(what_a_worker_cannot_see);
+/// The inserts summarize it themselves: temporary tables, what was created in the same transaction, and what calls
+/// users' code.
+fn what_a_worker_cannot_see(database: &Database) {
+    let mut session = database.session();
+    let index = format!("CREATE INDEX t_skip ON t USING skip (k, v) {WITH}");
+    let fill = insert(0, 20_000);
+    session.run(&format!("BEGIN; {ROWS}; {index}; {fill}; COMMIT"));
+    assert!(tail(&mut session) <= MOST_TAIL, "created in the same transaction");
+    is_right(&mut session, &[0, 19_999]);
+    session.run(&format!("BEGIN; TRUNCATE t; {fill}; COMMIT"));
+    assert!(tail(&mut session) <= MOST_TAIL, "a new file");
+    is_right(&mut session, &[0, 19_999]);
+    session.run(&format!("BEGIN; DROP INDEX t_skip; {index}; {}; COMMIT", insert(20_000, 20_000)));
+    assert!(tail(&mut session) <= MOST_TAIL, "an index of the same transaction");
+    is_right(&mut session, &[0, 39_999]);
+
+    for (columns, predicate, condition) in
+        [("(k + 1), v", "", "k + 1 = 19999"), ("k, v", "WHERE k >= 0", "k = 19999 AND k >= 0")]
+    {
+        session.run(&format!(
+            "DROP TABLE t; {ROWS}; CREATE INDEX t_skip ON t USING skip ({columns}) {WITH} {predicate}"
+        ));
+        session.run(&fill);
+        assert!(tail(&mut session) <= 150.0, "{columns}: most is summarized");
+        same(&mut session, "t", &Question::any(condition));
+        sound(&mut session, "t_skip");
+    }
+    session.run(&format!("DROP TABLE t; {}; {index}; {fill}", ROWS.replace("TABLE", "TEMP TABLE")));
+    assert!(tail(&mut session) <= MOST_TAIL, "temporary");
+    is_right(&mut session, &[0, 19_999]);
+    assert_eq!(workers(&mut session), 0.0);
+}
+
+on_shared!(a_worker_is_in_nobodys_way);
+fn a_worker_is_in_nobodys_way(database: &Database) {
+    let mut session = database.session();
+    for ddl in [
+        "DROP INDEX t_skip",
+        "DROP TABLE t",
+        "TRUNCATE t",
+        "VACUUM FULL t",
+        "REINDEX INDEX CONCURRENTLY t_skip",
+        "ALTER TABLE t ALTER k TYPE bigint",
+        "ALTER INDEX t_skip SET (autosummarize = on)",
+        "SELECT skip_summarize('t_skip')",
+        "VACUUM t",
+    ] {
+        session.run("DROP TABLE IF EXISTS t");
+        table(&mut session);
+        session.run(&insert(0, 20_000));
+        session.run("SET lock_timeout = '20s'");
+        session.run(ddl);
+        if !ddl.starts_with("DROP") {
+            is_right(&mut session, &[0, 19_999]);
+            session.run(&insert(20_000, 20_000));
+            wait_until("all is summarized", || tail(&mut session) <= MOST_TAIL);
+            is_right(&mut session, &[0, 19_999, 20_000, 39_999]);
+        }
+    }
+    // The worker ends when it is told to, and another one continues.
+    session.run(&insert(50_000, 5_000));
+    session.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'pg_skip worker' AND datname = current_database()");
+    wait_until("the worker has ended", || workers(&mut session) == 0.0);
+    std::thread::sleep(Duration::from_millis(1100));
+    session.run(&insert(60_000, 20_000));
+    wait_until("all is summarized", || tail(&mut session) <= MOST_TAIL);
+    is_right(&mut session, &[0, 50_000, 54_999, 79_999]);
+}
+
+on_shared!(a_locked_table_is_not_waited_for);
+fn a_locked_table_is_not_waited_for(database: &Database) {
+    let mut session = database.session();
+    let mut other = database.session();
+    table(&mut session);
+    session
+        .run(&format!("SET deadlock_timeout = '100ms'; BEGIN; LOCK t IN SHARE MODE; {}", insert(0, 20_000)));
+    is_right(&mut other, &[0, 19_999]);
+    session.run("COMMIT");
+    // The commit has started a worker, if the first one had given up.
+    wait_until("all is summarized", || tail(&mut session) <= MOST_TAIL);
+    is_right(&mut session, &[0, 19_999]);
+}
+
+alone!(a_server_without_room_for_a_worker);
+fn a_server_without_room_for_a_worker() {
+    let server = Server::start(&["max_worker_processes=0", "max_logical_replication_workers=0"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    table(&mut session);
+    session.run(&insert(0, 40_000));
+    assert!(tail(&mut session) <= MOST_TAIL, "the insert has summarized");
+    is_right(&mut session, &[0, 39_999]);
+    drop(session);
+    server.finish();
+}
+
+alone!(databases_with_workers);
+/// Databases with a worker are dropped and copied, and the server stops and starts.
+fn databases_with_workers() {
+    let server = Server::start(&["max_worker_processes=3"]);
+    shared::prepare(&server);
+    let mut postgres = server.connect("postgres");
+    for force in ["", "WITH (FORCE)"] {
+        postgres.run("CREATE DATABASE d TEMPLATE skip_template");
+        let mut session = server.connect("d");
+        table(&mut session);
+        session.run(&insert(0, 40_000));
+        drop(session);
+        postgres.run(&format!("DROP DATABASE d {force}"));
+    }
+    let mut session = server.connect("skip_template");
+    table(&mut session);
+    session.run(&insert(0, 40_000));
+    drop(session);
+    postgres.run("CREATE DATABASE d TEMPLATE skip_template");
+    let mut session = server.connect("d");
+    is_right(&mut session, &[0, 39_999]);
+    session.run(&insert(40_000, 60_000));
+    drop((session, postgres));
+    server.stop();
+    server.restart();
+    let mut session = server.connect("d");
+    is_right(&mut session, &[0, 39_999, 40_000, 99_999]);
+    drop(session);
+    server.finish();
+}
+
+alone!(crashes_while_a_worker_works);
+fn crashes_while_a_worker_works() {
+    let server = Server::start(&["wal_level=replica"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    table(&mut session);
+    drop(session);
+    for round in 0..6 {
+        let mut session = server.connect("skip_template");
+        let first = round * 100_000;
+        session.run(&insert(first, 30_000));
+        session.run("UPDATE t SET v = v WHERE id % 50 = 0");
+        // Between nothing and all of what the worker does.
+        std::thread::sleep(Duration::from_millis(u64::from(round) * 20));
+        drop(session);
+        server.kill();
+        server.restart();
+        let mut session = server.connect("skip_template");
+        is_right(&mut session, &[0, first, first + 15_000, first + 29_999]);
+        drop(session);
+    }
+    let mut session = server.connect("skip_template");
+    session.run(&insert(900_000, 10_000));
+    wait_until("all is summarized", || tail(&mut session) <= MOST_TAIL);
+    is_right(&mut session, &[0, 529_999, 900_000, 909_999]);
+    drop(session);
+    server.finish();
+}
+
+on_shared!(many_sessions_insert);
+fn many_sessions_insert(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    let until = Instant::now() + Duration::from_secs(4);
+    let grow = |number: u32| {
+        let mut session = database.session();
+        let mut most = 0.0f64;
+        for round in 0.. {
+            if Instant::now() > until {
+                break;
+            }
+            let first = number * 1_000_000 + round * 500;
+            session.run(&insert(first, 500));
+            session.run(&format!(
+                "DELETE FROM t WHERE k = {}; UPDATE t SET k = k WHERE k = {}",
+                first + 3,
+                first + 4
+            ));
+            most = most.max(workers(&mut session));
+            for key in [first, first + 3, first + 4, first + 499] {
+                same(&mut session, "t", &Question::any(format!("v = 'v{key}'")));
+            }
+        }
+        assert!((1.0..=4.0).contains(&most), "{most} workers at a time");
+    };
+    let mut vacuumer = database.session();
+    let grow = &grow;
+    shared::together(vec![
+        Box::new(move || grow(1)),
+        Box::new(move || grow(2)),
+        Box::new(move || grow(3)),
+        Box::new(move || {
+            while Instant::now() < until {
+                vacuumer.run("VACUUM t");
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        }),
+    ]);
+    wait_until("the worker has ended", || workers(&mut session) == 0.0);
+    // Blocks without rows are waited for, up to 512 of them: skip_segment::pace::MOST_EMPTY.
+    let left = tail(&mut session);
+    assert!(left <= 512.0, "{left} ranges are left");
+    is_right(&mut session, &[1_000_000, 1_000_003, 1_000_499, 2_000_000, 3_000_004]);
+}
