@@ -91,6 +91,16 @@ summarize_later() {
     sql -c 'DROP INDEX bench_index' -c "DELETE FROM $tab WHERE id > $rows" -c "VACUUM (FREEZE) $tab"
 }
 
+# The same with a background worker, and how long it takes after that until the worker has summarized the rest.
+append_in_background() {
+    local tab=$1 subject=$2 variant=$3 definition=$4
+    [ "$tab" != changes ] || return 0
+    sql -c "CREATE INDEX bench_index ON $tab USING $definition WITH (autosummarize = background)"
+    keep "$subject" "$variant" append_bg_s "$(sql -c "CALL bench.timed('INSERT INTO $tab SELECT * FROM staging')")"
+    keep "$subject" "$variant" caught_up_s "$(sql -c "CALL bench.wait_for_worker('bench_index')")"
+    sql -c 'DROP INDEX bench_index' -c "DELETE FROM $tab WHERE id > $rows" -c "VACUUM (FREEZE) $tab"
+}
+
 # One round of a table: without an index, then each kind: build, searches, append.
 round() {
     local tab=$1 class variant definition
@@ -111,7 +121,10 @@ round() {
             sql -c "SELECT pg_prewarm('bench_index')" </dev/null >/dev/null
             sql -c "CALL bench.measure_searches('$tab', '$class', '$variant', $searches, $seconds_each)" </dev/null
             append "$tab" "$tab.$class" "$variant" </dev/null
-            [ "$variant" != skip ] || summarize_later "$tab" "$tab.$class" "$variant" "$definition" </dev/null
+            if [ "$variant" = skip ]; then
+                summarize_later "$tab" "$tab.$class" "$variant" "$definition" </dev/null
+                append_in_background "$tab" "$tab.$class" "$variant" "$definition" </dev/null
+            fi
             done_step
         done
 }
@@ -158,7 +171,8 @@ $sizes- Machine: $(machine).
 - One client; the table and the index were read into shared buffers before the searches, as far as they fit.
 - In each of $rounds rounds all kinds of index took turns: CREATE INDEX, searches, an \`INSERT … SELECT\`, DROP INDEX.
   Each figure is the median of the rounds, the least and the greatest stand in brackets.$(slow_peers)
-- Then each skip index was made once more, with \`autosummarize = off\`, for an INSERT and \`skip_summarize\`.
+- Then each skip index was made once more, with \`autosummarize = off\`, for an INSERT and \`skip_summarize\`; and once
+  with \`autosummarize = background\`, for an INSERT.
 - Searches: \`SELECT *\`, parsing and planning included; in each round the median over up to $searches values.
   "Frequent" counts the rows. Nothing is switched off: where an index is of no use, the time is that of a sequential
   scan. skip has default options, but for the length of prefixes.

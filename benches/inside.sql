@@ -220,3 +220,15 @@ BEGIN
         INSERT INTO bench.choice VALUES (of_subject, in_variant, asked.what, bench.chosen(asked.queries[1]));
     END LOOP;
 END $$;
+
+-- Seconds until the background worker of an index has summarized all but a small batch of its ranges.
+CREATE PROCEDURE bench.wait_for_worker(index regclass, INOUT seconds float8 DEFAULT NULL)
+LANGUAGE plpgsql AS $$
+DECLARE
+    began timestamptz := clock_timestamp();
+BEGIN
+    WHILE (SELECT max(ranges - summarized) FROM skip_index_info(index)) > 64 LOOP
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+    seconds := extract(epoch FROM clock_timestamp() - began);
+END $$;

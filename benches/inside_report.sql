@@ -52,6 +52,20 @@ WHERE append_s IS NOT NULL
 ORDER BY bench.kind.place;
 
 \qecho
+\qecho 'With `autosummarize = background` a worker summarizes meanwhile, on another processor. The same append, and how'
+\qecho 'long the worker took after that until it had summarized all but 64 of the new ranges:'
+\qecho
+\qecho '| table | index | append | times no index | then the worker |'
+\qecho '|---|---|---|---|---|'
+SELECT format('| %s | `%s` | %s | %s | %s |', tab, definition, bench.figure(subject, variant, 'append_bg_s', 's'),
+              to_char(append_s / none_s, 'FM990.00'), bench.figure(subject, variant, 'caught_up_s', 's'))
+FROM bench.kind JOIN bench.class USING (tab, class),
+     LATERAL (SELECT bench.median_of(subject, variant, 'append_bg_s') AS append_s,
+                     bench.median_of(tab, 'none', 'append_s') AS none_s) AS figures
+WHERE append_s IS NOT NULL
+ORDER BY bench.kind.place;
+
+\qecho
 \qecho '## Searches'
 \qecho
 \qecho '| table | searched for | index | time | no index | plan |'
@@ -83,6 +97,9 @@ WITH peer (place, what, skip, peer, size) AS (VALUES
                 FROM peer WHERE place <= 4
          UNION ALL SELECT 20 + place, class || ': append, times no index', '', 1.2,
                 bench.median_of(subject, 'skip', 'append_s') / bench.median_of(tab, 'none', 'append_s') FROM bench.class
+         UNION ALL SELECT 30 + place, class || ': append in the background, times no index', '', 1.2,
+                bench.median_of(subject, 'skip', 'append_bg_s') / bench.median_of(tab, 'none', 'append_s')
+                FROM bench.class
          UNION ALL SELECT 40 + place, tab || ', ' || class || ', present: for a second of a sequential scan', 'ms', 5,
                 1000 * bench.median_of(subject, 'skip', 'present_ms') / bench.median_of(subject, 'none', 'present_ms')
                 -- A time range has some hundred rows, and a path of a project has many changes: neither is rare.

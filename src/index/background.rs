@@ -1,5 +1,5 @@
-//! What the background worker of an index does, with `autosummarize = background`: it summarizes the ranges that inserts
-//! fill, and merges segments, while the inserts go on.
+//! What the background worker of an index does, with `autosummarize = background`: it summarizes the ranges that
+//! inserts fill, and merges segments, while the inserts go on.
 //!
 //! An insert that would have done this itself has a worker started ([`crate::pg::background::has_worker`]). The worker
 //! looks for new ranges until there were none for a while. It takes the maintenance lock in each transaction, only if
@@ -13,7 +13,7 @@
 use super::{autosummarize, collect};
 use crate::pages::progress::Progress;
 use crate::pg::Rel;
-use crate::pg::background::{self, Worker};
+use crate::pg::background::{self, UpkeepWorker};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::options::{Autosummarize, Options};
 use skip_segment::pace::{Inserting, MOST_EMPTY, most_batch};
@@ -24,13 +24,14 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(50);
 /// A worker ends after so many pauses without a new range. Dropping a database waits for 5 seconds for its workers.
 const MOST_IDLE: u32 = 30;
-/// From one attempt to close open ranges to the next; twice as long after each that closed none. Each reads all of them.
+/// From one attempt to close open ranges to the next; twice as long after each that closed none. Each reads all of
+/// them.
 const CLOSE_EVERY: Duration = Duration::from_millis(500);
 /// A worker ends after this time, also while rows come in: the next one begins with the server's present settings.
 const LIFE: Duration = Duration::from_secs(300);
 
 /// What a worker has found.
-enum Found {
+enum Outcome {
     /// Ranges were summarized, and there are enough for the next batch.
     More,
     /// Ranges were summarized.
@@ -46,39 +47,39 @@ pub fn register() {
     background::register(work);
 }
 
-fn work(worker: &Worker) {
+fn work(worker: &UpkeepWorker) {
     let until = Instant::now() + LIFE;
-    let mut state = State {
+    let mut upkeep = Upkeep {
         idle: 0,
         is_to_finish: false,
         open: 1,
         close_at: Instant::now() + CLOSE_EVERY,
         wait: CLOSE_EVERY,
     };
-    while state.idle < MOST_IDLE && Instant::now() < until {
-        let found = worker.in_transaction(|heap, index| or_raise(index, state.summarize(heap, index)));
+    while upkeep.idle < MOST_IDLE && Instant::now() < until {
+        let found = worker.in_transaction(|heap, index| or_raise(index, upkeep.summarize(heap, index)));
         match found {
-            Some(Found::More) => continue,
-            Some(Found::Some) => state.idle = 0,
-            Some(Found::Nothing) => {
-                if std::mem::take(&mut state.is_to_finish) {
+            Some(Outcome::More) => continue,
+            Some(Outcome::Some) => upkeep.idle = 0,
+            Some(Outcome::Nothing) => {
+                if std::mem::take(&mut upkeep.is_to_finish) {
                     worker.in_transaction(autosummarize::catch_up);
                 }
-                state.idle += 1;
+                upkeep.idle += 1;
             }
-            Some(Found::Unwanted) => return,
+            Some(Outcome::Unwanted) => return,
             // The index is gone, or another process has locked it or its table.
-            None => state.idle += 1,
+            None => upkeep.idle += 1,
         }
-        if state.is_to_close() {
-            worker.in_transaction(|heap, index| or_raise(index, state.close(heap, index)));
+        if upkeep.is_to_close() {
+            worker.in_transaction(|heap, index| or_raise(index, upkeep.close(heap, index)));
         }
         worker.pause(PAUSE);
     }
 }
 
 /// What a worker knows of its index.
-struct State {
+struct Upkeep {
     /// Pauses without a new range before them.
     idle: u32,
     /// Whether merges were left to the end of the present work.
@@ -91,16 +92,16 @@ struct State {
     wait: Duration,
 }
 
-impl State {
+impl Upkeep {
     /// Summarizes a batch, and merges as much as the inserts of its rows would have.
-    fn summarize(&mut self, heap: Rel, index: Rel) -> Read<Found> {
+    fn summarize(&mut self, heap: Rel, index: Rel) -> Read<Outcome> {
         if Options::of(index).autosummarize != Autosummarize::Background
             || collect::runs_user_code(heap, index)
         {
-            return Ok(Found::Unwanted);
+            return Ok(Outcome::Unwanted);
         }
         let Progress { watermark, pages_per_range, .. } = Progress::read(index)?;
-        let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(Found::Nothing) };
+        let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(Outcome::Nothing) };
         let inserting = Inserting {
             summarized: watermark,
             ranges: (last_block / pages_per_range).saturating_sub(watermark),
@@ -119,9 +120,9 @@ impl State {
         autosummarize::merge_further(index, autosummarize::steps_of(blocks).max(1))?;
         self.is_to_finish |= summarized > 0 && pace.is_bulk;
         Ok(match summarized {
-            0 => Found::Nothing,
-            _ if pace.is_bulk => Found::More,
-            _ => Found::Some,
+            0 => Outcome::Nothing,
+            _ if pace.is_bulk => Outcome::More,
+            _ => Outcome::Some,
         })
     }
 

@@ -1,7 +1,8 @@
 //! A background worker that does upkeep of one index, so that inserts need not.
 //!
-//! A session starts it ([`start`]) for an index of its database. The worker ([`Worker`]) does its work in transactions
-//! of its own, and ends when there is nothing left to do. It is connected as the bootstrap superuser, as autovacuum is.
+//! A session starts it ([`start`]) for an index of its database. The worker ([`UpkeepWorker`]) does its work in
+//! transactions of its own, and ends when there is nothing left to do. It is connected as the bootstrap superuser, as
+//! autovacuum is.
 //!
 //! **Errors.** An error ends the worker; the server logs it.
 //!
@@ -28,10 +29,10 @@ thread_local! {
 }
 
 /// The function that workers run.
-static WORK: OnceLock<fn(&Worker)> = OnceLock::new();
+static WORK: OnceLock<fn(&UpkeepWorker)> = OnceLock::new();
 
 /// Sets the function that workers run. Called when the library is loaded, in workers too.
-pub fn register(work: fn(&Worker)) {
+pub fn register(work: fn(&UpkeepWorker)) {
     let _ = WORK.set(work);
 }
 
@@ -128,14 +129,15 @@ pub unsafe extern "C-unwind" fn pg_skip_upkeep_worker(index: pg_sys::Datum) {
         }
         let index = pg_sys::Oid::from(index.value() as u32);
         if in_transaction(|| WorkerLock::of(index).try_take_for_process()) {
-            work(&Worker { index });
+            work(&UpkeepWorker { index });
         }
     })
 }
 
 /// Runs a transaction. The process is connected, and in none.
 fn in_transaction<R>(body: impl FnOnce() -> R) -> R {
-    // SAFETY: as PostgreSQL's example worker_spi does it. Values that are stored out of line are read with the snapshot.
+    // SAFETY: as PostgreSQL's example worker_spi does it. Values that are stored out of line are read with the
+    // snapshot.
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
@@ -153,11 +155,11 @@ fn in_transaction<R>(body: impl FnOnce() -> R) -> R {
 }
 
 /// A background worker, in its own process.
-pub struct Worker {
+pub struct UpkeepWorker {
     index: pg_sys::Oid,
 }
 
-impl Worker {
+impl UpkeepWorker {
     /// Calls `work` with the table and the index in a transaction. None if the index is gone, or if another process has
     /// locked one of them so that this one would have to wait.
     pub fn in_transaction<R>(&self, work: impl FnOnce(Rel, Rel) -> R) -> Option<R> {

@@ -91,12 +91,12 @@ impl Autosummarize {
 }
 
 /// The values of an option by name, in the server's format: a list that ends with NULL.
-struct Names<const N: usize>([pg_sys::relopt_enum_elt_def; N]);
+struct OptionNames<const N: usize>([pg_sys::relopt_enum_elt_def; N]);
 
 // SAFETY: the names are static, and the list never changes.
-unsafe impl<const N: usize> Sync for Names<N> {}
+unsafe impl<const N: usize> Sync for OptionNames<N> {}
 
-impl<const N: usize> Names<N> {
+impl<const N: usize> OptionNames<N> {
     /// The list for the server's functions, which only read it.
     fn list(&'static self) -> *mut pg_sys::relopt_enum_elt_def {
         self.0.as_ptr().cast_mut()
@@ -110,7 +110,7 @@ const fn named(name: &'static std::ffi::CStr, value: i32) -> pg_sys::relopt_enum
 const END_OF_NAMES: pg_sys::relopt_enum_elt_def =
     pg_sys::relopt_enum_elt_def { string_val: std::ptr::null(), symbol_val: 0 };
 
-static LAYOUTS: Names<4> = Names([
+static LAYOUTS: OptionNames<4> = OptionNames([
     named(c"filters", IndexLayout::Filters as i32),
     named(c"map", IndexLayout::Map as i32),
     named(c"auto", IndexLayout::Auto as i32),
@@ -118,7 +118,7 @@ static LAYOUTS: Names<4> = Names([
 ]);
 
 /// The words for true and false are those of the server's Boolean options, which this option once was.
-static AUTOSUMMARIZE_NAMES: Names<10> = Names([
+static AUTOSUMMARIZE_NAMES: OptionNames<10> = OptionNames([
     named(c"on", Autosummarize::On as i32),
     named(c"off", Autosummarize::Off as i32),
     named(c"background", Autosummarize::Background as i32),

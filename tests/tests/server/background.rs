@@ -173,7 +173,10 @@ fn a_worker_is_in_nobodys_way(database: &Database) {
     }
     // The worker ends when it is told to, and another one continues.
     session.run(&insert(50_000, 5_000));
-    session.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'pg_skip worker' AND datname = current_database()");
+    session.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE backend_type = 'pg_skip worker' AND datname = current_database()",
+    );
     wait_until("the worker has ended", || workers(&mut session) == 0.0);
     std::thread::sleep(Duration::from_millis(1100));
     session.run(&insert(60_000, 20_000));
