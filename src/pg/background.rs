@@ -141,6 +141,8 @@ fn in_transaction<R>(body: impl FnOnce() -> R) -> R {
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
+        // Whatever the default of the database is: upkeep should neither fail nor wait for other transactions.
+        pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, ACTIVITY.as_ptr());
     }

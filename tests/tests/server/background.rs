@@ -198,6 +198,22 @@ fn a_locked_table_is_not_waited_for(database: &Database) {
     is_right(&mut session, &[0, 19_999]);
 }
 
+on_shared!(defaults_of_the_database);
+/// A worker would wait for a safe snapshot as long as another transaction writes, if it took the defaults.
+fn defaults_of_the_database(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    for setting in ["isolation = serializable", "read_only = on", "deferrable = on"] {
+        session.run(&format!("ALTER DATABASE {} SET default_transaction_{setting}", database.name));
+    }
+    session.run(&format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {}", insert(0, 20_000)));
+    let mut other = database.session();
+    other.run("SET default_transaction_isolation = 'read committed'");
+    wait_until("the worker has summarized", || tail(&mut other) <= MOST_TAIL);
+    session.run("COMMIT");
+    is_right(&mut session, &[0, 19_999]);
+}
+
 alone!(a_server_without_room_for_a_worker);
 fn a_server_without_room_for_a_worker() {
     let server = Server::start(&["max_worker_processes=0", "max_logical_replication_workers=0"]);
