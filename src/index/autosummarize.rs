@@ -138,18 +138,19 @@ pub fn merge_further(index: Rel, steps: u32) -> Read<()> {
     Ok(())
 }
 
-/// Closes ranges that had to stay open, and can be closed now. In maps that makes additions, which are merged. Returns
-/// the number of ranges, counted in each column. Does nothing if another process holds the maintenance lock.
+/// Closes ranges that had to stay open, and can be closed now; looks at most at `most` of them. In maps that makes
+/// additions, which are merged. Returns the number of ranges, counted in each column. Does nothing if another process
+/// holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn close_open_ranges(heap: Rel, index: Rel) -> Read<u64> {
+pub fn close_open_ranges(heap: Rel, index: Rel, most: u32) -> Read<u64> {
     if !is_wanted(index) {
         return Ok(0);
     }
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(0) };
     let (meta, mut directory) = upkeep::load(index)?;
-    let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, Caller::Insert)?;
+    let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, Caller::Insert, most)?;
     growth::merge_additions(&mut directory, meta.columns.len())?;
     summarize::warn_of_failure(heap, index, failure);
     Ok(closed)

@@ -24,9 +24,11 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(50);
 /// A worker ends after so many pauses without a new range. Dropping a database waits for 5 seconds for its workers.
 const MOST_IDLE: u32 = 30;
-/// From one attempt to close open ranges to the next; twice as long after each that closed none. Each reads all of
-/// them.
+/// From one attempt to close open ranges to the next; twice as long after each that closed none.
 const CLOSE_EVERY: Duration = Duration::from_millis(500);
+/// An attempt looks at so many times as many ranges as one batch has, so that its transaction is short. Wider stretches
+/// of open ranges are left to VACUUM.
+const CLOSE_BATCHES: u32 = 4;
 /// A worker ends after this time, also while rows come in: the next one begins with the server's present settings.
 const LIFE: Duration = Duration::from_secs(300);
 
@@ -38,7 +40,7 @@ enum Outcome {
     Some,
     /// There was nothing to summarize.
     Nothing,
-    /// The option has been changed.
+    /// The worker is not wanted any more.
     Unwanted,
 }
 
@@ -49,13 +51,7 @@ pub fn register() {
 
 fn work(worker: &UpkeepWorker) {
     let until = Instant::now() + LIFE;
-    let mut upkeep = Upkeep {
-        idle: 0,
-        is_to_finish: false,
-        open: 1,
-        close_at: Instant::now() + CLOSE_EVERY,
-        wait: CLOSE_EVERY,
-    };
+    let mut upkeep = Upkeep::begin();
     while upkeep.idle < MOST_IDLE && Instant::now() < until {
         let found = worker.in_transaction(|heap, index| or_raise(index, upkeep.summarize(heap, index)));
         match found {
@@ -63,7 +59,7 @@ fn work(worker: &UpkeepWorker) {
             Some(Outcome::Some) => upkeep.idle = 0,
             Some(Outcome::Nothing) => {
                 if std::mem::take(&mut upkeep.is_to_finish) {
-                    worker.in_transaction(autosummarize::catch_up);
+                    worker.in_transaction(finish);
                 }
                 upkeep.idle += 1;
             }
@@ -76,6 +72,21 @@ fn work(worker: &UpkeepWorker) {
         }
         worker.pause(PAUSE);
     }
+    if std::mem::take(&mut upkeep.is_to_finish) {
+        worker.in_transaction(finish);
+    }
+}
+
+/// Whether the worker is still wanted: the option says so, and the index calls no users' code.
+fn is_wanted(heap: Rel, index: Rel) -> bool {
+    Options::of(index).autosummarize == Autosummarize::Background && !collect::runs_user_code(heap, index)
+}
+
+/// Merges what was left to the end.
+fn finish(heap: Rel, index: Rel) {
+    if is_wanted(heap, index) {
+        autosummarize::catch_up(heap, index);
+    }
 }
 
 /// What a worker knows of its index.
@@ -84,8 +95,10 @@ struct Upkeep {
     idle: u32,
     /// Whether merges were left to the end of the present work.
     is_to_finish: bool,
-    /// Ranges that this worker had to leave open, counted in each column. The worker before may have left some too.
+    /// Ranges that this worker had to leave open, counted in each column.
     open: u64,
+    /// Whether the worker before may have left some.
+    may_be_open: bool,
     /// When the next attempt to close them is due.
     close_at: Instant,
     /// From the last attempt to the next.
@@ -93,11 +106,14 @@ struct Upkeep {
 }
 
 impl Upkeep {
+    fn begin() -> Self {
+        let close_at = Instant::now() + CLOSE_EVERY;
+        Self { idle: 0, is_to_finish: false, open: 0, may_be_open: true, close_at, wait: CLOSE_EVERY }
+    }
+
     /// Summarizes a batch, and merges as much as the inserts of its rows would have.
     fn summarize(&mut self, heap: Rel, index: Rel) -> Read<Outcome> {
-        if Options::of(index).autosummarize != Autosummarize::Background
-            || collect::runs_user_code(heap, index)
-        {
+        if !is_wanted(heap, index) {
             return Ok(Outcome::Unwanted);
         }
         let Progress { watermark, pages_per_range, .. } = Progress::read(index)?;
@@ -128,14 +144,26 @@ impl Upkeep {
 
     /// Whether open ranges may be closed now. The last attempt is made before the worker ends.
     fn is_to_close(&self) -> bool {
-        self.open > 0 && (Instant::now() >= self.close_at || self.idle == MOST_IDLE)
+        let is_due = Instant::now() >= self.close_at || self.idle == MOST_IDLE;
+        is_due && (self.open > 0 || self.may_be_open)
     }
 
+    /// Closes some ranges. While there are such, the worker goes on.
     fn close(&mut self, heap: Rel, index: Rel) -> Read<()> {
-        let closed = autosummarize::close_open_ranges(heap, index)?;
-        self.open = self.open.saturating_sub(closed.max(1));
-        self.wait = if closed > 0 { CLOSE_EVERY } else { self.wait * 2 };
-        self.close_at = Instant::now() + self.wait;
+        if !is_wanted(heap, index) {
+            return Ok(());
+        }
+        let most = most_batch(Progress::read(index)?.pages_per_range) * CLOSE_BATCHES;
+        let closed = autosummarize::close_open_ranges(heap, index, most)?;
+        self.open = self.open.saturating_sub(closed);
+        self.may_be_open = closed > 0;
+        if closed > 0 {
+            (self.idle, self.wait) = (0, CLOSE_EVERY);
+            self.close_at = Instant::now();
+        } else {
+            self.wait *= 2;
+            self.close_at = Instant::now() + self.wait;
+        }
         Ok(())
     }
 }

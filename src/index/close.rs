@@ -16,8 +16,8 @@ use crate::pg::{Rel, error::Read, memory, wal::Logging};
 use skip_bounds::PageSummary;
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
-/// Summarizes the open ranges of all columns. Returns the number of ranges closed, and the first failure. The caller
-/// holds the maintenance lock.
+/// Summarizes the open ranges of all columns, at most `most` of them, counted in each column; of maps, whole stretches
+/// of open ranges. Returns the number of ranges closed, and the first failure. The caller holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.
@@ -26,6 +26,7 @@ pub fn close_open_ranges<'a>(
     directory: &mut Directory<'a>,
     meta: &Meta,
     caller: Caller,
+    most: u32,
 ) -> Read<(u64, Option<Failure>)> {
     let options = RangeCollectorOptions {
         bulk: false,
@@ -39,7 +40,7 @@ pub fn close_open_ranges<'a>(
     // No range can be closed of a column whose keys cannot be made as the build made them.
     let keys = hash::column_keys(directory.index(), meta);
     let may_close = |column: u16| keys.get(usize::from(column)).is_some_and(Option::is_some);
-    let mut ranges = Ranges { heap, meta, options, blocks: heap.blocks(), collector: None };
+    let mut ranges = Ranges { heap, meta, options, blocks: heap.blocks(), left: most, collector: None };
     let mut closed = 0;
     for segment in directory.all_segments().filter(|segment| may_close(segment.column)) {
         match segment.kind {
@@ -62,12 +63,15 @@ struct Ranges<'a, 'm> {
     meta: &'m Meta,
     options: RangeCollectorOptions,
     blocks: u32,
+    /// The number of ranges that may still be collected.
+    left: u32,
     collector: Option<RangeCollector<'a>>,
 }
 
 impl<'a> Ranges<'a, '_> {
     fn collect(&mut self, index: Rel<'a>, range: u32) -> &RangeCollector<'a> {
-        let Self { heap, meta, options, blocks, collector } = self;
+        let Self { heap, meta, options, blocks, left, collector } = self;
+        *left = left.saturating_sub(1);
         let collector = collector.get_or_insert_with(|| RangeCollector::new(*heap, index, meta, options));
         let first = u64::from(range) * u64::from(meta.pages_per_range);
         let end = first + u64::from(meta.pages_per_range);
@@ -85,6 +89,9 @@ fn close_filters<'a>(directory: &Directory<'a>, segment: &Segment, ranges: &mut 
         .map_err(Miss::not_recycled)?;
     let mut closed = 0;
     for range in (0..segment.width).filter(|r| open[(r / 64) as usize] >> (r % 64) & 1 != 0) {
+        if ranges.left == 0 {
+            break;
+        }
         let collector = ranges.collect(index, segment.first_range + range);
         closed += u64::from(close_range(directory, segment, range, collector)?);
     }
@@ -99,6 +106,7 @@ fn close_bounds<'a>(directory: &Directory<'a>, segment: &Segment, ranges: &mut R
     bounds::each(index, segment, may_be_open, |range, bounds| open.extend(bounds.open.then_some(range)))
         .map_err(Miss::not_recycled)?;
     let mut closed = 0;
+    open.truncate(ranges.left as usize);
     for range in open {
         let collector = ranges.collect(index, range);
         let contents = collector.columns[usize::from(segment.column)].contents();
@@ -124,6 +132,9 @@ fn close_maps<'a>(
     let pages_per_range = ranges.meta.pages_per_range;
     let mut closed = 0;
     for stretch in directory.open_stretches(column) {
+        if ranges.left < stretch.width {
+            continue;
+        }
         let mut placer = MapPlacer::new(column, form, Logging::EachPage, false, memory, pages_per_range);
         placer.start_at(stretch.first_range, stretch.end_range())?;
         for range in stretch.first_range..stretch.end_range() {

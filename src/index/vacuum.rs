@@ -67,7 +67,7 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     // Users' code that fails must not make VACUUM fail. A parallel VACUUM cannot catch errors before PostgreSQL 17: the
     // ranges are then left to autovacuum, inserts or skip_summarize.
     if attempt::is_possible() || !collect::runs_user_code(heap, index) {
-        let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, caller)?;
+        let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, caller, u32::MAX)?;
         let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());
         summary = summarize::summarize_to(heap, index, &mut directory, end, caller)?;
         summary.ranges += closed;

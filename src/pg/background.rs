@@ -2,7 +2,7 @@
 //!
 //! A session starts it ([`start`]) for an index of its database. The worker ([`UpkeepWorker`]) does its work in
 //! transactions of its own, and ends when there is nothing left to do. It is connected as the bootstrap superuser, as
-//! autovacuum is.
+//! autovacuum is, and works as the owner of the table ([`super::sandbox`]).
 //!
 //! **Errors.** An error ends the worker; the server logs it.
 //!
@@ -12,6 +12,7 @@
 
 use super::lock::WorkerLock;
 use super::relation::{self, OpenRel, Rel};
+use super::sandbox::Sandbox;
 use super::{boundary, catalog, compat, library, memory};
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -19,13 +20,23 @@ use std::ffi::{CStr, CString, c_char, c_int, c_long};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long a worker that was started may take until it has its lock. If it fails before, it is not started again
-/// earlier.
+/// How long a worker that was started may take until it has its lock.
 const STARTING: Duration = Duration::from_secs(1);
+/// A worker that ends before this time has failed, or found that it can do nothing: it would wait that long for work.
+const SHORTEST_LIFE: Duration = Duration::from_millis(1400);
+/// After that, a process starts no worker for the index for this time. Its inserts do the work.
+const NO_WORKER: Duration = Duration::from_secs(60);
 
 thread_local! {
-    /// The indexes for which this process has started a worker lately, and when.
-    static STARTED: RefCell<Vec<(pg_sys::Oid, Instant)>> = const { RefCell::new(Vec::new()) };
+    /// The indexes for which this process has started a worker lately.
+    static STARTED: RefCell<Vec<StartedWorker>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A worker that this process has started.
+struct StartedWorker {
+    index: pg_sys::Oid,
+    at: Instant,
+    has_failed: bool,
 }
 
 /// The function that workers run.
@@ -37,8 +48,8 @@ pub fn register(work: fn(&UpkeepWorker)) {
 }
 
 /// Whether an index has a worker, which is started if it has none. False if the server has no room for another worker
-/// (max_worker_processes), or if the worker could not see the index: of a temporary table, or created in this
-/// transaction.
+/// (max_worker_processes), if the last one has failed, or if the worker could not see the index: of a temporary table,
+/// or created in this transaction.
 pub fn has_worker(table: Rel, index: Rel) -> bool {
     let is_out_of_sight = |rel: Rel| rel.is_temporary() || rel.is_created_in_transaction();
     if is_out_of_sight(index) || is_out_of_sight(table) {
@@ -47,18 +58,27 @@ pub fn has_worker(table: Rel, index: Rel) -> bool {
     if !WorkerLock::of(index.oid()).is_free() {
         return true;
     }
-    let is_starting = STARTED.with_borrow_mut(|started| {
-        started.retain(|(_, at)| at.elapsed() < STARTING);
-        started.iter().any(|&(oid, _)| oid == index.oid())
-    });
-    if is_starting {
-        return true;
+    if let Some(is_starting) = STARTED.with_borrow_mut(|started| is_starting(started, index.oid())) {
+        return is_starting;
     }
     let is_started = start(index);
     if is_started {
-        STARTED.with_borrow_mut(|started| started.push((index.oid(), Instant::now())));
+        let start = StartedWorker { index: index.oid(), at: Instant::now(), has_failed: false };
+        STARTED.with_borrow_mut(|started| started.push(start));
     }
     is_started
+}
+
+/// Of an index whose worker lock is free: whether this process has started a worker that has not taken it yet. False if
+/// the worker has failed; None if another one may be started.
+fn is_starting(started: &mut Vec<StartedWorker>, index: pg_sys::Oid) -> Option<bool> {
+    started.retain(|start| {
+        let remembered = if start.has_failed { NO_WORKER } else { SHORTEST_LIFE };
+        start.at.elapsed() < remembered
+    });
+    let start = started.iter_mut().find(|start| start.index == index)?;
+    start.has_failed |= start.at.elapsed() >= STARTING;
+    Some(!start.has_failed)
 }
 
 /// Starts a worker. Returns false if the server has no room for it.
@@ -70,9 +90,10 @@ fn start(index: Rel) -> bool {
         bgw_main_arg: index.oid().into(),
         ..Default::default()
     };
+    // The server copies ASCII only.
     let path = library::path();
-    let is_set =
-        write(&mut worker.bgw_library_name, &path) || write(&mut worker.bgw_library_name, library::NAME);
+    let is_set = path.to_bytes().is_ascii() && write(&mut worker.bgw_library_name, &path)
+        || write(&mut worker.bgw_library_name, library::NAME);
     let is_set = is_set && write(&mut worker.bgw_function_name, ENTRY) && write(&mut worker.bgw_type, TYPE);
     // SAFETY: a plain global of the server.
     let database = unsafe { pg_sys::MyDatabaseId }.to_u32();
@@ -128,10 +149,33 @@ pub unsafe extern "C-unwind" fn pg_skip_upkeep_worker(index: pg_sys::Datum) {
             pg_sys::BackgroundWorkerInitializeConnectionByOid(database.into(), pg_sys::InvalidOid, 0);
         }
         let index = pg_sys::Oid::from(index.value() as u32);
-        if in_transaction(|| WorkerLock::of(index).try_take_for_process()) {
-            work(&UpkeepWorker { index });
+        override_settings();
+        let worker = UpkeepWorker { index };
+        // A session that asks whether the lock is free has it for a moment.
+        for _ in 0..TRIES {
+            if in_transaction(|| WorkerLock::of(index).try_take_for_process()) {
+                return work(&worker);
+            }
+            worker.pause(Duration::from_millis(5));
         }
     })
+}
+
+/// How often a worker tries to take its lock.
+const TRIES: u32 = 3;
+
+/// Overrides settings of the server and the database that would end a transaction early, as autovacuum does.
+fn override_settings() {
+    for name in [c"statement_timeout", c"lock_timeout", c"transaction_timeout"] {
+        // SAFETY: names and values are NUL-terminated. A setting that this version of the server does not have is left
+        // out.
+        unsafe {
+            if !pg_sys::GetConfigOption(name.as_ptr(), true, false).is_null() {
+                let (context, source) = (pg_sys::GucContext::PGC_SUSET, pg_sys::GucSource::PGC_S_OVERRIDE);
+                pg_sys::SetConfigOption(name.as_ptr(), c"0".as_ptr(), context, source);
+            }
+        }
+    }
 }
 
 /// Runs a transaction. The process is connected, and in none.
@@ -176,7 +220,10 @@ impl UpkeepWorker {
         let is_of_table = relation::table_of(self.index) == Some(table.rel().oid());
         let method = relation::kind_and_method(self.index).map(|(_, method, _)| method);
         let is_skip = method.is_some() && method == catalog::access_method_oid("skip");
-        let result = (is_of_table && is_skip).then(|| work(table.rel(), index.rel()));
+        let result = (is_of_table && is_skip).then(|| {
+            let _sandbox = Sandbox::enter(table.rel());
+            work(table.rel(), index.rel())
+        });
         index.keep_lock();
         table.keep_lock();
         result

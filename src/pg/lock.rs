@@ -121,25 +121,25 @@ impl WorkerLock {
         })
     }
 
-    fn try_take(&self, for_session: bool) -> bool {
+    fn try_take(&self, mode: pg_sys::LOCKMODE, for_session: bool) -> bool {
         let no_wait = true;
         // SAFETY: a complete tag.
-        let result = unsafe { pg_sys::LockAcquire(&self.0, Mode::Exclusive.raw(), for_session, no_wait) };
+        let result = unsafe { pg_sys::LockAcquire(&self.0, mode, for_session, no_wait) };
         result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
     }
 
     /// Takes the lock until this process ends, if it is free.
     pub fn try_take_for_process(&self) -> bool {
-        self.try_take(true)
+        self.try_take(Mode::Exclusive.raw(), true)
     }
 
-    /// Whether no process has the lock.
+    /// Whether no process has the lock. Two processes that ask this at the same time do not see each other.
     pub fn is_free(&self) -> bool {
-        let for_session = false;
-        let is_free = self.try_take(for_session);
+        let (mode, for_session) = (pg_sys::ShareLock as pg_sys::LOCKMODE, false);
+        let is_free = self.try_take(mode, for_session);
         if is_free {
             // SAFETY: taken above.
-            unsafe { pg_sys::LockRelease(&self.0, Mode::Exclusive.raw(), for_session) };
+            unsafe { pg_sys::LockRelease(&self.0, mode, for_session) };
         }
         is_free
     }

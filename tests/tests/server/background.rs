@@ -199,19 +199,44 @@ fn a_locked_table_is_not_waited_for(database: &Database) {
 }
 
 on_shared!(defaults_of_the_database);
-/// A worker would wait for a safe snapshot as long as another transaction writes, if it took the defaults.
+/// With them a worker would wait for a safe snapshot as long as another transaction writes, or not come far.
 fn defaults_of_the_database(database: &Database) {
-    let mut session = database.session();
+    let (mut session, mut other) = (database.session(), database.session());
     table(&mut session);
-    for setting in ["isolation = serializable", "read_only = on", "deferrable = on"] {
-        session.run(&format!("ALTER DATABASE {} SET default_transaction_{setting}", database.name));
+    let mut settings = vec![
+        "default_transaction_isolation = serializable",
+        "default_transaction_read_only = on",
+        "default_transaction_deferrable = on",
+    ];
+    if session.number("SHOW server_version_num") >= 170_000.0 {
+        settings.push("transaction_timeout = 1");
+    }
+    for setting in settings {
+        session.run(&format!("ALTER DATABASE {} SET {setting}", database.name));
     }
     session.run(&format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {}", insert(0, 20_000)));
-    let mut other = database.session();
-    other.run("SET default_transaction_isolation = 'read committed'");
     wait_until("the worker has summarized", || tail(&mut other) <= MOST_TAIL);
     session.run("COMMIT");
     is_right(&mut session, &[0, 19_999]);
+}
+
+alone!(inserts_do_the_work_of_a_worker_that_fails);
+fn inserts_do_the_work_of_a_worker_that_fails() {
+    let server = Server::start(&[]);
+    shared::prepare(&server);
+    let (mut session, mut postgres) = (server.connect("skip_template"), server.connect("postgres"));
+    table(&mut session);
+    postgres.run("ALTER DATABASE skip_template ALLOW_CONNECTIONS false");
+    // After the first worker had a second to begin.
+    let mut first = 0;
+    wait_until("the inserts summarize", || {
+        session.run(&insert(first, 1000));
+        first += 1000;
+        tail(&mut session) <= MOST_TAIL && first > 20_000
+    });
+    is_right(&mut session, &[0, 19_999, first - 1, first]);
+    drop((session, postgres));
+    server.finish();
 }
 
 alone!(a_server_without_room_for_a_worker);
