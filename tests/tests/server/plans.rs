@@ -123,11 +123,16 @@ fn surviving_ranges(database: &Database) {
                 NOT IN (SELECT skip_matching_ranges('t_skip', '{column}', {present}))"
         ));
         assert_eq!(missing, 0.0, "{column}: ranges of rows that are there are missing");
-        let keys = 200.0;
-        let found = session.number(&format!(
-            "SELECT count(*) FROM generate_series(1, {keys}) i, skip_matching_ranges('t_skip', '{column}', {absent})"
+        let counts = session.column(&format!(
+            "SELECT (SELECT count(*) FROM skip_matching_ranges('t_skip', '{column}', {absent}))
+             FROM generate_series(1, 200) i"
         ));
-        let rate = found / (keys * ranges);
+        let counts = counts.iter().map(|count| count.parse::<f64>().expect("a number"));
+        // A map has a key that is in all ranges: "has a value". Of the 2^16 fingerprints that such a map has here, an
+        // absent key may have the same one. In 0.3 % of all seeds one of 200 has.
+        let (everywhere, counts): (Vec<f64>, Vec<f64>) = counts.partition(|&count| count == ranges);
+        assert!(everywhere.len() <= 1, "{column}: {} keys match all ranges", everywhere.len());
+        let rate = counts.iter().sum::<f64>() / (counts.len() as f64 * ranges);
         // Some 80,000 filters asked: five standard deviations are a tenth of the rate.
         assert!(
             rate < 0.0115,
