@@ -1,14 +1,14 @@
 //! What the background worker of an index does, with `autosummarize = background`: it summarizes the ranges that
 //! inserts fill, and merges segments, while the inserts go on.
 //!
-//! An insert that would have done this itself has a worker started ([`crate::pg::background::has_worker`]). The worker
-//! looks for new ranges until there were none for a while. It takes the maintenance lock in each transaction, only if
-//! it is free, so VACUUM and skip_summarize may take turns with it. All that keeps readers and inserts right is as with
+//! An insert starts the worker instead of doing this itself ([`crate::pg::background::has_worker`]). The worker looks
+//! for new ranges until there were none for a while. It takes the maintenance lock in each transaction, only if it is
+//! free, so VACUUM and skip_summarize may take turns with it. All that keeps readers and inserts right is as with
 //! [`autosummarize`], which is what the worker calls.
 //!
 //! To the worker, the rows of the inserting transaction are those of another transaction in progress. A range with a
-//! value out of line stays open then ([`super::collect`]). The worker closes such ranges when it has nothing else to
-//! do. A large statement sees to it before its commit that there is a worker.
+//! value out of line stays open then ([`super::collect`]). The worker closes such ranges from time to time. A
+//! large statement starts a worker right before its transaction commits, if there is none.
 
 use super::{autosummarize, collect};
 use crate::pages::progress::Progress;

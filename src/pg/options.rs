@@ -117,7 +117,7 @@ static LAYOUTS: OptionNames<4> = OptionNames([
     END_OF_NAMES,
 ]);
 
-/// The words for true and false are those of the server's Boolean options, which this option once was.
+/// This option was a Boolean one. It still accepts the usual words for true and false.
 static AUTOSUMMARIZE_NAMES: OptionNames<10> = OptionNames([
     named(c"on", Autosummarize::On as i32),
     named(c"off", Autosummarize::Off as i32),

@@ -358,3 +358,104 @@ fn many_sessions_insert(database: &Database) {
     assert!(left <= 512.0, "{left} ranges are left");
     is_right(&mut session, &[1_000_000, 1_000_003, 1_000_499, 2_000_000, 3_000_004]);
 }
+
+on_shared!(rows_come_into_ranges_that_a_worker_closes);
+/// Updates put new values into the same blocks, before, while and after the worker closes their ranges.
+fn rows_come_into_ranges_that_a_worker_closes(database: &Database) {
+    let (mut session, mut other) = (database.session(), database.session());
+    let rows = format!("{ROWS} WITH (fillfactor = 50)");
+    session.run(&format!("{rows}; CREATE INDEX t_skip ON t USING skip (k, v) {WITH}"));
+    session.run("ALTER TABLE t ALTER v SET STORAGE EXTERNAL");
+    let long = |first| {
+        insert(first, 10_000)
+            .replace("'v' || i", "CASE i % 50 WHEN 0 THEN repeat('v' || i, 600) ELSE 'v' || i END")
+    };
+    session.run(&long(0));
+    for round in 1..4 {
+        session.run(&format!("BEGIN; {}", long(round * 10_000)));
+        wait_until("the worker has left ranges open", || {
+            other.number("SELECT sum(open_ranges) FROM skip_index_segments('t_skip')") >= 100.0
+        });
+        session.run("COMMIT");
+        for part in 0..40 {
+            session.run(&format!(
+                "UPDATE t SET v = 'w{round}-' || k WHERE k % 40 = {part} AND k BETWEEN {} AND {}",
+                round * 10_000,
+                round * 10_000 + 9_999
+            ));
+        }
+        for key in [0, 1, 50, 4_999, 9_999].map(|key| round * 10_000 + key) {
+            same(&mut session, "t", &Question::any(format!("v = 'w{round}-{key}'")));
+        }
+        sound(&mut session, "t_skip");
+    }
+    wait_until("the worker has ended", || workers(&mut session) == 0.0);
+    is_right(&mut session, &[0, 9_999, 19_999, 39_999]);
+}
+
+on_shared!(another_index_is_built_concurrently);
+fn another_index_is_built_concurrently(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session.run(&insert(0, 20_000));
+    let mut other = database.session();
+    shared::together(vec![
+        Box::new(|| (1..15).for_each(|round| session.run(&insert(round * 20_000, 3_000)))),
+        Box::new(|| other.run(&format!("CREATE INDEX CONCURRENTLY u_skip ON t USING skip (v, k) {WITH}"))),
+    ]);
+    is_right(&mut session, &[0, 19_999, 20_000, 282_999]);
+    sound(&mut session, "u_skip");
+    session.run("DROP INDEX t_skip");
+    for key in [0, 19_999, 20_000, 282_999] {
+        same(&mut session, "t", &Question::any(format!("v = 'v{key}'")));
+    }
+}
+
+alone!(prepared_and_unlogged);
+/// Values out of line of a prepared transaction stay open until it ends, also over a crash. Unlogged tables are empty
+/// after it.
+fn prepared_and_unlogged() {
+    let server = Server::start(&["max_prepared_transactions=2"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    table(&mut session);
+    session.run("ALTER TABLE t ALTER v SET STORAGE EXTERNAL");
+    let long = |first| insert(first, 10_000).replace("'v' || i", "repeat('v' || i, 500)");
+    let right = |session: &mut Session| {
+        for key in [0, 9_999, 10_000, 19_999] {
+            same(session, "t", &Question::any(format!("v = repeat('v{key}', 500)")));
+            same(session, "t", &Question::any(format!("k = {key}")));
+        }
+        sound(session, "t_skip");
+    };
+    session.run(&format!("BEGIN; {}; PREPARE TRANSACTION 'kept'", long(0)));
+    session.run(&format!("BEGIN; {}; PREPARE TRANSACTION 'undone'", long(10_000)));
+    wait_until("the worker has ended", || workers(&mut session) == 0.0);
+    right(&mut session);
+    drop(session);
+    server.kill();
+    server.restart();
+    let mut session = server.connect("skip_template");
+    session.run("COMMIT PREPARED 'kept'");
+    session.run("ROLLBACK PREPARED 'undone'");
+    right(&mut session);
+    assert_eq!(session.number("SELECT count(*) FROM t WHERE k = 9999"), 1.0);
+    session.run(&insert(50_000, 5_000));
+    wait_until("the worker has ended", || workers(&mut session) == 0.0);
+    right(&mut session);
+    session.run("VACUUM t");
+    right(&mut session);
+
+    session.run("TRUNCATE t; ALTER TABLE t SET UNLOGGED");
+    session.run(&insert(0, 20_000));
+    drop(session);
+    server.kill();
+    server.restart();
+    let mut session = server.connect("skip_template");
+    assert_eq!(session.one("SELECT count(*) FROM t"), "0");
+    session.run(&insert(0, 20_000));
+    wait_until("all is summarized", || tail(&mut session) <= MOST_TAIL);
+    is_right(&mut session, &[0, 19_999]);
+    drop(session);
+    server.finish();
+}
