@@ -10,6 +10,7 @@ pub mod both_ways;
 pub mod cancel;
 pub mod compare;
 pub mod explain;
+pub mod likely;
 pub mod server;
 pub mod session;
 pub mod values;

@@ -3,6 +3,7 @@
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::likely::likely;
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
 
@@ -279,7 +280,7 @@ fn matching_ranges_arguments(database: &Database) {
         assert!(ranges.contains(&"0".to_owned()), "{value}: {ranges:?}");
     }
     let ranges = session.column("SELECT skip_matching_ranges('t_skip', 'a', NULL::int)");
-    assert!(ranges.len() < 2, "no range but the last can have NULLs: {ranges:?}");
+    likely(ranges.len() < 2, || format!("no range but the last can have NULLs: {ranges:?}"));
 }
 
 on_shared!(bad_operator_classes_are_invalid);

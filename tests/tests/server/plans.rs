@@ -3,6 +3,7 @@
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::compare::{Question, same};
+use pg_skip_tests::likely::likely;
 use pg_skip_tests::session::Session;
 
 /// A key that no row of `big` has.
@@ -128,16 +129,13 @@ fn surviving_ranges(database: &Database) {
              FROM generate_series(1, 200) i"
         ));
         let counts = counts.iter().map(|count| count.parse::<f64>().expect("a number"));
-        // A map has a key that is in all ranges: "has a value". Of the 2^16 fingerprints that such a map has here, an
-        // absent key may have the same one. In 0.3 % of all seeds one of 200 has.
-        let (everywhere, counts): (Vec<f64>, Vec<f64>) = counts.partition(|&count| count == ranges);
-        assert!(everywhere.len() <= 1, "{column}: {} keys match all ranges", everywhere.len());
-        let rate = counts.iter().sum::<f64>() / (counts.len() as f64 * ranges);
-        // Some 80,000 filters asked: five standard deviations are a tenth of the rate.
-        assert!(
-            rate < 0.0115,
-            "{column}: {rate} of the ranges match keys that are nowhere, {expected} expected"
-        );
+        let rate = counts.sum::<f64>() / (200.0 * ranges);
+        // Some 80,000 filters asked: five standard deviations are a tenth of the rate. A map has a key that is in all
+        // ranges: "has a value". Of its 2^16 fingerprints here, one of 200 absent keys may have the same, in 0.3 % of
+        // all seeds: then the rate is too high by half.
+        likely(rate < 0.0115, || {
+            format!("{column}: {rate} of the ranges match keys that are nowhere, {expected} expected")
+        });
         assert!(rate > 0.003, "{column}: {rate} is too good for filters of 0.01, so they are too big");
     }
 }

@@ -1,10 +1,13 @@
 //! The server that most tests share, and the watch over all of them.
+use crate::registry::alone;
 use libtest_mimic::{Completion, Failed, Trial};
+use pg_skip_tests::likely::{Unlikely, likely};
 use pg_skip_tests::server::{Server, stop_all};
 use pg_skip_tests::session::Session;
 use pg_skip_tests::values;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,20 +66,53 @@ impl Database {
 /// begins with what tells it from others.
 pub fn on_shared(name: String, database: String, test: fn(&Database) -> Completion) -> Trial {
     timed(name, move || {
-        let database: String = database.chars().take(40).collect();
-        let server = server();
-        let from = server.log_length();
-        let outcome = catch_unwind(AssertUnwindSafe(|| test(&Database::new(&database))));
-        let trouble = server.trouble(from);
-        match outcome {
-            Ok(completion) if trouble.is_empty() => Ok(completion),
-            Ok(_) => Err(format!("{}\n{}", trouble.join("\n"), server.log_end()).into()),
-            Err(panic) => {
-                let crashed = if trouble.is_empty() { String::new() } else { server.log_end() };
-                Err(format!("{}\n{}\n{crashed}", message(&*panic), trouble.join("\n")).into())
-            }
-        }
+        run_as_claimed(&database.chars().take(40).collect::<String>(), test).map_err(Failed::from)
     })
+}
+
+/// Runs a test; and once more, in another database, if only a likely claim did not hold.
+fn run_as_claimed(database: &str, test: fn(&Database) -> Completion) -> Result<Completion, String> {
+    match in_database(database, test) {
+        Err(Failure::Unlikely(said)) => {
+            eprintln!("an unlikely outcome, so {database} is run again: {said}");
+            in_database(&format!("{database}_again"), test)
+                .map_err(|failure| format!("{said}\nin the second run: {}", failure.said()))
+        }
+        outcome => outcome.map_err(Failure::said),
+    }
+}
+
+/// Why a test failed.
+enum Failure {
+    /// A claim that holds for most seeds does not hold; see [`pg_skip_tests::likely`].
+    Unlikely(String),
+    Other(String),
+}
+
+impl Failure {
+    fn said(self) -> String {
+        let (Self::Unlikely(said) | Self::Other(said)) = self;
+        said
+    }
+}
+
+fn in_database(database: &str, test: fn(&Database) -> Completion) -> Result<Completion, Failure> {
+    let server = server();
+    let from = server.log_length();
+    let outcome = catch_unwind(AssertUnwindSafe(|| test(&Database::new(database))));
+    let trouble = server.trouble(from);
+    match outcome {
+        Ok(completion) if trouble.is_empty() => Ok(completion),
+        Ok(_) => Err(Failure::Other(format!("{}\n{}", trouble.join("\n"), server.log_end()))),
+        Err(panic) if trouble.is_empty() => Err(match panic.downcast::<Unlikely>() {
+            Ok(unlikely) => Failure::Unlikely(unlikely.0),
+            Err(panic) => Failure::Other(message(&*panic)),
+        }),
+        Err(panic) => {
+            let trouble = trouble.join("\n");
+            Err(Failure::Other(format!("{}\n{trouble}\n{}", message(&*panic), server.log_end())))
+        }
+    }
 }
 
 /// A test that starts its own servers, or needs none.
@@ -96,7 +132,8 @@ pub fn quiet_panics() {
 /// What a panic said.
 pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+    text.or_else(|| panic.downcast_ref::<Unlikely>().map(|Unlikely(said)| said.clone())).unwrap_or_default()
 }
 
 fn timed(name: String, test: impl FnOnce() -> Result<Completion, Failed> + Send + 'static) -> Trial {
@@ -173,4 +210,28 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}: not so after a minute");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+alone!(unlikely_outcomes);
+/// A test is run again after an unlikely outcome, and fails after two; after a wrong row it fails at once.
+fn unlikely_outcomes() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let once: fn(&Database) -> Completion = |_| {
+        likely(RUNS.fetch_add(1, Ordering::Relaxed) > 0, || "only once".to_owned());
+        Completion::Completed
+    };
+    assert!(run_as_claimed("unlikely_once", once).is_ok());
+    let twice: fn(&Database) -> Completion = |_| {
+        RUNS.fetch_add(1, Ordering::Relaxed);
+        likely(false, || "in every run".to_owned());
+        Completion::Completed
+    };
+    let said = run_as_claimed("unlikely_twice", twice).err().unwrap_or_default();
+    assert!(said.matches("in every run").count() == 2, "{said}");
+    let wrong: fn(&Database) -> Completion = |_| {
+        assert_eq!(RUNS.fetch_add(1, Ordering::Relaxed), 4, "this run is the only one");
+        panic!("a wrong row")
+    };
+    let said = run_as_claimed("wrong_row", wrong).err().unwrap_or_default();
+    assert!(said.starts_with("a wrong row") && RUNS.load(Ordering::Relaxed) == 5, "{said}");
 }

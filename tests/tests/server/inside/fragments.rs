@@ -6,6 +6,7 @@ use crate::registry::on_shared;
 use crate::shared::{self, Database};
 use pg_skip_tests::both_ways::{Case, Way, same};
 use pg_skip_tests::compare::{self, Question, sound};
+use pg_skip_tests::likely::likely;
 use pg_skip_tests::session::Session;
 
 on_shared!(as_is = lives("text", "v text_ngram_skip_ops (n = 3)"));
@@ -145,7 +146,7 @@ fn bitmaps(database: &Database) {
         ));
         let heap = plan.iter().find_map(|line| line.trim().strip_prefix("Heap Blocks: lossy="));
         let read: f64 = heap.unwrap_or_else(|| panic!("{predicate}: {plan:?}")).parse().expect("a number");
-        assert!(read * 4.0 < all, "{predicate} reads {read} of {all} pages");
+        likely(read * 4.0 < all, || format!("{predicate} reads {read} of {all} pages"));
     }
 }
 

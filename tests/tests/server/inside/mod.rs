@@ -19,6 +19,7 @@ use crate::shared::blame;
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{self, Case, Way};
 use pg_skip_tests::compare::{Form, Question, difference, sound};
+use pg_skip_tests::likely::likely;
 use pg_skip_tests::session::Session;
 use pg_skip_tests::{cases, seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,14 +140,16 @@ fn ask(session: &mut Session, search: Search, rng: &mut Rng) {
 #[track_caller]
 pub fn gives_ranges(session: &mut Session, least: usize, call: &str) {
     let found = session.column(call);
-    assert!((least..=least + 3).contains(&found.len()), "{call}: {found:?}");
+    assert!(found.len() >= least, "{call}: {found:?}");
+    likely(found.len() <= least + 3, || format!("{call}: {found:?}"));
 }
 
-/// Fails unless a search skips more than a tenth of the table's ranges. It skips most of them, unless its key has the
-/// same fingerprint as a fragment that is in half of them. Of a list, two keys may have that: a quarter is left.
+/// Claims as likely that a search skips more than a tenth of the table's ranges. It skips most of them, unless its key
+/// has the same fingerprint as a fragment that is in half of them. Of a list, two keys may have that: a quarter is
+/// left.
 #[track_caller]
 pub fn skips_many(session: &mut Session, statement: &str) {
     let node = pg_skip_tests::explain::executed(session, statement);
     let (skipped, total) = (node.number("Ranges Skipped"), node.number("Ranges Total"));
-    assert!(skipped * 10 > total, "{statement} skips {skipped} of {total} ranges");
+    likely(skipped * 10 > total, || format!("{statement} skips {skipped} of {total} ranges"));
 }
