@@ -11,6 +11,10 @@
 //! to run. Their range stays *open*, so that it matches every lookup, until the next maintenance. Rows of a failed
 //! transaction are left out: no snapshot ever shows them.
 //!
+//! The snapshot of VACUUM does not keep what others delete: a value out of line of a row that was live when its page
+//! was read may be gone when it is wanted. VACUUM therefore reads such values in a subtransaction, and the range stays
+//! open if the row was deleted meanwhile.
+//!
 //! CREATE INDEX fails if an expression or a user's hash function fails. Maintenance must not fail: the row belongs to
 //! another user, or the function has changed. It therefore runs such code in subtransactions, and a range in which the
 //! code fails stays open.
@@ -20,7 +24,7 @@ use crate::hash::keys::ColumnKeys;
 use crate::pages::meta::Meta;
 use crate::pg::datum;
 use crate::pg::evaluate::{Evaluator, IndexRow};
-use crate::pg::heap::{self, ColumnFinder, Field, Fields, HeapReader, Standing};
+use crate::pg::heap::{self, ColumnFinder, Field, Fields, HeapReader, Standing, Tuple};
 use crate::pg::memory::{self, Scratch};
 use crate::pg::{Rel, attempt, compat};
 use pgrx::pg_sys;
@@ -108,14 +112,15 @@ pub struct RangeCollector<'a> {
     pub overflowed: bool,
     /// Rows that look live, in all ranges collected so far.
     pub live_rows: f64,
-    /// The first error in users' code, if [`RangeCollectorOptions::may_fail`] is set.
+    /// The first error in users' code, if [`RangeCollectorOptions::may_fail`] is set, or, in VACUUM, the first in
+    /// reading a damaged value.
     pub failure: Option<Failure>,
     in_vacuum: bool,
     versions: Versions,
     may_fail: bool,
 }
 
-/// A row for which users' code failed.
+/// A row for which users' code failed, or of which a value cannot be read.
 pub struct Failure {
     pub block: u32,
     pub message: String,
@@ -229,29 +234,57 @@ impl<'a> RangeCollector<'a> {
     fn collect_block(&mut self, block: u32) {
         if self.versions != Versions::Visible && self.finder.is_some() {
             self.reader.load(block, None);
-            if self.or_open(block, Self::collect_plain) {
+            if self.or_open(block, self.may_fail, Self::collect_plain) {
                 return;
             }
         }
-        self.reader.load(block, Some(heap::dead_horizon(self.heap)));
-        self.or_open(block, |this| this.collect_evaluated(block));
+        self.load_with_standings(block);
+        let may_lose_values = self.in_vacuum && self.with_values_out_of_line().next().is_some();
+        let can_attempt = attempt::is_possible();
+        let may_fail = self.may_fail || may_lose_values && can_attempt;
+        let leaves_open = may_lose_values && !can_attempt;
+        self.or_open(block, may_fail, |this| this.collect_evaluated(block, leaves_open));
     }
 
-    /// Runs `collect`, which returns whether it completed the block. If users' code fails in it, the range is open, and
+    fn load_with_standings(&mut self, block: u32) {
+        self.reader.load(block, Some(heap::dead_horizon(self.heap)));
+    }
+
+    /// The offset numbers of the tuples of the last loaded page that are live, or being deleted, and have values out of
+    /// line.
+    fn with_values_out_of_line(&self) -> impl Iterator<Item = u16> {
+        let reader = &self.reader;
+        let has_values = move |tuple: &Tuple<'_>| {
+            tuple.has_external() && matches!(reader.standing(tuple), Standing::Usable)
+        };
+        reader.tuples().filter(has_values).map(|tuple| tuple.offset)
+    }
+
+    /// Runs `collect`, which returns whether it completed the block. If it may fail and does, the range is open, and
     /// the rest of the block is not collected.
-    fn or_open(&mut self, block: u32, collect: impl FnOnce(&mut Self) -> bool) -> bool {
-        if !self.may_fail {
+    fn or_open(&mut self, block: u32, may_fail: bool, collect: impl FnOnce(&mut Self) -> bool) -> bool {
+        if !may_fail {
             return collect(self);
         }
         match attempt::attempt(|| collect(self)) {
             Ok(complete) => complete,
-            Err(message) => {
-                self.failure.get_or_insert(Failure { block, message });
+            Err(failed) => {
                 self.columns.iter_mut().for_each(|column| column.state.open = true);
                 self.evaluator.restart_after_error();
+                if !(self.in_vacuum && failed.is_data_corrupted() && self.has_lost_values(block)) {
+                    self.failure.get_or_insert(Failure { block, message: failed.message });
+                }
                 true
             }
         }
+    }
+
+    /// Whether rows of a block with values out of line have been deleted since the block was read.
+    fn has_lost_values(&mut self, block: u32) -> bool {
+        let before: Vec<u16> = self.with_values_out_of_line().collect();
+        self.load_with_standings(block);
+        let now: Vec<u16> = self.with_values_out_of_line().collect();
+        before.iter().any(|offset| !now.contains(offset))
     }
 
     /// The fast way: values are hashed from the tuples' bytes. Returns false if some tuple needs the slow way, which
@@ -290,15 +323,19 @@ impl<'a> RangeCollector<'a> {
     }
 
     /// The slow way: each tuple's visibility state is determined, then its index row is formed as the executor does.
-    /// Always returns true.
-    fn collect_evaluated(&mut self, block: u32) -> bool {
+    /// With `leaves_open`, no value out of line is read; the range is open instead. Always returns true.
+    fn collect_evaluated(&mut self, block: u32, leaves_open: bool) -> bool {
         let Self { reader, evaluator, columns, scratch, most_hashes, live_rows, finder, versions, .. } = self;
         let runs_user_code = finder.is_none();
         scratch.run(|| {
             for tuple in reader.tuples() {
                 *live_rows += f64::from(u8::from(tuple.looks_live()));
-                match versions.use_of(reader.standing(&tuple), tuple.has_external(), runs_user_code) {
+                let has_external = tuple.has_external();
+                match versions.use_of(reader.standing(&tuple), has_external, runs_user_code) {
                     Use::Skip => {}
+                    Use::Hash if leaves_open && has_external => {
+                        columns.iter_mut().for_each(|column| column.state.open = true);
+                    }
                     Use::Open => columns.iter_mut().for_each(|column| column.state.open = true),
                     Use::Hash => {
                         let Some(row) = evaluator.form(&tuple, block) else { continue };

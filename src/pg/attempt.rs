@@ -10,11 +10,26 @@ pub fn is_possible() -> bool {
     compat::HAS_PARALLEL_SUBTRANSACTIONS || !catalog::in_parallel_mode()
 }
 
-/// Runs `work`. An ERROR in it is rolled back, and its message is returned. A cancelled query stays cancelled.
+/// The ERROR of an attempt.
+pub struct Failed {
+    /// Its SQLSTATE, in the packed form of elog.h.
+    code: i32,
+    /// Its message.
+    pub message: String,
+}
+
+impl Failed {
+    /// Whether the server found data damaged or missing, such as a part of a value out of line.
+    pub fn is_data_corrupted(&self) -> bool {
+        self.code == PgSqlErrorCode::ERRCODE_DATA_CORRUPTED as i32
+    }
+}
+
+/// Runs `work`. An ERROR in it is rolled back, and returned. A cancelled query stays cancelled.
 ///
 /// # Errors
-/// The message of the ERROR.
-pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+/// The ERROR.
+pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
     // SAFETY: plain globals of the server, restored below, because beginning and ending a subtransaction change both.
     let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
     let restore = || {
@@ -50,5 +65,5 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     if caught.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32 {
         caught.rethrow();
     }
-    Err(caught.message)
+    Err(Failed { code: caught.code, message: caught.message })
 }

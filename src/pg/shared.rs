@@ -109,12 +109,12 @@ fn segment<const N: usize>(name: &'static CStr) -> *mut c_void {
     }
     match attempt(ask) {
         Ok(memory) => memory,
-        Err(message) => {
+        Err(failed) => {
             error::report(
                 PgLogLevel::LOG,
                 PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY,
                 format!("could not get shared memory \"{}\"", super::text::of_bytes(name.to_bytes())),
-                Some(message),
+                Some(failed.message),
                 None,
             );
             std::ptr::null_mut()

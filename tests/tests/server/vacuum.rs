@@ -2,10 +2,11 @@
 //! cuts short.
 use crate::ddl::works;
 use crate::registry::on_shared;
-use crate::shared::Database;
+use crate::shared::{self, Database, wait_until};
 use crate::summarize::BREAKING;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::has_maps;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 on_shared!(expression_fails_in_parallel_vacuum);
 /// In parallel VACUUM a subtransaction cannot be had everywhere; VACUUM must not fail for all that.
@@ -128,4 +129,60 @@ fn maintenance_of_an_index_that_is_being_maintained(database: &Database) {
     session.run("VACUUM t");
     assert_eq!(session.one("SELECT sum(open_ranges) FROM skip_index_segments('t_skip')"), "0");
     sound(&mut session, "t_skip");
+}
+
+on_shared!(values_are_deleted_while_vacuum_reads_them);
+/// VACUUM's snapshot keeps no value of a row that another transaction deletes, even if the row was live when VACUUM
+/// read its page. Reading such a value must not end VACUUM.
+fn values_are_deleted_while_vacuum_reads_them(database: &Database) {
+    const ROWS: u32 = 60;
+    let mut session = database.session();
+    let mut other = database.session();
+    for workers in [0, 0, 2] {
+        session.run("DROP TABLE IF EXISTS t");
+        session.run("CREATE TABLE t (id int, a text, b text) WITH (vacuum_truncate = off)");
+        session.run("ALTER TABLE t ALTER a SET STORAGE EXTERNAL, ALTER b SET STORAGE EXTERNAL");
+        let index = |column: &str| {
+            format!(
+                "CREATE INDEX t_{column} ON t USING skip ({column} text_ngram_skip_ops)
+                 WITH (pages_per_range = 1, autosummarize = off)"
+            )
+        };
+        session.run("SET min_parallel_index_scan_size = 0");
+        session.run(&index("a"));
+        session.run(&index("b"));
+        // All rows are on one page, beside which there is a second one.
+        session.run(&format!(
+            "INSERT INTO t SELECT i, 'q' || i || repeat(md5(i::text), 20000), 'r' || i || repeat(md5(i::text), 9000)
+             FROM generate_series(1, {ROWS}) i;
+             INSERT INTO t SELECT 1000 + i, repeat('x', 1800), '' FROM generate_series(1, 8) i"
+        ));
+        let toast = session.one("SELECT reltoastrelid::regclass FROM pg_class WHERE oid = 't'::regclass");
+        let is_over = AtomicBool::new(false);
+        let deletes = || {
+            wait_until("VACUUM reads values", || {
+                let reads = "SELECT count(*) FROM pg_stat_progress_vacuum
+                    WHERE datname = current_database() AND phase = 'cleaning up indexes'";
+                other.number(reads) >= 1.0 || is_over.load(Ordering::Relaxed)
+            });
+            for last in [ROWS - 1, ROWS] {
+                other.run(&format!("DELETE FROM t WHERE id = {last}"));
+                other.run(&format!("VACUUM {toast}"));
+            }
+        };
+        let vacuum = || {
+            session.run(&format!("VACUUM (PARALLEL {workers}) t"));
+            is_over.store(true, Ordering::Relaxed);
+        };
+        shared::together(vec![Box::new(vacuum), Box::new(deletes)]);
+        for step in ["SELECT 1", "VACUUM t"] {
+            session.run(step);
+            for id in [1, ROWS - 2, ROWS - 1, ROWS] {
+                same(&mut session, "t", &Question::any(format!("a LIKE 'q{id}%'")));
+                same(&mut session, "t", &Question::any(format!("b LIKE 'r{id}%'")));
+            }
+            sound(&mut session, "t_a");
+            sound(&mut session, "t_b");
+        }
+    }
 }
