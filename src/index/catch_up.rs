@@ -11,14 +11,14 @@
 //! VACUUM does the same for an index that a failed command of this kind has left behind; no query reads that index.
 
 use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
-use super::map_check::{self, MapCheck};
+use super::map_check::{self, Lacking, MapCheck};
 use super::place_bounds::of_contents;
 use super::place_map;
 use super::summarize;
 use crate::pages::bounds::{self, Widening};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, OpenStretch, Segment};
-use crate::pages::map;
+use crate::pages::map::{self, MapWriter};
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit, Group};
 use crate::pages::upkeep::{self, unfinished};
@@ -128,14 +128,16 @@ fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> Read<()> {
     let (column, form, end) = (check.column(), check.form(), check.end());
     let segments: Vec<Segment> =
         directory.segments(column).into_iter().chain(directory.additions(column)).collect();
-    let mut lacking = Vec::new();
-    check
-        .lacking(directory.index(), segments.iter(), |pair| lacking.push(pair.number))
-        .map_err(Miss::not_recycled)?;
-    if lacking.is_empty() {
-        return Ok(());
-    }
-    map::add(directory, column, form, (0, end), &lacking)
+    let index = directory.index();
+    let (mut directory, mut writer) = (Some(directory), None);
+    let write = |pair: Lacking| {
+        if let Some(directory) = directory.take() {
+            writer = Some(map::addition(directory, column, form, (0, end))?);
+        }
+        Ok(writer.as_mut().map_or(Ok(()), |writer| writer.push(pair.number))?)
+    };
+    check.lacking(index, segments.iter(), write).map_err(Miss::not_recycled)?;
+    writer.map_or(Ok(()), MapWriter::finish)
 }
 
 /// The bits that the filters of 64 neighbouring ranges of a column lack.

@@ -87,12 +87,12 @@ impl MapCheck {
     /// Calls `each` with the pairs that none of the maps among the segments has, in ascending order.
     ///
     /// # Errors
-    /// Damage, or pages recycled meanwhile.
+    /// Damage, or pages recycled meanwhile; or that of `each`.
     pub fn lacking<'a>(
         self,
         index: Rel<'_>,
         segments: impl Iterator<Item = &'a Segment>,
-        mut each: impl FnMut(Lacking),
+        mut each: impl FnMut(Lacking) -> Fetch<()>,
     ) -> Fetch<()> {
         let of_column = segments.filter(|s| s.column == self.column && s.map().is_some());
         let maps = Sources::of(index, of_column)?;
@@ -105,7 +105,7 @@ impl MapCheck {
                     is_there |= cursor.reaches(number, coding)?;
                 }
                 if !is_there {
-                    each(Lacking { part: coding.split(number).1, number });
+                    each(Lacking { part: coding.split(number).1, number })?;
                 }
             }
             Ok(())

@@ -35,6 +35,9 @@ const SAMPLED_PAIRS: u64 = 500;
 const LEAST_PAIRS: u64 = 50;
 /// Pages of maps that are read to find out, at least and at most.
 const SAMPLED_PAGES: (u64, u64) = (64, 4096);
+/// Memory for a pair that was read of the table, at most: a set has two to four places of nine bytes for each, of both
+/// sizes while it grows.
+const BYTES_A_SAMPLED_PAIR: usize = 64;
 /// Pairs on a page, roughly.
 const PAIRS_A_PAGE: u64 = 2500;
 
@@ -103,8 +106,9 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read
         return Ok(0.0);
     }
     let coding = map::coding(row.form, ranges)?;
-    let (closed, keys) = sample_table(index, work, row, coding, sampled);
+    let sample = sample_table(index, work, row, coding, sampled);
     let wanted = SAMPLED_PAIRS * u64::from(ranges) / (u64::from(sampled) * PAIRS_A_PAGE);
+    let wanted = wanted.saturating_mul(1 << sample.zeros);
     let count = wanted.clamp(SAMPLED_PAGES.0, SAMPLED_PAGES.1).min(pages);
     let (mut found, mut stale) = (0u64, 0u64);
     for i in 0..count {
@@ -119,10 +123,10 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read
             let mut each = |number: u64| {
                 let (fingerprint, part) = map.coding().split(number);
                 let part = u64::from(part) + first;
-                if closed.contains(part / u64::from(row.form.parts)) {
+                if sample.has(fingerprint) && sample.closed.contains(part / u64::from(row.form.parts)) {
                     found += 1;
                     let number = fingerprint * u64::from(coding.ranges()) + part;
-                    stale += u64::from(!keys.contains(&number));
+                    stale += u64::from(!sample.numbers.contains(&number));
                 }
             };
             map.numbers_of_page(page as u32, |numbers| numbers.for_each(&mut each))
@@ -133,33 +137,59 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read
     Ok(if found < LEAST_PAIRS { 0.0 } else { stale as f64 / found as f64 })
 }
 
-/// Reads evenly spaced ranges of the table. Returns those that could be hashed, counted from the row's first one, and
-/// the numbers of their pairs.
+/// What was read of the table to find superfluous pairs.
+struct SampledPairs {
+    /// The ranges that could be hashed, counted from the row's first one.
+    closed: RangeSet,
+    /// The numbers of their pairs, of some fingerprints only if there are too many for the memory.
+    numbers: HashSet<u64>,
+    /// Those fingerprints end with so many zero bits.
+    zeros: u32,
+}
+
+impl SampledPairs {
+    /// Whether the pairs of a fingerprint are in the sample.
+    fn has(&self, fingerprint: u64) -> bool {
+        fingerprint.trailing_zeros() >= self.zeros
+    }
+
+    /// Adds a pair. If there are more than `most` then, half of the fingerprints are dropped.
+    fn add(&mut self, coding: Coding, key: u64, part: u32, most: usize) {
+        if self.has(coding.fingerprint(key)) {
+            self.numbers.insert(coding.number(key, part));
+        }
+        while self.numbers.len() > most && self.zeros < u32::from(Coding::MOST_FINGERPRINT_BITS) {
+            self.zeros += 1;
+            let least = self.zeros;
+            self.numbers.retain(|&number| coding.split(number).0.trailing_zeros() >= least);
+        }
+    }
+}
+
+/// Reads evenly spaced ranges of the table.
 fn sample_table(
     index: Rel<'_>,
     work: &mut RebuildWork<'_, '_>,
     row: &Row,
     coding: Coding,
     count: u32,
-) -> (RangeSet, HashSet<u64>) {
+) -> SampledPairs {
     let ranges = row.end - row.first;
-    let mut closed = RangeSet::empty(ranges.into());
-    let mut keys = HashSet::new();
+    let mut sample =
+        SampledPairs { closed: RangeSet::empty(ranges.into()), numbers: HashSet::new(), zeros: 0 };
     let mut collector = RangeCollector::new(work.heap, index, work.meta, &work.options());
-    let blocks = work.heap.blocks();
+    let (blocks, most) = (work.heap.blocks(), work.memory() / BYTES_A_SAMPLED_PAIR);
     for i in 0..count {
         let range = (u64::from(i) * u64::from(ranges) / u64::from(count)) as u32;
         let (from, to) = work.blocks_of(row.first + range, blocks);
         collector.collect(from, to);
         let contents = collector.columns[usize::from(row.column)].contents();
         if !contents.state.open {
-            closed.insert(range.into());
-            pairs_of(contents, row, range, |key, part| {
-                keys.insert(coding.number(key, part));
-            });
+            sample.closed.insert(range.into());
+            pairs_of(contents, row, range, |key, part| sample.add(coding, key, part, most));
         }
     }
-    (closed, keys)
+    sample
 }
 
 /// Calls `each` with the keys of a range, which is counted from the row's first one, and their parts.

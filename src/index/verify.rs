@@ -276,6 +276,7 @@ fn missing_in_maps(index: Rel, checks: Vec<Option<MapCheck>>, live: &Live) -> Fe
             if lacking.len() < 100 * MOST_PROBLEMS && is_summarized(&pair) {
                 lacking.push(pair);
             }
+            Ok(())
         })?;
         if lacking.is_empty() {
             continue;

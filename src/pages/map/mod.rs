@@ -49,7 +49,7 @@ use skip_map::key_part::MOST_DEPTH;
 use skip_map::{Coding, Malformed, PAGE_BYTES, RunShape, append_page, check_fence, read_page};
 pub use sources::{RunNumbers, Sources};
 use std::ops::Range;
-pub use write::{MapWriter, NewMap, PartsWriter, add};
+pub use write::{MapWriter, NewMap, PartsWriter, add, addition};
 
 /// The key for NULL, and [`VALUE_KEY`] for "has a value". A value whose hash is one of them makes a superfluous range
 /// match, but loses none.

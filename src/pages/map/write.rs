@@ -280,9 +280,24 @@ pub fn add(
     directory: &mut Directory<'_>,
     column: u16,
     form: MapForm,
-    (first_range, width): (u32, u32),
+    ranges: (u32, u32),
     numbers: &[u64],
 ) -> Read<()> {
+    let mut writer = addition(directory, column, form, ranges)?;
+    numbers.iter().try_for_each(|&number| writer.push(number))?;
+    writer.finish()
+}
+
+/// Begins an addition, as [`add`] publishes it.
+///
+/// # Errors
+/// Damage to the index.
+pub fn addition<'d, 'a>(
+    directory: &'d mut Directory<'a>,
+    column: u16,
+    form: MapForm,
+    (first_range, width): (u32, u32),
+) -> Read<MapWriter<'d, 'a>> {
     let new = NewMap {
         column,
         first_range,
@@ -295,7 +310,5 @@ pub fn add(
         is_build: false,
         logging: Logging::EachPage,
     };
-    let mut writer = MapWriter::new(directory, new)?;
-    numbers.iter().try_for_each(|&number| writer.push(number))?;
-    writer.finish()
+    MapWriter::new(directory, new)
 }

@@ -265,3 +265,30 @@ fn ranges_that_cannot_be_hashed_keep_what_they_have(database: &Database) {
         sound(&mut session, "t_skip");
     }
 }
+
+on_shared!(a_sample_larger_than_memory);
+/// Whether a map is worth a rebuild is found with little memory too, from fewer of the pairs.
+fn a_sample_larger_than_memory(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k text) WITH (vacuum_truncate = off);
+         INSERT INTO t SELECT i, md5(i::text) || md5((-i)::text) FROM generate_series(1, 40000) i;
+         CREATE INDEX t_skip ON t USING skip (k text_ngram_skip_ops)
+         WITH (layout = map, pages_per_range = 4, false_positive_rate = 0.01)",
+    );
+    let pairs = "SELECT sum(pairs) FROM skip_index_segments('t_skip')";
+    let all = session.number(pairs);
+    session.run("SET maintenance_work_mem = '1MB'");
+    // Nothing is superfluous.
+    session.run("VACUUM t");
+    assert_eq!(session.number(pairs), all);
+    session.run("DELETE FROM t WHERE id % 4 > 0");
+    session.run("VACUUM t");
+    let left = session.number(pairs);
+    assert!(left < 0.5 * all, "{left} of {all} pairs are left");
+    for id in [4, 20_000, 40_000, 3] {
+        let key = format!("k LIKE '%' || substr(md5('{id}'), 3, 25) || '%'");
+        same(&mut session, "t", &Question::any(key));
+    }
+    sound(&mut session, "t_skip");
+}
