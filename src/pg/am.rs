@@ -129,10 +129,16 @@ impl<T: Default + 'static> InsertCache<'_, T> {
         unsafe { &mut *self.info }
     }
 
+    /// Whether the statement has inserted more than one row, so that there is a state.
+    fn is_kept(&mut self) -> bool {
+        let cache = self.info().ii_AmCache.cast_const();
+        !cache.is_null() && cache != (&raw const ONE_ROW).cast()
+    }
+
     fn cached(&mut self) -> &mut Cached<T> {
+        let is_kept = self.is_kept();
         let info = self.info();
-        let cache = info.ii_AmCache;
-        if cache.is_null() || cache.cast_const() == (&raw const ONE_ROW).cast() {
+        if !is_kept {
             let memory = StatementMemory { context: info.ii_Context, statement: PhantomData };
             let cached = memory.run(Cached::<T>::default);
             info.ii_AmCache = PgMemoryContexts::For(info.ii_Context).leak_and_drop_on_delete(cached).cast();
@@ -171,7 +177,7 @@ pub fn routine<A: AccessMethod>() -> PgBox<pg_sys::IndexAmRoutine> {
     am.amrescan = Some(rescan);
     am.amgetbitmap = Some(get_bitmap::<A>);
     am.amendscan = Some(end_scan);
-    compat::fill_am_routine(&mut am);
+    compat::fill_am_routine(&mut am, insert_cleanup::<A>);
     am.into_pg_boxed()
 }
 
@@ -199,6 +205,19 @@ unsafe extern "C-unwind" fn build_empty<A: AccessMethod>(index: pg_sys::Relation
     boundary::callback(|| {
         // SAFETY: PostgreSQL passes an open relation.
         A::build_empty(unsafe { Rel::from_raw(index) });
+    })
+}
+
+/// Gives the pin back when the server closes the index after a statement's last row. Not called before PostgreSQL 17.
+unsafe extern "C-unwind" fn insert_cleanup<A: AccessMethod>(
+    _index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+) {
+    boundary::callback(|| {
+        let mut cache = InsertCache::<A::InsertState> { info, state: PhantomData };
+        if cache.is_kept() {
+            cache.cached().pin = None;
+        }
     })
 }
 

@@ -304,8 +304,11 @@ pub const EXPLAIN: &std::ffi::CStr = c"EXPLAIN (COSTS OFF, GENERIC_PLAN) ";
 /// Whether a subtransaction may be begun in parallel mode (17 and later).
 pub const HAS_PARALLEL_SUBTRANSACTIONS: bool = cfg!(any(feature = "pg17", feature = "pg18"));
 
+/// What the server calls from 17 on when it closes an index after inserts.
+pub type InsertCleanup = unsafe extern "C-unwind" fn(pg_sys::Relation, *mut pg_sys::IndexInfo);
+
 /// Sets the fields of the IndexAmRoutine that not all versions have.
-pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
+pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine, insert_cleanup: InsertCleanup) {
     // HOT updates stay possible when an indexed column changes. This is safe because the summarizing scan reads every
     // tuple version on the page (crate::index::collect).
     #[cfg(not(feature = "pg15"))]
@@ -316,9 +319,12 @@ pub fn fill_am_routine(am: &mut pg_sys::IndexAmRoutine) {
     #[cfg(any(feature = "pg17", feature = "pg18"))]
     {
         am.amcanbuildparallel = true;
+        am.aminsertcleanup = Some(insert_cleanup);
     }
     #[cfg(feature = "pg15")]
     let _ = am;
+    #[cfg(not(any(feature = "pg17", feature = "pg18")))]
+    let _ = insert_cleanup;
 }
 
 /// The number of parallel workers that the server plans for building an index. From 17 on, it tells the access method;

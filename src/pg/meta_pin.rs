@@ -6,17 +6,20 @@
 //! A pin belongs to a resource owner, and has to be given back before the server releases that owner: it warns of pins
 //! that are left at a commit. The owner is that of the (sub)transaction, which outlives the statement; that of the
 //! portal may be released before anything here is told. A [`MetaPin`] lives in the memory context of a statement's
-//! IndexInfo, and is dropped with it: when the executor ends; after COPY with the portal, which a client may keep; in a
-//! function with the query that calls the function. Two things may come before that, and leave the value without a pin:
+//! IndexInfo. From PostgreSQL 17 on it is dropped when the server closes the index; before, with the IndexInfo: when
+//! the executor ends; after COPY with the portal, which a client may keep; in a function with the query that calls the
+//! function. Two things may come before that, and leave the value without a pin:
 //!
 //! - The (sub)transaction fails: the server takes the pin back with its owner.
 //! - It commits, after a command that makes an IndexInfo without an executor (CREATE INDEX CONCURRENTLY): pins that are
 //!   left are given back right before.
 //!
-//! So a pin may be held after the statement has closed the index. The server panics if it has to drop a buffer that is
-//! pinned. It drops buffers before the transaction ends where TRUNCATE cuts off a file of the same transaction: right
-//! before TRUNCATE all pins are given back ([`super::alter`]), and no pin is kept of an index whose file was created in
-//! this transaction. ON COMMIT DELETE ROWS comes after the pins were given back for the commit.
+//! So before PostgreSQL 17 a pin may be held after the statement has closed the index. ALTER INDEX … SET TABLESPACE of
+//! another session, which needs no lock of the table, then waits until the query with the COPY ends; nothing cancels
+//! it. And the server panics if it has to drop a buffer that this process has pinned. It drops buffers before the
+//! transaction ends where TRUNCATE cuts off a file of the same transaction: right before TRUNCATE all pins are given
+//! back ([`super::alter`]), and no pin is kept of an index whose file was created in this transaction. ON COMMIT DELETE
+//! ROWS comes after the pins were given back for the commit.
 //!
 //! Invariant: [`KEPT`] has exactly the pins that are held.
 

@@ -2,8 +2,11 @@
 //! read by it is never out of date. The server's log tells of pins that are left (see `Server::trouble`).
 use crate::registry::{alone, on_shared};
 use crate::shared::{self, Database, wait_until};
+use libtest_mimic::Completion;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::Server;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const TABLES: &str = "
     CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, filler text DEFAULT repeat('x', 270));
@@ -232,4 +235,52 @@ fn are_given_back_by_logical_replication() {
     subscriber.run("DROP SUBSCRIPTION s");
     drop((publisher, subscriber));
     server.finish();
+}
+
+on_shared!(do_not_stop_a_move_of_the_index);
+/// ALTER INDEX … SET TABLESPACE locks the index only, which another session's COPY has closed: a pin that is left makes
+/// it wait, in a loop that nothing cancels, until the portal of COPY is closed.
+fn do_not_stop_a_move_of_the_index(database: &Database) -> Completion {
+    let mut session = database.session();
+    if session.number("SHOW server_version_num") < 170_000.0 {
+        return Completion::ignored_with("access methods are not told when the server closes an index");
+    }
+    let file = format!("{}/{}.moved", session.one("SHOW data_directory"), database.name);
+    session.run(&format!("COPY (SELECT i, i FROM generate_series(1, 100) i) TO '{file}'"));
+    session.run("SET allow_in_place_tablespaces = on");
+    session.run("CREATE TABLESPACE moved_index LOCATION ''");
+    session.run(
+        "CREATE TABLE staged (id int, k int);
+         CREATE INDEX staged_skip ON staged USING skip (k) WITH (pages_per_range = 1);
+         INSERT INTO staged SELECT i, i FROM generate_series(1, 2000) i;
+         SELECT skip_summarize('staged_skip')",
+    );
+    let mut other = database.session();
+    let is_moved = AtomicBool::new(false);
+    let copy = || {
+        let mut transaction = other.0.transaction().expect("a transaction");
+        // Without parameters too, this is a portal of its own, which stays until the transaction ends.
+        transaction.execute(&format!("COPY staged FROM '{file}'"), &[]).expect("COPY");
+        let until = Instant::now() + Duration::from_secs(20);
+        while !is_moved.load(Ordering::Relaxed) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let in_time = is_moved.load(Ordering::Relaxed);
+        transaction.commit().expect("the end");
+        assert!(in_time, "the index could not be moved while the transaction was open");
+    };
+    let moves = || {
+        let idle = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND state = 'idle in transaction' AND query LIKE 'COPY%'";
+        wait_until("the rows are copied", || session.number(idle) == 1.0);
+        session.run("ALTER INDEX staged_skip SET TABLESPACE moved_index");
+        is_moved.store(true, Ordering::Relaxed);
+    };
+    shared::together(vec![Box::new(copy), Box::new(moves)]);
+    session.run("INSERT INTO staged SELECT i, i FROM generate_series(3000, 3100) i");
+    same(&mut session, "staged", &Question::using("staged_skip", "k = 3077"));
+    sound(&mut session, "staged_skip");
+    session.run("DROP TABLE staged");
+    session.run("DROP TABLESPACE moved_index");
+    Completion::Completed
 }
