@@ -7,13 +7,14 @@
 //! **Errors.** An error ends the worker; the server logs it.
 //!
 //! **Locks.** A worker waits for no lock. It holds the [`WorkerLock`] of its index until it ends, so an index has one
-//! worker at most. In a transaction it has RowExclusive on the index and the table, as an insert has. Between
-//! transactions it has no other lock, and no snapshot.
+//! worker at most; and that of one of as many places as there may be workers (`pg_skip.max_workers`). In a transaction
+//! it has RowExclusive on the index and the table, as an insert has. Between transactions it has no other lock, and no
+//! snapshot.
 
 use super::lock::WorkerLock;
 use super::relation::{self, OpenRel, Rel};
 use super::sandbox::Sandbox;
-use super::{boundary, catalog, compat, library, memory};
+use super::{boundary, catalog, compat, library, memory, settings};
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_long};
@@ -48,8 +49,8 @@ pub fn register(work: fn(&UpkeepWorker)) {
 }
 
 /// Whether an index has a worker, which is started if it has none. False if the server has no room for another worker
-/// (max_worker_processes), if the last one has failed, or if the worker could not see the index: of a temporary table,
-/// or created in this transaction.
+/// (pg_skip.max_workers, max_worker_processes), if the last one has failed, or if the worker could not see the index:
+/// of a temporary table, or created in this transaction.
 pub fn has_worker(table: Rel, index: Rel) -> bool {
     let is_out_of_sight = |rel: Rel| rel.is_temporary() || rel.is_created_in_transaction();
     if is_out_of_sight(index) || is_out_of_sight(table) {
@@ -61,7 +62,7 @@ pub fn has_worker(table: Rel, index: Rel) -> bool {
     if let Some(is_starting) = STARTED.with_borrow_mut(|started| is_starting(started, index.oid())) {
         return is_starting;
     }
-    let is_started = start(index);
+    let is_started = places().any(|place| place.is_free()) && start(index);
     if is_started {
         let start = StartedWorker { index: index.oid(), at: Instant::now(), has_failed: false };
         STARTED.with_borrow_mut(|started| started.push(start));
@@ -79,6 +80,11 @@ fn is_starting(started: &mut Vec<StartedWorker>, index: pg_sys::Oid) -> Option<b
     let start = started.iter_mut().find(|start| start.index == index)?;
     start.has_failed |= start.at.elapsed() >= STARTING;
     Some(!start.has_failed)
+}
+
+/// The places that workers of all databases have.
+fn places() -> impl Iterator<Item = WorkerLock> {
+    (0..settings::max_workers()).map(WorkerLock::of_place)
 }
 
 /// Starts a worker. Returns false if the server has no room for it.
@@ -153,7 +159,7 @@ pub unsafe extern "C-unwind" fn pg_skip_upkeep_worker(index: pg_sys::Datum) {
         let worker = UpkeepWorker { index };
         // A session that asks whether the lock is free has it for a moment.
         for _ in 0..TRIES {
-            if in_transaction(|| WorkerLock::of(index).try_take_for_process()) {
+            if in_transaction(|| take_locks(index)) {
                 return work(&worker);
             }
             worker.pause(Duration::from_millis(5));
@@ -161,8 +167,14 @@ pub unsafe extern "C-unwind" fn pg_skip_upkeep_worker(index: pg_sys::Datum) {
     })
 }
 
-/// How often a worker tries to take its lock.
+/// How often a worker tries to take its locks.
 const TRIES: u32 = 3;
+
+/// Takes a worker's locks until its process ends, if they are free. It may take one of two; then the process ends soon,
+/// or takes the other one too.
+fn take_locks(index: pg_sys::Oid) -> bool {
+    WorkerLock::of(index).try_take_for_process() && places().any(|place| place.try_take_for_process())
+}
 
 /// Overrides settings of the server and the database that would end a transaction early, as autovacuum does.
 fn override_settings() {

@@ -96,7 +96,7 @@ fn is_maintained_already(index: Rel<'_>) -> ! {
     )
 }
 
-/// The lock that the background worker of an index holds until its process ends. Nobody waits for it.
+/// A lock that a background worker holds until its process ends. Nobody waits for it.
 ///
 /// It is an advisory lock, because the server releases only those at the end of a process that is in no transaction.
 /// The last field of its tag is 1 or 2 for the locks of the SQL functions, so these never take it.
@@ -110,10 +110,19 @@ impl WorkerLock {
     pub fn of(index: pg_sys::Oid) -> Self {
         // SAFETY: a plain global of the server.
         let database = unsafe { pg_sys::MyDatabaseId };
-        // What SET_LOCKTAG_ADVISORY makes.
+        Self::with(database, index.to_u32())
+    }
+
+    /// The lock of one of the places that workers of all databases have.
+    pub fn of_place(number: u32) -> Self {
+        Self::with(pg_sys::InvalidOid, number)
+    }
+
+    /// What SET_LOCKTAG_ADVISORY makes.
+    fn with(database: pg_sys::Oid, number: u32) -> Self {
         Self(pg_sys::LOCKTAG {
             locktag_field1: database.to_u32(),
-            locktag_field2: index.to_u32(),
+            locktag_field2: number,
             locktag_field3: 0,
             locktag_field4: Self::FIELD,
             locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,

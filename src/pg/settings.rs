@@ -23,12 +23,20 @@ const MERGE_PAGES: i32 = 32;
 /// 32 up to 1.3.
 const KEY_PART_PAGES: i32 = 32;
 
+/// Default of `pg_skip.max_workers`, as that of autovacuum_max_workers. The server has 8 processes for all background
+/// workers by default, those of parallel queries included.
+const MAX_WORKERS: i32 = 3;
+
+/// Largest value of `pg_skip.max_workers`: an insert that starts a worker looks for a free place among so many.
+const MOST_PLACES: i32 = 64;
+
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 static ENABLE_DISTINCT: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PROBE_PAGES: GucSetting<i32> = GucSetting::<i32>::new(PLAN_PROBE_PAGES);
 static MERGE_PAGE_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(MERGE_PAGES);
 static KEY_PART_PAGE_NUMBER: GucSetting<i32> = GucSetting::<i32>::new(KEY_PART_PAGES);
 static VACUUM_REBUILD_PAGES: GucSetting<i32> = GucSetting::<i32>::new(-1);
+static MOST_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(MAX_WORKERS);
 static DEFAULT_LAYOUT: GucSetting<DefaultLayout> = GucSetting::<DefaultLayout>::new(DefaultLayout::Auto);
 static FORCE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static IGNORE_INDEXES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
@@ -92,6 +100,16 @@ pub fn register() {
             -1,
             i32::MAX,
             GucContext::Userset,
+            flags,
+        );
+        GucRegistry::define_int_guc(
+            c"pg_skip.max_workers",
+            c"Sets the maximum number of background workers of skip indexes that run at a time.",
+            c"They count for all databases of the server. If there are so many, or if it is 0, inserts do the work.",
+            &MOST_WORKERS,
+            0,
+            MOST_PLACES,
+            GucContext::Sighup,
             flags,
         );
         GucRegistry::define_enum_guc(
@@ -178,6 +196,11 @@ pub fn key_part_pages() -> u32 {
 /// Pages of a table that VACUUM may read again to rebuild an index; None: a part of the table.
 pub fn vacuum_rebuild_pages() -> Option<u32> {
     u32::try_from(VACUUM_REBUILD_PAGES.get()).ok()
+}
+
+/// Background workers that may run at a time, in all databases.
+pub fn max_workers() -> u32 {
+    u32::try_from(MOST_WORKERS.get()).unwrap_or(0)
 }
 
 /// The indexes that must be used.

@@ -253,6 +253,41 @@ fn a_server_without_room_for_a_worker() {
     server.finish();
 }
 
+alone!(no_more_workers_than_the_setting_says);
+fn no_more_workers_than_the_setting_says() {
+    let server = Server::start(&[]);
+    shared::prepare(&server);
+    server.connect("postgres").run("CREATE DATABASE d TEMPLATE skip_template");
+    let mut sessions = ["skip_template", "d"].map(|database| server.connect(database));
+    sessions.iter_mut().for_each(table);
+    // Each has the lock of a place, which is no database's.
+    let places = "SELECT count(*) FROM pg_locks
+        WHERE locktype = 'advisory' AND database = 0 AND objsubid = 29547 AND mode = 'ExclusiveLock'";
+    let mut first = 0;
+    for most in [0, 2, 1] {
+        let session = &mut sessions[0];
+        wait_until("the workers have ended", || session.number(places) == 0.0);
+        session.run(&format!("ALTER SYSTEM SET pg_skip.max_workers = {most}"));
+        session.run("SELECT pg_reload_conf()");
+        for session in &mut sessions {
+            wait_until("it is set", || session.number("SHOW pg_skip.max_workers") == f64::from(most));
+        }
+        let mut running = 0.0f64;
+        let until = Instant::now() + Duration::from_secs(2);
+        wait_until("all is summarized", || {
+            sessions.iter_mut().for_each(|session| session.run(&insert(first, 4000)));
+            first += 4000;
+            running = running.max(sessions[0].number(places));
+            // The first inserts that find no place still expect the worker that they have started.
+            sessions.iter_mut().all(|session| tail(session) <= MOST_TAIL) && Instant::now() > until
+        });
+        assert_eq!(running, f64::from(most));
+        sessions.iter_mut().for_each(|session| is_right(session, &[0, first - 4000, first - 1]));
+    }
+    drop(sessions);
+    server.finish();
+}
+
 alone!(databases_with_workers);
 /// Databases with a worker are dropped and copied, and the server stops and starts.
 fn databases_with_workers() {

@@ -205,7 +205,7 @@ fn settings_in_a_fresh_session(database: &Database) {
             let mut loaded = database.session();
             loaded.run(load);
             let known = loaded.number("SELECT count(*) FROM pg_settings WHERE name LIKE 'pg\\_skip.%'");
-            assert_eq!(known, 9.0, "after {load}");
+            assert_eq!(known, 10.0, "after {load}");
             if let Err(error) = loaded.try_rows(&sql) {
                 assert!(sql.contains("CREATE FUNCTION"), "after {load}: {sql}: {error:?}");
             }

@@ -26,8 +26,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn server() -> &'static Server {
     let mut server = locked(SHARED.get_or_init(Mutex::default));
     server.get_or_insert_with(|| {
-        // Enough workers for all tests at once: some expect that a build or a query gets one.
-        let workers = ["max_worker_processes=32", "max_parallel_workers=32"];
+        // Enough workers for all tests at once: some expect that a build, a query or an index gets one.
+        let workers = ["max_worker_processes=32", "max_parallel_workers=32", "pg_skip.max_workers=16"];
         let started = Box::leak(Box::new(Server::start(&workers)));
         prepare(started);
         started

@@ -51,6 +51,8 @@ fn enable_scan(database: &Database) {
         ["pg_skip.force_indexes", "", "", "user", "string", "t"],
         ["pg_skip.ignore_indexes", "", "", "user", "string", "t"],
         ["pg_skip.key_part_pages", "32", "32", "user", "integer", "t"],
+        // The shared server of the tests has its own.
+        ["pg_skip.max_workers", "16", "3", "sighup", "integer", "t"],
         ["pg_skip.merge_pages", "32", "32", "user", "integer", "t"],
         ["pg_skip.plan_probe_pages", "2048", "2048", "user", "integer", "t"],
         ["pg_skip.vacuum_rebuild_pages", "-1", "-1", "user", "integer", "t"],
