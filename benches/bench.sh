@@ -200,7 +200,7 @@ page() {
     printf '%s\n' '<!-- Made by `make bench` (benches/bench.sh). Do not edit: run it again. -->' '# Benchmarks'
     sql -f "$here/report_head.sql"
     echo
-    image peers 'Size, build time and look-ups of the indexes on a random unique column'
+    image peers 'Size, build time and lookups of the indexes on a random unique column'
     echo
     sql -f "$here/report.sql"
 }

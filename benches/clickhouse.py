@@ -17,7 +17,7 @@ from chdb.session import Session
 
 RATE = 0.0001  # that of skip's filters
 ROWS_OF_PART = 1_000_000
-SECONDS = 2.0  # of look-ups of one kind, in each round
+SECONDS = 2.0  # of lookups of one kind, in each round
 
 SETTINGS = {
     "max_threads": 1,

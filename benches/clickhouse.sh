@@ -13,7 +13,7 @@ measure_clickhouse() {
         return 0
     fi
     done_step
-    step 'ClickHouse: rows, index, look-ups'
+    step 'ClickHouse: rows, index, lookups'
     mkdir -p "$directory"
     sql -c "COPY (SELECT kind, literal FROM bench.key WHERE subject = '$subject' ORDER BY kind, number) TO STDOUT" \
         >"$directory/keys"

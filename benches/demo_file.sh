@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Loads a file of rows and columns into a server that is gone afterwards, asks skip_advise about each column, builds
-# what it recommends, and shows what look-ups cost without the index and with it.
+# what it recommends, and shows what lookups cost without the index and with it.
 #
 #   demo_file.sh PG_CONFIG FILE
 #
@@ -158,15 +158,15 @@ table "SELECT name AS \"column\", type, method AS \"recommended\", pg_size_prett
 
 sql -c "SELECT name, statement FROM demo.advice WHERE method <> 'none' ORDER BY place" -F $'\t' >"$server_dir/indexes"
 if [ ! -s "$server_dir/indexes" ]; then
-    printf '\nNo column needs an index for look-ups of single values.\n'
+    printf '\nNo column needs an index for lookups of single values.\n'
     exit 0
 fi
 while IFS=$'\t' read -r column statement <&3; do
-    begin "$column: look-ups without an index"
+    begin "$column: lookups without an index"
     sql -c "CALL demo.choose_queries('$column')"
     waiting sql -c "CALL demo.measure('$column', false)"
     done_step
-    begin "$column: index, and look-ups with it"
+    begin "$column: index, and lookups with it"
     named="CREATE INDEX data_$column ${statement#CREATE INDEX }"
     seconds=$(waiting sql -c "CALL bench.timed(\$statement\$$named\$statement\$)")
     sql -c "INSERT INTO demo.built VALUES ('$column', pg_relation_size('\"data_$column\"'), $seconds)"
@@ -177,7 +177,7 @@ done 3<"$server_dir/indexes"
 
 printf '\nBuilt:\n'
 sed 's/^/    /' "$server_dir/statements"
-printf '\nLook-ups of one value: medians of 5 values, for the whole query; pages of 8 kB that it touched.\n'
+printf '\nLookups of one value: medians of 5 values, for the whole query; pages of 8 kB that it touched.\n'
 table "SELECT a.name AS \"column\", a.method AS \"index\", pg_size_pretty(b.bytes) AS \"size\",
               to_char(b.seconds, 'FM9990.00') || ' s' AS \"build\",
               CASE WHEN l.present THEN 'in the table' ELSE 'not in it' END AS \"value\",

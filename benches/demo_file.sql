@@ -1,4 +1,4 @@
--- What demo_file.sh does on the server: guesses types, asks skip_advise, measures look-ups. Loaded after lib.sql.
+-- What demo_file.sh does on the server: guesses types, asks skip_advise, measures lookups. Loaded after lib.sql.
 
 CREATE SCHEMA demo;
 
@@ -121,7 +121,7 @@ LANGUAGE sql AS $$
     GROUP BY p
 $$;
 
--- Milliseconds and pages of a look-up, medians; indexed is false before the column's index is built.
+-- Milliseconds and pages of a lookup, medians; indexed is false before the column's index is built.
 CREATE TABLE demo.look_up (
     name    text NOT NULL,
     present boolean NOT NULL,

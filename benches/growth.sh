@@ -10,7 +10,7 @@
 #   UPDATES=10000000            random rows updated in the end
 #   ROUNDS=1000                 rounds of the queue
 #   QUEUE=100000                rows in the queue, of which a tenth goes and comes in each round
-#   RUNS=5                      runs of the look-ups; the median counts
+#   RUNS=5                      runs of the lookups; the median counts
 #   VARIANTS='none btree skip filters'
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -64,7 +64,7 @@ for variant in $variants; do
         have=$size
         done_step
         [ "$variant" != none ] || continue
-        step "$(title "$variant"): look-ups"
+        step "$(title "$variant"): lookups"
         measure "$variant" "$(millions "$size")" "$size"
         done_step
     done
@@ -117,12 +117,12 @@ the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
 - Settings: \`${settings[*]}\`.
 - "fresh" is a second index of the same kind and options that was built when the other was measured, on the same table.
   Both take turns. Times are those of whole queries, parsing and planning included: medians of $runs runs of up to 200
-  keys each, the least and the greatest median in brackets. Index pages are those that one look-up reads, as EXPLAIN
+  keys each, the least and the greatest median in brackets. Index pages are those that one lookup reads, as EXPLAIN
   (ANALYZE) counts them. The rate is the false-positive rate that the index expects of itself.
 - The bound of the number of segments is in \`crates/skip_segment/src/growth.rs\`.
 - How long inserts take includes everything that the machine did meanwhile; compare with the line without an index.
 
-$(image growth 'Time of a look-up and index pages that it reads, by rows of the table')
+$(image growth 'Time of a lookup and index pages that it reads, by rows of the table')
 
 END
     sql -f "$here/growth_report.sql"

@@ -18,7 +18,7 @@ LANGUAGE sql STABLE
 RETURN (SELECT fresh / split_part(moment, ' ', 1)::float8 / 1e6 FROM bench.growth
         WHERE variant = 'skip' AND metric = 'bytes' AND moment LIKE '% million' ORDER BY place DESC LIMIT 1);
 
--- Pages that a look-up reads in tables of other sizes, as growth_curve.rs computes them.
+-- Pages that a lookup reads in tables of other sizes, as growth_curve.rs computes them.
 CREATE TABLE bench.curve (
     rows          numeric NOT NULL,
     pages_new     integer NOT NULL,

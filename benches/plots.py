@@ -147,7 +147,7 @@ def label_ends(axes, labels, gap, dx=6, at_edge=False):
 
 
 def peers(results, images):
-    """Size, build and look-ups of the indexes on the random unique column."""
+    """Size, build and lookups of the indexes on the random unique column."""
     subject = "events.trace_id"
     variants = [
         ("btree", "btree"),
@@ -194,7 +194,7 @@ def peers(results, images):
         beside(panel, f"{number(absent)}, {number(present)}", max(absent, present), place, 8)
     scan = results.median(subject, "none", "absent_ms")
     panel.set_xscale("log")
-    panel.set_title("Look-up of one key: absent ●, present ○")
+    panel.set_title("Lookup of one key: absent ●, present ○")
     panel.set_xlabel("ms, logarithmic")
     low, high = panel.dataLim.x0, panel.dataLim.x1
     if scan:
@@ -217,7 +217,7 @@ def peers(results, images):
 
 
 def options(results, images):
-    """Size and time of a look-up by false-positive rate."""
+    """Size and time of a lookup by false-positive rate."""
     subject = "events.trace_id"
     found = {}
     for row in results.rows:
@@ -286,7 +286,7 @@ def table_size(rows):
 
 
 def growth(results, images):
-    """Time of a look-up, and index pages that it reads, by rows of the table."""
+    """Time of a lookup, and index pages that it reads, by rows of the table."""
     series = [
         ("btree", "grown", INK, "-", "btree"),
         ("skip", "fresh", BLUE, "--", "skip, new index"),
@@ -330,7 +330,7 @@ def growth(results, images):
         page_ends.append((*most[-1], "skip, grown: most, simulated", BLUE))
         page_ends.append((xs[-1], curve[-1]["pages_new"], "skip, new index,\ncomputed", BLUE))
     logarithmic(time)
-    time.set_title("Look-up of an absent key, ms (logarithmic)")
+    time.set_title("Lookup of an absent key, ms (logarithmic)")
     pages.set_title("Index pages that it reads")
     pages.set_ylim(bottom=0)
     for panel in (time, pages):

@@ -59,7 +59,7 @@ write_results options
 draw_plots options
 
 tables() {
-    image options 'Size of the index and time of a look-up by false-positive rate'
+    image options 'Size of the index and time of a lookup by false-positive rate'
     sql -f "$here/sweep_report.sql"
 }
 tables >"$out/options.tables"

@@ -52,7 +52,7 @@ SELECT format($page$Measured by `make sweep`, %s, revision %s, on the table of
 SELECT format($page$
 - **Nothing, to begin with.** On the unique column the map that the defaults give takes %s. An absent key takes %s, a
   present one %s.
-- **A higher `false_positive_rate` to save space.** With 0.0001 the same map takes %s, and a look-up reads %s pages in
+- **A higher `false_positive_rate` to save space.** With 0.0001 the same map takes %s, and a lookup reads %s pages in
   vain on average: an absent key takes %s. With 0.01 it takes %s, and reads %s pages in vain: %s. What is read in vain
   grows with the table.
 - **Single pages for values that are in one row each.** At 0.0001 a map by single pages takes %s, one by 64 pages %s.

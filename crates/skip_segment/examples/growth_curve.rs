@@ -3,7 +3,7 @@
 //! docs/growth.md from it.
 //!
 //! Run with `cargo run --release -p skip_segment --example growth_curve -- BYTES_PER_ROW`: the measured size of the
-//! index divided by the number of rows. Prints CSV with these columns: rows; pages of a look-up in a new index;
+//! index divided by the number of rows. Prints CSV with these columns: rows; pages of a lookup in a new index;
 //! segments, average, most, and bound; pages, average and most. Averages and maxima are over the growth from the size
 //! before.
 
