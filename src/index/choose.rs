@@ -2,7 +2,8 @@
 //!
 //! A build chooses before it writes the meta page. If the table has no complete range then, the choice is left to the
 //! first maintenance that summarizes one; it is written, with a higher generation, before the watermark rises above 0.
-//! So whoever finds a range below the watermark finds the choice as well.
+//! So whoever finds a range below the watermark finds the choice as well. It is put off while most of the sample cannot
+//! be hashed, such as values out of line of a transaction in progress: nothing is known of them.
 //!
 //! A map takes as much room as filters with a rate of 10 %, and a lookup in it reads a few pages instead of a few for
 //! each of some fourteen probes. So filters are chosen only for such a rate, or a higher one, that was set. Where
@@ -10,7 +11,7 @@
 //!
 //! [`skip_map::choice`] says which parts of ranges a map tells apart.
 
-use super::collect::{RangeCollector, RangeCollectorOptions};
+use super::collect::{ColumnContents, Failure, RangeCollector, RangeCollectorOptions, RangeContents};
 use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout, Wish};
 use crate::pg::error::Read;
 use crate::pg::key_kind::KeyKind;
@@ -28,6 +29,8 @@ const MOST_RANGES: u32 = 64;
 /// pair, but those of [`skip_filter::Sizing`] take some 1.55 x.) The same holds where values have several keys: see
 /// docs/inside-sweep.md.
 const RATE_OF_FILTERS: f64 = 0.1;
+/// After so many ranges of the sample none of which can be hashed, the choice is put off.
+const HOPELESS: u32 = 8;
 /// How many times its present size a table may reach before a lookup reads more than one page in vain.
 const GROWTH: f64 = 10.0;
 /// The most pages of the table that a lookup of one key reads in vain where values have several keys: 8 MB. Tables of
@@ -91,15 +94,18 @@ fn fail_pages(index: Rel, column: usize, own: u32, pages_per_range: u32, layout:
 /// Chooses for all columns for which nothing is chosen yet, from a table of `blocks` blocks, at least one range.
 /// `how` says how the sample is collected.
 pub fn choose(heap: Rel, index: Rel, meta: &mut Meta, blocks: u32, how: &RangeCollectorOptions) {
-    if !meta.is_to_choose() {
-        return;
+    if meta.is_to_choose() {
+        let (samples, _) = take_samples(heap, index, meta, blocks, how);
+        by_samples(index, meta, blocks, &samples);
     }
-    let samples = TableSample::take(heap, index, meta, blocks, how);
+}
+
+fn by_samples(index: Rel, meta: &mut Meta, blocks: u32, samples: &[LayoutSample]) {
     let pages_per_range = meta.pages_per_range;
-    for (c, column) in meta.columns.iter_mut().enumerate() {
+    for ((c, column), samples) in meta.columns.iter_mut().enumerate().zip(samples) {
         let SegmentLayout::NotChosen(wish) = column.layout else { continue };
         let rate = wish.is_rate_set.then_some(column.rate);
-        let pairs = &samples.pairs[c];
+        let pairs = &samples.pairs;
         let own = wish.parts.map(|parts| pages_per_range / parts.max(1));
         let pages = own.unwrap_or_else(|| pairs.smallest_part(samples.rows)).max(1);
         let may_be_filters = !wish.is_map && wish.parts.is_none_or(|parts| parts == 1);
@@ -128,22 +134,37 @@ fn rate_of_kind(kind: KeyKind, blocks: u32) -> Option<f64> {
     Some(rate.min(most))
 }
 
+/// Whether the layouts of all columns are chosen.
+pub enum LayoutChoice {
+    Made,
+    /// No range may be summarized yet. Users' code may have failed in the sample.
+    PutOff(Option<Failure>),
+}
+
 /// Makes the choice for an index that was built without one, if it has not been made yet. The caller holds the
 /// maintenance lock.
 ///
 /// # Errors
 /// Damage to the meta page.
-pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> Read<()> {
+pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> Read<LayoutChoice> {
     let mut chosen = Meta::read(index)?;
     let blocks = heap.blocks();
     if !chosen.is_to_choose() || blocks < chosen.pages_per_range {
-        return Ok(());
+        return Ok(LayoutChoice::Made);
     }
-    choose(heap, index, &mut chosen, blocks, how);
+    let (samples, failure) = take_samples(heap, index, &chosen, blocks, how);
+    let is_unknown = |(column, sample): (&ColumnMeta, &LayoutSample)| {
+        matches!(column.layout, SegmentLayout::NotChosen(_)) && sample.is_unknown()
+    };
+    if chosen.columns.iter().zip(&samples).any(is_unknown) {
+        return Ok(LayoutChoice::PutOff(failure));
+    }
+    by_samples(index, &mut chosen, blocks, &samples);
     meta::update(index, |meta| {
         meta.columns = chosen.columns;
         meta.generation += 1;
-    })
+    })?;
+    Ok(LayoutChoice::Made)
 }
 
 /// Why a column has its layout, in words. None if an option says it. `is_rate_set` says whether an option sets its
@@ -166,49 +187,83 @@ pub fn reason(meta: &Meta, column: &ColumnMeta, kind: KeyKind, is_rate_set: bool
     ))
 }
 
-/// A sample of a table: for each column the pairs in some of its ranges.
-struct TableSample {
+/// A sample of a table: the pairs that one column has in some of its ranges.
+struct LayoutSample {
+    /// Pages and rows of the ranges that could be hashed.
     pages: f64,
     rows: f64,
+    /// The number of these ranges, and of the others.
+    closed: u32,
+    open: u32,
+    /// Whether keys can be made of the column's values.
+    has_keys: bool,
     pages_per_range: u32,
-    pairs: Vec<PairCounts>,
+    pairs: PairCounts,
 }
 
-impl TableSample {
-    fn take(heap: Rel, index: Rel, meta: &Meta, blocks: u32, how: &RangeCollectorOptions) -> Self {
-        let pages_per_range = meta.pages_per_range;
-        // Larger ranges are sampled in windows of this size.
-        let window = (1..=MOST_PAGES.min(pages_per_range))
-            .rev()
-            .find(|&pages| pages_per_range.is_multiple_of(pages))
-            .unwrap_or(1);
-        // The collector is to tell single pages apart.
-        let mut single = meta.clone();
-        single.pages_per_range = window;
-        for column in &mut single.columns {
-            column.layout = SegmentLayout::Map(MapForm { fingerprint_bits: 1, parts: window });
+/// The samples of all columns, and the first failure of users' code.
+fn take_samples(
+    heap: Rel,
+    index: Rel,
+    meta: &Meta,
+    blocks: u32,
+    how: &RangeCollectorOptions,
+) -> (Vec<LayoutSample>, Option<Failure>) {
+    let pages_per_range = meta.pages_per_range;
+    // Larger ranges are sampled in windows of this size.
+    let window = (1..=MOST_PAGES.min(pages_per_range))
+        .rev()
+        .find(|&pages| pages_per_range.is_multiple_of(pages))
+        .unwrap_or(1);
+    // The collector is to tell single pages apart.
+    let mut single = meta.clone();
+    single.pages_per_range = window;
+    for column in &mut single.columns {
+        column.layout = SegmentLayout::Map(MapForm { fingerprint_bits: 1, parts: window });
+    }
+    let may_be_part = |size: &u32| window.is_multiple_of(*size) && pages_per_range / size <= MOST_PARTS;
+    let whole = (window < pages_per_range).then_some(pages_per_range);
+    let sizes = || (1..=window).filter(may_be_part).chain(whole);
+    let mut collector = RangeCollector::new(heap, index, &single, how);
+    let empty = |column: &ColumnContents| {
+        let (pairs, has_keys) = (PairCounts::new(sizes()), column.has_keys());
+        LayoutSample { pages: 0.0, rows: 0.0, closed: 0, open: 0, has_keys, pages_per_range, pairs }
+    };
+    let mut samples: Vec<LayoutSample> = collector.columns.iter().map(empty).collect();
+    let ranges = (blocks / pages_per_range).max(1);
+    let count = (MOST_PAGES / window).clamp(1, MOST_RANGES).min(ranges);
+    for i in 0..count {
+        let range = (u64::from(i) * u64::from(ranges) / u64::from(count)) as u32;
+        let first = range * pages_per_range;
+        let end = first.saturating_add(window).min(blocks);
+        let before = collector.live_rows;
+        collector.collect(first, end);
+        let rows = collector.live_rows - before;
+        for (column, sample) in collector.columns.iter().zip(&mut samples) {
+            sample.add(column.contents(), f64::from(end - first), rows);
         }
-        let may_be_part = |size: &u32| window.is_multiple_of(*size) && pages_per_range / size <= MOST_PARTS;
-        let whole = (window < pages_per_range).then_some(pages_per_range);
-        let sizes = || (1..=window).filter(may_be_part).chain(whole);
-        let empty = || PairCounts::new(sizes());
-        let mut pairs: Vec<PairCounts> = meta.columns.iter().map(|_| empty()).collect();
-        let mut collector = RangeCollector::new(heap, index, &single, how);
-        let ranges = (blocks / pages_per_range).max(1);
-        let count = (MOST_PAGES / window).clamp(1, MOST_RANGES).min(ranges);
-        let mut pages = 0.0;
-        for i in 0..count {
-            let range = (u64::from(i) * u64::from(ranges) / u64::from(count)) as u32;
-            let first = range * pages_per_range;
-            let end = first.saturating_add(window).min(blocks);
-            collector.collect(first, end);
-            pages += f64::from(end - first);
-            for (column, pairs) in collector.columns.iter().zip(&mut pairs) {
-                let parts: Vec<&[u64]> = column.contents().parts().map(|(_, hashes)| hashes).collect();
-                pairs.add(parts.iter().copied());
-            }
+        if i + 1 >= HOPELESS && samples.iter().all(|sample| sample.closed == 0) {
+            break;
         }
-        Self { pages, rows: collector.live_rows, pages_per_range, pairs }
+    }
+    (samples, collector.failure)
+}
+
+impl LayoutSample {
+    /// Whether most ranges could not be hashed, but may be later.
+    fn is_unknown(&self) -> bool {
+        self.has_keys && self.open > self.closed
+    }
+
+    fn add(&mut self, contents: RangeContents<'_>, pages: f64, rows: f64) {
+        if contents.state.open {
+            self.open += 1;
+            return;
+        }
+        self.closed += 1;
+        (self.pages, self.rows) = (self.pages + pages, self.rows + rows);
+        let parts: Vec<&[u64]> = contents.parts().map(|(_, hashes)| hashes).collect();
+        self.pairs.add(parts.iter().copied());
     }
 
     /// Pairs per page of the table, at most. Each row counts as a pair: later rows may repeat less than those of the
@@ -238,7 +293,7 @@ impl TableSample {
         fingerprint_bits_for(pairs_per_page * f64::from(pages), rate, self.most_parts(pages))
     }
 
-    /// As [`TableSample::bits_for_rate`], but less than one page is read in vain, even when the table has grown to ten
+    /// As [`LayoutSample::bits_for_rate`], but less than one page is read in vain, even when the table has grown to ten
     /// times its size.
     fn bits_for_growth(&self, pages: u32, blocks: u32, pairs_per_page: f64) -> u8 {
         let pairs = (f64::from(blocks) * pairs_per_page).max(LEAST_ROWS);

@@ -31,8 +31,7 @@ pub fn close_open_ranges<'a>(
     let options = RangeCollectorOptions {
         bulk: false,
         in_vacuum: caller == Caller::Vacuum,
-        // More hashes than the segment's filters were made for would only fill the filter up; this leaves room above
-        // that.
+        // Half of the memory, as a set takes some 32 bytes per value right after it has grown.
         most_hashes: memory::maintenance_work_mem() / 64,
         versions: Versions::All,
         may_fail: true,
@@ -156,11 +155,12 @@ fn close_range(
 ) -> Read<bool> {
     let index = directory.index();
     let contents = collector.columns[usize::from(segment.column)].contents();
-    // A range that is open because it has too many values would only fill the filter up.
-    let FilterSize { bits: most, num_probes } = segment.filters()?;
-    if contents.state.open || contents.hashes.len() as u64 > u64::from(most) {
+    let FilterSize { num_probes, .. } = segment.filters()?;
+    if contents.state.open {
         return Ok(false);
     }
+    // A filter that was made for fewer values rules nothing out, as if the range were open, until it is rebuilt, which
+    // is for filters that are too full.
     let absolute = segment.first_range + range;
     let copies = unfinished::copies(directory, segment.column).into_iter();
     let copies = copies.filter(|(copy, _)| (copy.first_range..copy.end_range()).contains(&absolute));

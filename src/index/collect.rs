@@ -13,7 +13,8 @@
 //!
 //! The snapshot of VACUUM does not keep what others delete: a value out of line of a row that was live when its page
 //! was read may be gone when it is wanted. VACUUM therefore reads such values in a subtransaction, and the range stays
-//! open if the row was deleted meanwhile.
+//! open if the row was deleted meanwhile. Before PostgreSQL 17 no subtransaction is possible in a parallel VACUUM: such
+//! ranges stay open.
 //!
 //! CREATE INDEX fails if an expression or a user's hash function fails. Maintenance must not fail: the row belongs to
 //! another user, or the function has changed. It therefore runs such code in subtransactions, and a range in which the
@@ -250,14 +251,14 @@ impl<'a> RangeCollector<'a> {
         self.reader.load(block, Some(heap::dead_horizon(self.heap)));
     }
 
-    /// The offset numbers of the tuples of the last loaded page that are live, or being deleted, and have values out of
-    /// line.
-    fn with_values_out_of_line(&self) -> impl Iterator<Item = u16> {
+    /// The offset numbers, and the inserting transactions, of the tuples of the last loaded page that are live, or
+    /// being deleted, and have values out of line.
+    fn with_values_out_of_line(&self) -> impl Iterator<Item = (u16, u32)> {
         let reader = &self.reader;
         let has_values = move |tuple: &Tuple<'_>| {
             tuple.has_external() && matches!(reader.standing(tuple), Standing::Usable)
         };
-        reader.tuples().filter(has_values).map(|tuple| tuple.offset)
+        reader.tuples().filter(has_values).map(|tuple| (tuple.offset, tuple.xmin()))
     }
 
     /// Runs `collect`, which returns whether it completed the block. If it may fail and does, the range is open, and
@@ -281,10 +282,10 @@ impl<'a> RangeCollector<'a> {
 
     /// Whether rows of a block with values out of line have been deleted since the block was read.
     fn has_lost_values(&mut self, block: u32) -> bool {
-        let before: Vec<u16> = self.with_values_out_of_line().collect();
+        let before: Vec<_> = self.with_values_out_of_line().collect();
         self.load_with_standings(block);
-        let now: Vec<u16> = self.with_values_out_of_line().collect();
-        before.iter().any(|offset| !now.contains(offset))
+        let now: Vec<_> = self.with_values_out_of_line().collect();
+        before.iter().any(|tuple| !now.contains(tuple))
     }
 
     /// The fast way: values are hashed from the tuples' bytes. Returns false if some tuple needs the slow way, which
@@ -368,6 +369,11 @@ impl ColumnContents {
             keys,
             extremes: is_bounded.then(Extremes::default),
         }
+    }
+
+    /// Whether keys can be made of the column's values.
+    pub fn has_keys(&self) -> bool {
+        self.keys.is_some()
     }
 
     /// The contents of the range that was collected last.

@@ -35,7 +35,9 @@ impl<'a> ColumnPlacer<'a> {
             None if frozen.layout == SegmentLayout::Bounds => {
                 Self::Bounds(BoundsPlacer::new(column, logging))
             }
-            None => Self::Filters(FilterPlacer::new(index, column, *frozen, logging, memory)),
+            None => {
+                Self::Filters(FilterPlacer::new(index, column, *frozen, logging, memory, pages_per_range))
+            }
             Some(form) => Self::Map(MapPlacer::new(column, form, logging, is_build, memory, pages_per_range)),
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, Segment, SegmentKind};
-use crate::pages::meta::{self, ColumnMeta};
+use crate::pages::meta::{self, ColumnMeta, NO_CANON};
 use crate::pages::segment;
 use crate::pg::{Damage, Rel, error::Read, wal::Logging};
 use skip_map::key_part::KeyPart;
@@ -13,6 +13,9 @@ use skip_segment::page::SLICE_BYTES;
 use skip_segment::size::{RangeNeed, choose_sizes};
 use skip_segment::{RangeState, SegmentBuilder, SegmentShape};
 
+/// Keys per page of the table that open ranges are taken to have if no range is known. VACUUM rebuilds filters that are
+/// too full.
+const KEYS_PER_PAGE: u64 = 100;
 /// Number of ranges whose sizes are chosen together: one per bit of a word.
 const GROUP: usize = 64;
 
@@ -39,13 +42,21 @@ pub struct FilterPlacer<'a> {
     first_range: u32,
     /// Filter size of the segment before.
     sticky: Option<u32>,
+    pages_per_range: u32,
 }
 
 impl<'a> FilterPlacer<'a> {
     /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the
     /// unfinished segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes
     /// that.
-    pub fn new(index: Rel<'a>, column: u16, frozen: ColumnMeta, logging: Logging, memory: usize) -> Self {
+    pub fn new(
+        index: Rel<'a>,
+        column: u16,
+        frozen: ColumnMeta,
+        logging: Logging,
+        memory: usize,
+        pages_per_range: u32,
+    ) -> Self {
         let (pending, builder) = (Vec::new(), None);
         Self {
             index,
@@ -58,6 +69,7 @@ impl<'a> FilterPlacer<'a> {
             builder,
             first_range: 0,
             sticky: None,
+            pages_per_range,
         }
     }
 
@@ -98,7 +110,8 @@ impl<'a> FilterPlacer<'a> {
     fn place_pending(&mut self, directory: &mut Directory) -> Read<()> {
         self.pending_hashes = 0;
         let pending = std::mem::take(&mut self.pending);
-        let needs: Vec<RangeNeed> = pending.iter().map(|range| self.need(range)).collect();
+        let is_known = self.current_size().is_some() || pending.iter().any(|range| !range.state.open);
+        let needs: Vec<RangeNeed> = pending.iter().map(|range| self.need(range, is_known)).collect();
         let mut left = &pending[..];
         for sized in choose_sizes(&needs, self.current_size()) {
             let (ranges, others) = left.split_at(sized.count);
@@ -112,9 +125,14 @@ impl<'a> FilterPlacer<'a> {
         self.builder.as_ref().map(SegmentBuilder::filter_bits).or(self.sticky)
     }
 
-    fn need(&self, range: &Pending) -> RangeNeed {
-        let filter_bits = self.frozen.sizing.filter_bits(range.hashes.len() as u64);
-        RangeNeed { filter_bits, is_partial: range.partial }
+    /// What a range needs. An open range is expected to need as much as its neighbours when it is closed; `is_known`
+    /// says whether their size is known.
+    fn need(&self, range: &Pending, is_known: bool) -> RangeNeed {
+        let (mut keys, is_open) = (range.hashes.len() as u64, range.state.open);
+        if is_open && !is_known && self.frozen.canon != NO_CANON {
+            keys = keys.max(KEYS_PER_PAGE * u64::from(self.pages_per_range));
+        }
+        RangeNeed { filter_bits: self.frozen.sizing.filter_bits(keys), is_partial: range.partial || is_open }
     }
 
     /// Adds ranges to the unfinished segment, or to a new one if their filter size is different.

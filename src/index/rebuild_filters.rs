@@ -274,7 +274,8 @@ fn replace<'a>(
     for ((span, old), rescan) in spans.iter().zip(old).zip(rescans) {
         let &FullSpan { column, first, end, size, .. } = span;
         let Some(&frozen) = work.meta.columns.get(usize::from(column)) else { continue };
-        let mut placer = FilterPlacer::new(index, column, frozen, Logging::EachPage, work.memory() / 2);
+        let (memory, pages) = (work.memory() / 2, work.meta.pages_per_range);
+        let mut placer = FilterPlacer::new(index, column, frozen, Logging::EachPage, memory, pages);
         placer.start_at(first, size);
         let open = open_ranges(index, &old)?;
         jobs.push(Job { span: (first, end), column, old, rescan, placer, size, open, kept: Vec::new() });

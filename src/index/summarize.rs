@@ -4,7 +4,7 @@
 //! then scan the heap; then write the segments; then publish them. Until then the ranges have no filter and match. A
 //! crash or error in between leaves a gap in the directory, which the next maintenance fills.
 
-use super::choose;
+use super::choose::{self, LayoutChoice};
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
 use super::place::{ColumnPlacer, Place};
 use crate::pages::directory::Directory;
@@ -258,7 +258,8 @@ pub fn end_of_summarized(meta: &Meta, blocks: u32, partial: bool) -> u32 {
 }
 
 /// Summarizes all ranges below `end` that have no filter: first the gaps below the watermark, then the ranges above it,
-/// step by step; each step raises the watermark before its scan. The caller holds the maintenance lock.
+/// step by step; each step raises the watermark before its scan. Nothing is summarized as long as nothing is known of
+/// the values, by which the layout is chosen. The caller holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.
@@ -269,8 +270,11 @@ pub fn summarize_to(
     end: u32,
     caller: Caller,
 ) -> Read<Summary> {
-    if end > 0 {
-        choose::choose_late(heap, index, &collector_options(caller, memory::maintenance_work_mem() / 2))?;
+    let how = collector_options(caller, memory::maintenance_work_mem() / 2);
+    if end > 0
+        && let LayoutChoice::PutOff(failure) = choose::choose_late(heap, index, &how)?
+    {
+        return Ok(Summary { failure, ..Summary::default() });
     }
     let meta = Meta::read(index)?;
     let (mut watermark, most_ranges) = (meta.watermark, caller.most_ranges(&meta));

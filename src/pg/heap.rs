@@ -23,6 +23,7 @@ const PD_UPPER: usize = 14;
 const PD_SPECIAL: usize = 16;
 const LP_NORMAL: u32 = 1;
 // Offsets and flags of HeapTupleHeaderData.
+pub(super) const T_XMIN: usize = 0;
 pub(super) const T_INFOMASK2: usize = 18;
 pub(super) const T_INFOMASK: usize = 20;
 pub(super) const T_HOFF: usize = 22;
@@ -263,6 +264,11 @@ pub struct Tuple<'a> {
 impl<'a> Tuple<'a> {
     fn infomask(&self) -> u16 {
         get_u16(self.bytes, T_INFOMASK)
+    }
+
+    /// The transaction that inserted it, as its header says.
+    pub fn xmin(&self) -> u32 {
+        get_u32(self.bytes, T_XMIN)
     }
 
     /// Whether some value is stored out of line.

@@ -21,7 +21,7 @@ use std::ops::Range;
 /// What the leader makes of the contents of a column.
 enum LeaderColumn<'a> {
     /// Segments, of contents in the order of ranges.
-    Placed(ColumnPlacer<'a>),
+    Placed(Box<ColumnPlacer<'a>>),
     /// The open ranges of a map. Its pairs are in shared files.
     Map(Vec<OpenStretch>),
 }
@@ -95,7 +95,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
                 ColumnPlacer::Map(_) => LeaderColumn::Map(Vec::new()),
                 mut placer => {
                     placer.start_at(0, division.end, None)?;
-                    LeaderColumn::Placed(placer)
+                    LeaderColumn::Placed(Box::new(placer))
                 }
             });
         }

@@ -1,4 +1,5 @@
 //! `autosummarize = background`: a background worker summarizes what inserts leave, and no row is lost by that.
+use crate::inside::skips_many;
 use crate::registry::{alone, on_shared};
 use crate::shared::{self, Database, wait_until};
 use pg_skip_tests::compare::{Question, same, sound};
@@ -493,4 +494,53 @@ fn prepared_and_unlogged() {
     is_right(&mut session, &[0, 19_999]);
     drop(session);
     server.finish();
+}
+
+on_shared!(nothing_is_chosen_of_values_that_cannot_be_read);
+/// The first rows of a table come in one transaction, and all of their values are out of line: for other processes they
+/// cannot be hashed until it has committed. Layout and filter sizes are not chosen by that.
+fn nothing_is_chosen_of_values_that_cannot_be_read(database: &Database) {
+    let (mut session, mut other) = (database.session(), database.session());
+    let rows = |first: u32| {
+        format!(
+            "INSERT INTO t (k, v) SELECT i, 'w' || i || 'w ' || (SELECT string_agg(md5((i * 77 + j)::text), ' ')
+                FROM generate_series(1, 70) j)
+             FROM generate_series({first}, {}) i",
+            first + 2999
+        )
+    };
+    for (layout, summarizes) in [
+        ("", ""),
+        ("", "VACUUM t"),
+        ("", "SELECT skip_summarize('t_skip')"),
+        (", layout = filters", ""),
+        (", layout = filters", "VACUUM t"),
+    ] {
+        session.run("DROP TABLE IF EXISTS t");
+        session.run(&format!(
+            "{ROWS}; ALTER TABLE t ALTER v SET STORAGE EXTERNAL;
+             CREATE INDEX t_skip ON t USING skip (v text_token_skip_ops)
+             WITH (pages_per_range = 1, autosummarize = background{layout})"
+        ));
+        session.run("BEGIN");
+        session.run(&rows(0));
+        if summarizes.is_empty() {
+            std::thread::sleep(Duration::from_millis(300));
+        } else {
+            other.run(summarizes);
+        }
+        session.run("COMMIT");
+        wait_until("the worker has ended", || workers(&mut session) == 0.0);
+        session.run("VACUUM ANALYZE t");
+        let told = format!("{layout} {summarizes}");
+        let open = session.number("SELECT sum(open_ranges) FROM skip_index_segments('t_skip')");
+        assert_eq!(open, 0.0, "{told}: open ranges");
+        let rate = session.number("SELECT max(expected_false_positive_rate) FROM skip_index_info('t_skip')");
+        assert!(rate < 0.01, "{told}: {rate} of the ranges are read in vain");
+        same(&mut session, "t", &Question::using("t_skip", "v @@@ 'w1700w'"));
+        session.run("SET enable_seqscan = off; SET enable_bitmapscan = off");
+        skips_many(&mut session, "SELECT id FROM t WHERE v @@@ 'w1700w'");
+        session.run("RESET ALL");
+        sound(&mut session, "t_skip");
+    }
 }
