@@ -62,7 +62,8 @@ pub fn has_worker(table: Rel, index: Rel) -> bool {
     if let Some(is_starting) = STARTED.with_borrow_mut(|started| is_starting(started, index.oid())) {
         return is_starting;
     }
-    let is_started = places().any(|place| place.is_free()) && start(index);
+    let free = places().filter(WorkerLock::is_free).count();
+    let is_started = free > STARTED.with_borrow(|started| without_place(started)) && start(index);
     if is_started {
         let start = StartedWorker { index: index.oid(), at: Instant::now(), has_failed: false };
         STARTED.with_borrow_mut(|started| started.push(start));
@@ -80,6 +81,14 @@ fn is_starting(started: &mut Vec<StartedWorker>, index: pg_sys::Oid) -> Option<b
     let start = started.iter_mut().find(|start| start.index == index)?;
     start.has_failed |= start.at.elapsed() >= STARTING;
     Some(!start.has_failed)
+}
+
+/// The number of workers that this process has started and that may not have taken a place yet.
+fn without_place(started: &[StartedWorker]) -> usize {
+    started
+        .iter()
+        .filter(|start| start.at.elapsed() < STARTING && WorkerLock::of(start.index).is_free())
+        .count()
 }
 
 /// The places that workers of all databases have.
