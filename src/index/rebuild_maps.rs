@@ -30,11 +30,16 @@ const WORTH: f64 = 0.2;
 /// Blocks of the table that are read to find out, and the most and least ranges.
 const SAMPLED_BLOCKS: u32 = 256;
 const SAMPLED_RANGES: (u32, u32) = (16, 256);
+/// Of a large table one of so many ranges is read. The most pages of maps that are read then have some 200 pairs of
+/// these ranges, whatever the size of the table.
+const RANGES_A_SAMPLE: u32 = 50_000;
 /// Pairs that should be looked up to find out, and how many make the result reliable.
 const SAMPLED_PAIRS: u64 = 500;
 const LEAST_PAIRS: u64 = 50;
 /// Pages of maps that are read to find out, at least and at most.
 const SAMPLED_PAGES: (u64, u64) = (64, 4096);
+/// If the memory has room for some of the pairs only, up to so many times twice as many pages are read: 128 MB.
+const MOST_DOUBLINGS: u32 = 2;
 /// Memory for a pair that was read of the table, at most: a set has two to four places of nine bytes for each, of both
 /// sizes while it grows.
 const BYTES_A_SAMPLED_PAIR: usize = 64;
@@ -101,7 +106,8 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read
     let pages: u64 = maps.iter().map(|map| u64::from(map.data_pages())).sum();
     let ranges = row.end - row.first;
     let (least, most) = SAMPLED_RANGES;
-    let sampled = (SAMPLED_BLOCKS / work.meta.pages_per_range).clamp(least, most).min(ranges);
+    let usual = (SAMPLED_BLOCKS / work.meta.pages_per_range).clamp(least, most);
+    let sampled = usual.max(ranges / RANGES_A_SAMPLE).min(ranges);
     if pages == 0 || sampled == 0 {
         return Ok(0.0);
     }
@@ -109,7 +115,8 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read
     let sample = sample_table(index, work, row, coding, sampled);
     let wanted = SAMPLED_PAIRS * u64::from(ranges) / (u64::from(sampled) * PAIRS_A_PAGE);
     let wanted = wanted.saturating_mul(1 << sample.zeros);
-    let count = wanted.clamp(SAMPLED_PAGES.0, SAMPLED_PAGES.1).min(pages);
+    let most_read = SAMPLED_PAGES.1 << sample.zeros.min(MOST_DOUBLINGS);
+    let count = wanted.clamp(SAMPLED_PAGES.0, most_read).min(pages);
     let (mut found, mut stale) = (0u64, 0u64);
     for i in 0..count {
         memory::check_for_interrupts();
