@@ -205,7 +205,9 @@ pub fn read_page(page: &[u8], mut each: impl FnMut(Range<u64>)) -> Result<(), Ma
         block.numbers(body, 0..NUMBERS_END, |span| {
             ascending &= numbers_end <= span.start;
             numbers_end = span.end;
-            each(span);
+            if ascending {
+                each(span);
+            }
         })?;
         if ascending { Ok(numbers_end) } else { Err(DESCENDING) }
     })

@@ -173,6 +173,27 @@ fn every_bit_of_directory_and_head_is_checked() {
     }
 }
 
+/// What is read before the damage is found ascends, whatever bit has changed.
+#[test]
+fn spans_of_a_damaged_page_ascend() {
+    let numbers: Vec<u64> = (0..600).map(|i: u64| (i << 12) + (i * i * 7919) % 4000).collect();
+    let run = Run::of(numbers.iter().copied());
+    let page = &run.pages[0];
+    let end = usize::from(u16::from_le_bytes([page[4], page[5]]));
+    let mut descending = 0;
+    for bit in 0..end * 8 {
+        let mut page = page.clone();
+        page[bit / 8] ^= 1 << (bit % 8);
+        let mut last = 0;
+        let result = read_page(&page[..], |span| {
+            assert!(last <= span.start && span.start < span.end, "bit {bit}: {span:?} after {last}");
+            last = span.end;
+        });
+        descending += u32::from(result.is_err_and(|error| error.to_string().contains("ascend")));
+    }
+    assert!(descending > 0, "some bit makes numbers descend");
+}
+
 #[test]
 fn pages_of_other_lengths_and_kinds_are_errors() {
     let numbers: Vec<u64> = (0..10_000).map(|i: u64| i << 30).collect();
