@@ -9,7 +9,7 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use pg_skip_fuzz::{allocations, document};
-use skip_jsonb::container::{DocumentPart, Scalar, each_part};
+use skip_jsonb::container::{Names, Scalar, each_scalar};
 use skip_jsonb::jsonpath::{self, PathQuery};
 use skip_jsonb::keys::KeyMaker;
 use skip_jsonb::number::Number;
@@ -61,18 +61,18 @@ fn keys(bytes: &[u8]) -> bool {
     assert_eq!(scalars.is_ok(), read.is_ok());
     if let Ok(scalars) = scalars {
         assert!(scalars.iter().all(|key| found.contains(key)), "a scalar that is not found");
-        each_part(bytes, path::ROOT, |path, part| {
-            let asked = match part {
-                DocumentPart::Scalar(Scalar::String(text)) => maker.of_text(path, text),
-                DocumentPart::Scalar(Scalar::Number(number)) => {
+        let mut names = Names::default();
+        names.read(bytes, path::ROOT).expect("it was read before");
+        each_scalar(bytes, &names, |path, scalar| {
+            let asked = match scalar {
+                Scalar::String(text) => maker.of_text(path, text),
+                Scalar::Number(number) => {
                     Number::of_numeric(number).map(|number| maker.of_number(path, &number))
                 }
-                DocumentPart::Scalar(Scalar::Bool(truth)) => {
-                    maker.of_text(path, if truth { b"true" } else { b"false" })
-                }
-                DocumentPart::Scalar(Scalar::Null) | DocumentPart::Name => None,
+                Scalar::Bool(truth) => maker.of_text(path, if truth { b"true" } else { b"false" }),
+                Scalar::Null => None,
             };
-            assert!(asked.is_none_or(|keys| keys.iter().any(|key| found.contains(key))), "{part:?}");
+            assert!(asked.is_none_or(|keys| keys.iter().any(|key| found.contains(key))), "{scalar:?}");
         })
         .expect("it was read before");
     }

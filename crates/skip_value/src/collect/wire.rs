@@ -250,15 +250,20 @@ impl<'a> Wire<'a> {
     /// # Errors
     /// That there are no such keys.
     pub fn keys(&self) -> Result<Keys, CollectError> {
-        let text =
-            |text: &str| (text.len() <= LONGEST_NAME).then(|| text.to_owned()).ok_or(CollectError::Wire);
+        let text = |text: &str| {
+            let fits = text.len() <= LONGEST_NAME && !text.contains('\0');
+            fits.then(|| text.to_owned()).ok_or(CollectError::Wire)
+        };
+        let name = |name: &str| if name.is_empty() { Err(CollectError::Wire) } else { text(name) };
         let key_type = match self.keys.key_type {
             WireType::BuiltIn(oid) if (1..FIRST_USER_OID).contains(&oid) => KeyType::BuiltIn(oid),
             WireType::BuiltIn(_) => return Err(CollectError::Wire),
-            WireType::Named(schema, name) => KeyType::Named { schema: text(schema)?, name: text(name)? },
+            WireType::Named(schema, of_type) => {
+                KeyType::Named { schema: name(schema)?, name: name(of_type)? }
+            }
         };
-        let collation = self.keys.collation.map(|(name, version)| {
-            Ok::<_, CollectError>(Collation { name: text(name)?, version: text(version)? })
+        let collation = self.keys.collation.map(|(of_collation, version)| {
+            Ok::<_, CollectError>(Collation { name: name(of_collation)?, version: text(version)? })
         });
         let policy = by_code(self.options.policy).ok_or(CollectError::Wire)?;
         Ok(Keys { policy, seed: self.options.seed, key_type, collation: collation.transpose()? })

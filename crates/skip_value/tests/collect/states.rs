@@ -83,6 +83,14 @@ fn states_of_no_keys_are_errors() {
         (WireType::Named("public", "mood"), Some(("\"de\"", "1.2")), true),
         (WireType::Named(name, name), Some((name, name)), true),
         (WireType::Named("public", &long), None, false),
+        (WireType::Named("pub\0lic", "mood"), None, false),
+        (WireType::Named("public", "mo\0od"), None, false),
+        (WireType::Named("", "mood"), None, false),
+        (WireType::Named("public", ""), None, false),
+        (WireType::BuiltIn(25), Some(("d\0e", "1.2")), false),
+        (WireType::BuiltIn(25), Some(("de", "1\0")), false),
+        (WireType::BuiltIn(25), Some(("", "1.2")), false),
+        (WireType::BuiltIn(25), Some(("de", "")), true),
         (WireType::BuiltIn(25), Some(("\"de\"", &*long)), false),
     ] {
         wire.keys = WireKeys { key_type, collation };
