@@ -235,16 +235,17 @@ impl<'a> RangeCollector<'a> {
     fn collect_block(&mut self, block: u32) {
         if self.versions != Versions::Visible && self.finder.is_some() {
             self.reader.load(block, None);
-            if self.or_open(block, self.may_fail, Self::collect_plain) {
+            if self.or_open(block, false, Self::collect_plain) {
                 return;
             }
         }
         self.load_with_standings(block);
         let may_lose_values = self.in_vacuum && self.with_values_out_of_line().next().is_some();
         let can_attempt = attempt::is_possible();
-        let may_fail = self.may_fail || may_lose_values && can_attempt;
         let leaves_open = may_lose_values && !can_attempt;
-        self.or_open(block, may_fail, |this| this.collect_evaluated(block, leaves_open));
+        self.or_open(block, may_lose_values && can_attempt, |this| {
+            this.collect_evaluated(block, leaves_open)
+        });
     }
 
     fn load_with_standings(&mut self, block: u32) {
@@ -261,13 +262,20 @@ impl<'a> RangeCollector<'a> {
         reader.tuples().filter(has_values).map(|tuple| (tuple.offset, tuple.xmin()))
     }
 
-    /// Runs `collect`, which returns whether it completed the block. If it may fail and does, the range is open, and
-    /// the rest of the block is not collected.
-    fn or_open(&mut self, block: u32, may_fail: bool, collect: impl FnOnce(&mut Self) -> bool) -> bool {
-        if !may_fail {
-            return collect(self);
-        }
-        match attempt::attempt(|| collect(self)) {
+    /// Runs `collect`, which returns whether it completed the block. If users' code fails in it, or with
+    /// `may_lose_values` a value cannot be read, the range is open, and the rest of the block is not collected.
+    fn or_open(
+        &mut self,
+        block: u32,
+        may_lose_values: bool,
+        collect: impl FnOnce(&mut Self) -> bool,
+    ) -> bool {
+        let outcome = match (self.may_fail, may_lose_values) {
+            (true, _) => attempt::attempt(|| collect(self)),
+            (false, true) => attempt::attempt_to_read(|| collect(self)),
+            (false, false) => return collect(self),
+        };
+        match outcome {
             Ok(complete) => complete,
             Err(failed) => {
                 self.columns.iter_mut().for_each(|column| column.state.open = true);
@@ -334,11 +342,7 @@ impl<'a> RangeCollector<'a> {
                 let has_external = tuple.has_external();
                 match versions.use_of(reader.standing(&tuple), has_external, runs_user_code) {
                     Use::Skip => {}
-                    Use::Hash if leaves_open && has_external => {
-                        columns.iter_mut().for_each(|column| column.state.open = true);
-                    }
-                    Use::Open => columns.iter_mut().for_each(|column| column.state.open = true),
-                    Use::Hash => {
+                    Use::Hash if !(leaves_open && has_external) => {
                         let Some(row) = evaluator.form(&tuple, block) else { continue };
                         for (c, column) in columns.iter_mut().enumerate() {
                             column.add_row(&row, c, *most_hashes);
@@ -346,6 +350,9 @@ impl<'a> RangeCollector<'a> {
                                 column.add_equal(&row, c);
                             }
                         }
+                    }
+                    Use::Hash | Use::Open => {
+                        columns.iter_mut().for_each(|column| column.state.open = true);
                     }
                 }
             }

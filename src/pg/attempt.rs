@@ -30,6 +30,20 @@ impl Failed {
 /// # Errors
 /// The ERROR.
 pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
+    catching(work, |code| code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32)
+}
+
+/// Runs `work`, which reads values. An ERROR that data is damaged or missing is rolled back, and returned; any other
+/// one ends the query.
+///
+/// # Errors
+/// The ERROR.
+pub fn attempt_to_read<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
+    catching(work, |code| code == PgSqlErrorCode::ERRCODE_DATA_CORRUPTED as i32)
+}
+
+/// Runs `work`, and returns its ERROR if `is_caught` says so of the SQLSTATE.
+fn catching<R>(work: impl FnOnce() -> R, is_caught: fn(i32) -> bool) -> Result<R, Failed> {
     // SAFETY: plain globals of the server, restored below, because beginning and ending a subtransaction change both.
     let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
     let restore = || {
@@ -62,7 +76,7 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
     // SAFETY: the subtransaction in which the ERROR was raised is the current one.
     unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() };
     restore();
-    if caught.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32 {
+    if !is_caught(caught.code) {
         caught.rethrow();
     }
     Err(Failed { code: caught.code, message: caught.message })
