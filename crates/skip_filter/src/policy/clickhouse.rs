@@ -36,16 +36,43 @@ const MAX_BITS: u64 = 8 << 30;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClickHouse;
 
+/// A number that many others are divided by.
+///
+/// One division for a key instead of one for each probe: a lookup of a present key with seven probes in a filter of
+/// 6 MB took 25 ns with seven.
+struct Modulus {
+    modulus: u64,
+    /// 2^64 - 1 divided by it.
+    reciprocal: u64,
+}
+
+impl Modulus {
+    fn new(modulus: u64) -> Self {
+        Self { modulus, reciprocal: u64::MAX / modulus }
+    }
+
+    /// The rest of a division. The product of number and reciprocal is less than a 2^64-th of the number below the
+    /// true quotient times 2^64, so the quotient is right or one too small.
+    #[inline(always)]
+    fn rest(&self, number: u64) -> u64 {
+        let quotient = (u128::from(number) * u128::from(self.reciprocal) >> 64) as u64;
+        let rest = number - quotient * self.modulus;
+        rest.min(rest.wrapping_sub(self.modulus)) // below the modulus, the difference wraps to a large number
+    }
+}
+
 /// The positions of a key.
+#[inline(always)]
 fn walk(key: u64, geometry: &Geometry) -> impl FnMut() -> usize {
     let Geometry { bits, seed, .. } = *geometry;
+    let bits = Modulus::new(bits);
     let first = with_seed(key, seed);
     let second = with_seed(key, SECOND_SEED.0.wrapping_mul(seed).wrapping_add(SECOND_SEED.1));
     let mut i = 0u64;
     move || {
         let sum = first.wrapping_add(second.wrapping_mul(i)).wrapping_add(i * i);
         i += 1;
-        (sum % bits) as usize
+        bits.rest(sum) as usize
     }
 }
 
@@ -134,5 +161,24 @@ impl FilterPolicy for ClickHouse {
             return Err(error("bits are set beyond its size"));
         }
         Ok(given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rests_are_those_of_divisions(number: u64, quotient: u64, modulus in 1..=MAX_BITS) {
+            let near = (quotient % (u64::MAX / modulus)) * modulus;
+            let numbers = [number, near, near.wrapping_sub(1), near + modulus - 1, u64::MAX, u64::MAX - 1, 0];
+            for modulus in [modulus, modulus.next_power_of_two(), modulus % 100 + 1] {
+                for number in numbers {
+                    prop_assert_eq!(Modulus::new(modulus).rest(number), number % modulus);
+                }
+            }
+        }
     }
 }
