@@ -32,6 +32,8 @@ start_server "$1" "${settings[@]}"
 sql -c 'CREATE EXTENSION pg_skip'
 sql -f "$here/lib.sql" -f "$here/inside.sql"
 sql -c "CALL bench.choose_searches($rows, $searches)"
+# That of the source tree, with a + if files in it have changed.
+revision=$(git -C "$here/.." describe --always --dirty=+ --abbrev=12 2>/dev/null || echo unknown)
 
 # keep SUBJECT VARIANT METRIC VALUE
 keep() { sql -c "INSERT INTO bench.result VALUES ('$1', '$2', '$3', $4)"; }
@@ -76,6 +78,8 @@ append() {
     local tab=$1 subject=$2 variant=$3
     if [ "$tab" != changes ]; then
         keep "$subject" "$variant" append_s "$(sql -c "CALL bench.timed('INSERT INTO $tab SELECT * FROM staging')")"
+        [ "$variant" != skip ] ||
+            keep "$subject" "$variant" caught_up_s "$(sql -c "CALL bench.wait_for_worker('bench_index')")"
     fi
     sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
     [ "$tab" = changes ] || sql -c "DELETE FROM $tab WHERE id > $rows" -c "VACUUM (FREEZE) $tab"
@@ -91,13 +95,12 @@ summarize_later() {
     sql -c 'DROP INDEX bench_index' -c "DELETE FROM $tab WHERE id > $rows" -c "VACUUM (FREEZE) $tab"
 }
 
-# The same with a background worker, and how long it takes after that until the worker has summarized the rest.
-append_in_background() {
+# The same with inserts that summarize: what a worker does by default for values with several keys.
+append_in_foreground() {
     local tab=$1 subject=$2 variant=$3 definition=$4
     [ "$tab" != changes ] || return 0
-    sql -c "CREATE INDEX bench_index ON $tab USING $definition WITH (autosummarize = background)"
-    keep "$subject" "$variant" append_bg_s "$(sql -c "CALL bench.timed('INSERT INTO $tab SELECT * FROM staging')")"
-    keep "$subject" "$variant" caught_up_s "$(sql -c "CALL bench.wait_for_worker('bench_index')")"
+    sql -c "CREATE INDEX bench_index ON $tab USING $definition WITH (autosummarize = on)"
+    keep "$subject" "$variant" append_on_s "$(sql -c "CALL bench.timed('INSERT INTO $tab SELECT * FROM staging')")"
     sql -c 'DROP INDEX bench_index' -c "DELETE FROM $tab WHERE id > $rows" -c "VACUUM (FREEZE) $tab"
 }
 
@@ -123,7 +126,10 @@ round() {
             append "$tab" "$tab.$class" "$variant" </dev/null
             if [ "$variant" = skip ]; then
                 summarize_later "$tab" "$tab.$class" "$variant" "$definition" </dev/null
-                append_in_background "$tab" "$tab.$class" "$variant" "$definition" </dev/null
+                case $class in
+                    times | prefixes) ;; # their inserts summarize by default
+                    *) append_in_foreground "$tab" "$tab.$class" "$variant" "$definition" </dev/null ;;
+                esac
             fi
             done_step
         done
@@ -139,13 +145,11 @@ for tab in lines documents changes; do
 done
 
 json() {
-    sql -c "SELECT jsonb_pretty(jsonb_build_object('bench', 'inside', 'date', current_date, 'rows', $rows,
-                'append', $append, 'rounds', $rounds, 'server', split_part(version(), ' on ', 1),
-                'machine', '$(machine | sed "s/'/''/g")', 'settings', '${settings[*]}',
-                'results', (SELECT jsonb_agg(to_jsonb(r)) FROM
-                    (SELECT subject, variant, metric, bench.median(array_agg(value)) AS median, min(value) AS least,
-                            max(value) AS greatest, count(*) AS runs
-                     FROM bench.result GROUP BY subject, variant, metric ORDER BY subject, variant, metric) AS r)))"
+    sql -c "SELECT jsonb_pretty(jsonb_build_object('bench', 'inside', 'date', current_date, 'revision', '$revision',
+    'rows', $rows, 'append', $append, 'rounds', $rounds, 'server', split_part(version(), ' on ', 1), 'machine',
+    '$(machine | sed "s/'/''/g")', 'settings', '${settings[*]}', 'results', (SELECT jsonb_agg(to_jsonb(r)) FROM (SELECT
+    subject, variant, metric, bench.median(array_agg(value)) AS median, min(value) AS least, max(value) AS greatest,
+    count(*) AS runs FROM bench.result GROUP BY subject, variant, metric ORDER BY subject, variant, metric) AS r)))"
 }
 
 # What the page says of peers that were not in all rounds.
@@ -164,7 +168,7 @@ The operator classes of [search-inside-values.md](search-inside-values.md) besid
 the same searches, on the tables of [benches/inside.sql](../benches/inside.sql): generated log lines of some 250
 characters, each with a jsonb of eight attributes and an array of four tags; the tsvectors of the same lines; and the
 paths of all changes of a real project's history. Everything was measured in one run of \`make bench-inside\`,
-$(date -u +%F): \`ROWS=$rows APPEND=$append ROUNDS=$rounds SEARCHES=$searches\`.
+$(date -u +%F), revision $revision: \`ROWS=$rows APPEND=$append ROUNDS=$rounds SEARCHES=$searches\`.
 
 $sizes- Machine: $(machine).
 - $(versions pg_skip pg_trgm). Settings: \`${settings[*]}\`.
@@ -172,7 +176,7 @@ $sizes- Machine: $(machine).
 - In each of $rounds rounds all kinds of index took turns: CREATE INDEX, searches, an \`INSERT … SELECT\`, DROP INDEX.
   Each figure is the median of the rounds, the least and the greatest stand in brackets.$(slow_peers)
 - Then each skip index was made once more, with \`autosummarize = off\`, for an INSERT and \`skip_summarize\`; and once
-  with \`autosummarize = background\`, for an INSERT.
+  with \`autosummarize = on\`, for an INSERT, if a background worker summarizes by default.
 - Searches: \`SELECT *\`, parsing and planning included; in each round the median over up to $searches values.
   "Frequent" counts the rows. Nothing is switched off: where an index is of no use, the time is that of a sequential
   scan. skip has default options, but for the length of prefixes.

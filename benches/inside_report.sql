@@ -34,6 +34,15 @@ ORDER BY bench.kind.place;
 SELECT format('Without an index, the append to `%s` took %s.', tab, bench.figure(tab, 'none', 'append_s', 's'))
 FROM (SELECT DISTINCT tab FROM bench.class WHERE tab <> 'changes') AS t;
 
+\qecho \qecho 'Where values have several keys, a background worker summarizes by default, on another processor. How long
+it took' \qecho 'after the append above until it had summarized all but 64 of the new ranges; and the same append with'
+\qecho '`autosummarize = on`, where the inserting session does that work:' \qecho \qecho '| table | index | then the
+worker | append with `on` | times no index |' \qecho '|---|---|---|---|---|' SELECT format('| %s | `%s` | %s | %s | %s
+|', tab, definition, bench.figure(subject, variant, 'caught_up_s', 's'), bench.figure(subject, variant, 'append_on_s',
+'s'), to_char(append_s / none_s, 'FM990.00')) FROM bench.kind JOIN bench.class USING (tab, class), LATERAL (SELECT
+bench.median_of(subject, variant, 'append_on_s') AS append_s, bench.median_of(tab, 'none', 'append_s') AS none_s) AS
+figures WHERE append_s IS NOT NULL ORDER BY bench.kind.place;
+
 \qecho
 \qecho 'With `autosummarize = off` inserts leave all work to VACUUM or `skip_summarize`. Until then every query reads'
 \qecho 'the new rows. The same append, and `skip_summarize` right afterwards:'
@@ -47,20 +56,6 @@ SELECT format('| %s | `%s` | %s | %s | %s | %s |', tab, definition,
 FROM bench.kind JOIN bench.class USING (tab, class),
      LATERAL (SELECT bench.median_of(subject, variant, 'append_off_s') AS append_s,
                      bench.median_of(subject, variant, 'summarize_s') AS summarize_s,
-                     bench.median_of(tab, 'none', 'append_s') AS none_s) AS figures
-WHERE append_s IS NOT NULL
-ORDER BY bench.kind.place;
-
-\qecho
-\qecho 'With `autosummarize = background` a worker summarizes meanwhile, on another processor. The same append, and how'
-\qecho 'long the worker took after that until it had summarized all but 64 of the new ranges:'
-\qecho
-\qecho '| table | index | append | times no index | then the worker |'
-\qecho '|---|---|---|---|---|'
-SELECT format('| %s | `%s` | %s | %s | %s |', tab, definition, bench.figure(subject, variant, 'append_bg_s', 's'),
-              to_char(append_s / none_s, 'FM990.00'), bench.figure(subject, variant, 'caught_up_s', 's'))
-FROM bench.kind JOIN bench.class USING (tab, class),
-     LATERAL (SELECT bench.median_of(subject, variant, 'append_bg_s') AS append_s,
                      bench.median_of(tab, 'none', 'append_s') AS none_s) AS figures
 WHERE append_s IS NOT NULL
 ORDER BY bench.kind.place;
@@ -97,9 +92,6 @@ WITH peer (place, what, skip, peer, size) AS (VALUES
                 FROM peer WHERE place <= 4
          UNION ALL SELECT 20 + place, class || ': append, times no index', '', 1.2,
                 bench.median_of(subject, 'skip', 'append_s') / bench.median_of(tab, 'none', 'append_s') FROM bench.class
-         UNION ALL SELECT 30 + place, class || ': append in the background, times no index', '', 1.2,
-                bench.median_of(subject, 'skip', 'append_bg_s') / bench.median_of(tab, 'none', 'append_s')
-                FROM bench.class
          UNION ALL SELECT 40 + place, tab || ', ' || class || ', present: for a second of a sequential scan', 'ms', 5,
                 1000 * bench.median_of(subject, 'skip', 'present_ms') / bench.median_of(subject, 'none', 'present_ms')
                 -- A time range has some hundred rows, and a path of a project has many changes: neither is rare.

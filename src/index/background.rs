@@ -1,5 +1,5 @@
-//! What the background worker of an index does, with `autosummarize = background`: it summarizes the ranges that
-//! inserts fill, and merges segments, while the inserts go on.
+//! What the background worker of an index does ([`Options::wants_worker`]): it summarizes the ranges that inserts fill,
+//! and merges segments, while the inserts go on.
 //!
 //! An insert starts the worker instead of doing this itself ([`crate::pg::background::has_worker`]). The worker looks
 //! for new ranges until there were none for a while. It takes the maintenance lock in each transaction, only if it is
@@ -15,14 +15,14 @@ use crate::pages::progress::Progress;
 use crate::pg::Rel;
 use crate::pg::background::{self, UpkeepWorker};
 use crate::pg::error::{Read, or_raise};
-use crate::pg::options::{Autosummarize, Options};
+use crate::pg::options::Options;
 use skip_segment::pace::{Inserting, MOST_EMPTY, most_batch};
 use std::time::{Duration, Instant};
 
 /// From one look at the table to the next, if a batch was small or there was none. In this time, one process inserts
 /// some thousand blocks at most, which are a large batch.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A worker ends after so many pauses without a new range. Dropping a database waits for 5 seconds for its workers.
+/// A worker ends after so many pauses without a new range.
 const MOST_IDLE: u32 = 30;
 /// From one attempt to close open ranges to the next; twice as long after each that closed none.
 const CLOSE_EVERY: Duration = Duration::from_millis(500);
@@ -52,7 +52,7 @@ pub fn register() {
 fn work(worker: &UpkeepWorker) {
     let until = Instant::now() + LIFE;
     let mut upkeep = Upkeep::begin();
-    while upkeep.idle < MOST_IDLE && Instant::now() < until {
+    while upkeep.idle < MOST_IDLE && Instant::now() < until && !worker.is_in_the_way() {
         let found = worker.in_transaction(|heap, index| or_raise(index, upkeep.summarize(heap, index)));
         match found {
             Some(Outcome::More) => continue,
@@ -79,7 +79,7 @@ fn work(worker: &UpkeepWorker) {
 
 /// Whether the worker is still wanted: the option says so, and the index calls no users' code.
 fn is_wanted(heap: Rel, index: Rel) -> bool {
-    Options::of(index).autosummarize == Autosummarize::Background && !collect::runs_user_code(heap, index)
+    Options::of(index).wants_worker(index) && !collect::runs_user_code(heap, index)
 }
 
 /// Merges what was left to the end.

@@ -6,8 +6,8 @@
 //! [`crate::pages::progress::Progress`].
 //!
 //! The first tuple of a heap block, and an insert that makes the delta too long, do maintenance ([`autosummarize`]). A
-//! statement that inserts many rows summarizes large batches, and the rest right before its transaction commits. With
-//! `autosummarize = background`, a worker does all this ([`super::background`]), unless none can be started.
+//! statement that inserts many rows summarizes large batches, and the rest right before its transaction commits. If the
+//! index wants a background worker, that does all this ([`super::background`]), unless none can be started.
 
 use super::insert_state::InsertState;
 use super::{autosummarize, build, collect, summarize};
@@ -82,8 +82,7 @@ fn begin_block(
 ) -> Read<()> {
     statement.blocks += 1;
     let range = block / progress.pages_per_range;
-    let autosummarize = Options::of(index).autosummarize;
-    if autosummarize == Autosummarize::Off {
+    if Options::of(index).autosummarize == Autosummarize::Off {
         return Ok(());
     }
     let inserting = Inserting {
@@ -93,7 +92,7 @@ fn begin_block(
         has_filters: false,
     };
     if range > progress.watermark && inserting.may_be_due(range) {
-        if autosummarize == Autosummarize::Background && is_left_to_worker(heap, index, block, statement) {
+        if is_left_to_worker(heap, index, block, statement) {
             return Ok(());
         }
         let inserting = Inserting { has_filters: has_filters(index, statement)?, ..inserting };
@@ -119,7 +118,10 @@ fn begin_block(
 fn is_left_to_worker(heap: Rel, index: Rel, block: u32, statement: &mut InsertStatement) -> bool {
     let is_known = statement.has_worker.is_some();
     let may_have = match statement.has_worker {
-        None => index.is_valid_index() && !collect::runs_user_code(heap, index),
+        None => {
+            let is_wanted = Options::of(index).wants_worker(index);
+            is_wanted && index.is_valid_index() && !collect::runs_user_code(heap, index)
+        }
         Some(has_worker) => has_worker,
     };
     if may_have && (!is_known || autosummarize::is_step(block)) {

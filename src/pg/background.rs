@@ -8,15 +8,15 @@
 //!
 //! **Locks.** A worker waits for no lock. It holds the [`WorkerLock`] of its index until it ends, so an index has one
 //! worker at most; and that of one of as many places as there may be workers (`pg_skip.max_workers`). In a transaction
-//! it has RowExclusive on the index and the table, as an insert has. Between transactions it has no other lock, and no
+//! it has RowExclusive on the database, the table and the index. Between transactions it has no other lock, and no
 //! snapshot.
 
-use super::lock::WorkerLock;
+use super::lock::{self, WorkerLock};
 use super::relation::{self, OpenRel, Rel};
 use super::sandbox::Sandbox;
 use super::{boundary, catalog, compat, library, memory, settings};
 use pgrx::pg_sys;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int, c_long};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -165,7 +165,7 @@ pub unsafe extern "C-unwind" fn pg_skip_upkeep_worker(index: pg_sys::Datum) {
         }
         let index = pg_sys::Oid::from(index.value() as u32);
         override_settings();
-        let worker = UpkeepWorker { index };
+        let worker = UpkeepWorker { index, is_in_the_way: Cell::new(false) };
         // A session that asks whether the lock is free has it for a moment.
         for _ in 0..TRIES {
             if in_transaction(|| take_locks(index)) {
@@ -224,13 +224,23 @@ fn in_transaction<R>(body: impl FnOnce() -> R) -> R {
 /// A background worker, in its own process.
 pub struct UpkeepWorker {
     index: pg_sys::Oid,
+    is_in_the_way: Cell<bool>,
 }
 
 impl UpkeepWorker {
     /// Calls `work` with the table and the index in a transaction. None if the index is gone, or if another process has
-    /// locked one of them so that this one would have to wait.
+    /// locked one of them, or the database, so that this one would have to wait.
     pub fn in_transaction<R>(&self, work: impl FnOnce(Rel, Rel) -> R) -> Option<R> {
-        in_transaction(|| self.with_open(work))
+        in_transaction(|| {
+            self.is_in_the_way.set(!lock::try_lock_database());
+            (!self.is_in_the_way.get()).then(|| self.with_open(work)).flatten()
+        })
+    }
+
+    /// Whether another process has locked the database, to drop or to copy it. It waits for 5 seconds for processes
+    /// that are connected to the database, and fails after that.
+    pub fn is_in_the_way(&self) -> bool {
+        self.is_in_the_way.get()
     }
 
     fn with_open<R>(&self, work: impl FnOnce(Rel, Rel) -> R) -> Option<R> {

@@ -101,6 +101,11 @@ impl KeyKind {
         }
     }
 
+    /// Whether a value has several keys, which the built-in functions of the class make.
+    pub fn has_several_keys(self) -> bool {
+        matches!(self, Self::Elements | Self::Paths | Self::Lexemes | Self::Fragments | Self::Words)
+    }
+
     /// Whether a search mostly asks for several keys, all of which must be there.
     pub fn asks_for_several(self) -> bool {
         self == Self::Fragments

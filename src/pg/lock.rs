@@ -154,6 +154,26 @@ impl WorkerLock {
     }
 }
 
+/// Takes RowExclusive on the database of this process until its transaction ends, if no other process has or waits for
+/// a lock that conflicts: it is what a session takes while it connects. DROP DATABASE and CREATE DATABASE ... TEMPLATE
+/// then wait for this transaction.
+pub fn try_lock_database() -> bool {
+    // SAFETY: a plain global of the server; a complete tag, as SET_LOCKTAG_OBJECT makes it for a shared object.
+    let result = unsafe {
+        let tag = pg_sys::LOCKTAG {
+            locktag_field1: 0,
+            locktag_field2: pg_sys::DatabaseRelationId.to_u32(),
+            locktag_field3: pg_sys::MyDatabaseId.to_u32(),
+            locktag_field4: 0,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        };
+        let (for_session, no_wait) = (false, true);
+        pg_sys::LockAcquire(&tag, Mode::RowExclusive.raw(), for_session, no_wait)
+    };
+    result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+}
+
 /// The relation extension lock.
 pub struct ExtensionLock<'a>(Rel<'a>);
 

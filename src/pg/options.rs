@@ -18,7 +18,7 @@ pub const FALSE_POSITIVE_RATE: (f64, f64, f64) = (1e-9, 0.2, 0.0001);
 /// Bounds and default of `delta_limit`, in kB.
 pub const DELTA_LIMIT_KB: (i32, i32, i32) = (64, 1_048_576, 256);
 /// Default of `autosummarize`.
-pub const AUTOSUMMARIZE: Autosummarize = Autosummarize::On;
+pub const AUTOSUMMARIZE: Autosummarize = Autosummarize::Auto;
 
 /// The struct that build_reloptions fills in, as PostgreSQL keeps it in rd_options.
 #[repr(C)]
@@ -82,11 +82,15 @@ pub enum Autosummarize {
     On,
     /// A background worker that inserts start.
     Background,
+    /// A background worker if a column has several keys for each value, otherwise inserts: see
+    /// [`Options::wants_worker`].
+    Auto,
 }
 
 impl Autosummarize {
     fn of_raw(raw: i32) -> Self {
-        [Self::Off, Self::Background].into_iter().find(|&who| who as i32 == raw).unwrap_or(Self::On)
+        let named = [Self::Off, Self::On, Self::Background].into_iter();
+        named.into_iter().find(|&who| who as i32 == raw).unwrap_or(AUTOSUMMARIZE)
     }
 }
 
@@ -118,7 +122,8 @@ static LAYOUTS: OptionNames<4> = OptionNames([
 ]);
 
 /// This option was a Boolean one. It still accepts the usual words for true and false.
-static AUTOSUMMARIZE_NAMES: OptionNames<10> = OptionNames([
+static AUTOSUMMARIZE_NAMES: OptionNames<11> = OptionNames([
+    named(c"auto", Autosummarize::Auto as i32),
     named(c"on", Autosummarize::On as i32),
     named(c"off", Autosummarize::Off as i32),
     named(c"background", Autosummarize::Background as i32),
@@ -136,7 +141,8 @@ const LAYOUT_TEXT: &std::ffi::CStr =
 const LAYOUT_VALUES: &std::ffi::CStr = c"Valid values are \"auto\", \"filters\" and \"map\".";
 const AUTOSUMMARIZE_TEXT: &std::ffi::CStr =
     c"Whether new block ranges are summarized while rows are inserted, and by whom";
-const AUTOSUMMARIZE_VALUES: &std::ffi::CStr = c"Valid values are \"on\", \"off\" and \"background\".";
+const AUTOSUMMARIZE_VALUES: &std::ffi::CStr =
+    c"Valid values are \"auto\", \"on\", \"off\" and \"background\".";
 const PAGES_TEXT: &std::ffi::CStr = c"Number of table pages per block range; not set: chosen from the data";
 
 /// The options of an index.
@@ -185,6 +191,21 @@ impl Options {
             layout: IndexLayout::of_raw(raw.layout),
             autosummarize: Autosummarize::of_raw(raw.autosummarize),
             delta_limit: raw.delta_limit as u64 * 1024,
+        }
+    }
+
+    /// Whether a background worker summarizes new ranges, if there is room for one.
+    ///
+    /// With `auto` it does so if a value of some column has several keys. Then summarizing takes longer than inserting:
+    /// docs/inside-benchmarks.md has both. Single keys take a small part of that time, less than starting a process for
+    /// a few new blocks.
+    pub fn wants_worker(&self, index: Rel) -> bool {
+        match self.autosummarize {
+            Autosummarize::On | Autosummarize::Off => false,
+            Autosummarize::Background => true,
+            Autosummarize::Auto => {
+                (0..index.key_columns()).any(|column| KeyKind::of_column(index, column).has_several_keys())
+            }
         }
     }
 

@@ -80,6 +80,7 @@ fn options_at_their_bounds(database: &Database) {
         "autosummarize",
         "autosummarize = false",
         "autosummarize = Background",
+        "autosummarize = auto",
         "delta_limit = 64",
         "delta_limit = 1048576",
     ] {

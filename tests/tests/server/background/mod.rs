@@ -68,6 +68,37 @@ fn a_worker_summarizes_what_is_inserted(database: &Database) {
     assert_eq!(workers(&mut session), 0.0);
 }
 
+on_shared!(by_default_if_values_have_several_keys);
+fn by_default_if_values_have_several_keys(database: &Database) {
+    let mut session = database.session();
+    session.run(&format!("{ROWS}; CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)"));
+    let columns = [
+        ("k", false),
+        ("v text_prefix_skip_ops (length = 3), k int4_minmax_skip_ops", false),
+        ("k, v text_token_skip_ops", true),
+        ("v text_ngram_skip_ops (n = 3)", true),
+        ("tags array_element_skip_ops", true),
+        ("document jsonb_path_skip_ops", true),
+        ("words tsvector_skip_ops", true),
+    ];
+    session.run("ALTER TABLE t ADD tags text[], ADD document jsonb, ADD words tsvector");
+    for (number, (columns, has_worker)) in (0u32..).zip(columns) {
+        session.run(&format!(
+            "DROP INDEX t_skip; CREATE INDEX t_skip ON t USING skip ({columns}) WITH (pages_per_range = 1)"
+        ));
+        session.run(&insert(number * 20_000, 20_000));
+        if has_worker {
+            wait_until("there is a worker", || workers(&mut session) == 1.0);
+        } else {
+            assert_eq!(workers(&mut session), 0.0, "{columns}");
+        }
+        wait_until("the ranges are summarized", || tail(&mut session) <= MOST_TAIL);
+        sound(&mut session, "t_skip");
+        session.run("ALTER INDEX t_skip SET (autosummarize = on)");
+        wait_until("the worker has ended", || workers(&mut session) == 0.0);
+    }
+}
+
 on_shared!(the_inserting_transaction_may_fail);
 fn the_inserting_transaction_may_fail(database: &Database) {
     let mut session = database.session();

@@ -106,6 +106,49 @@ fn databases_with_workers() {
     server.finish();
 }
 
+alone!(a_busy_worker_is_not_in_the_way_of_its_database);
+/// A database can be copied and dropped, which waits for 5 seconds for a process that is connected to it, although its
+/// worker has more to do. Each value has eight times as many keys as characters.
+fn a_busy_worker_is_not_in_the_way_of_its_database() {
+    let server = Server::start(&[]);
+    shared::prepare(&server);
+    let mut postgres = server.connect("postgres");
+    postgres.run("CREATE DATABASE d TEMPLATE skip_template");
+    let mut session = server.connect("d");
+    let rows = |first: u32, rows: u32| {
+        format!(
+            "INSERT INTO t SELECT i, (SELECT string_agg(md5(i + j * 1e6), '') FROM generate_series(1, 12) j)
+             FROM generate_series({first}, {}) i",
+            first + rows - 1
+        )
+    };
+    let columns = vec!["v text_ngram_skip_ops"; 8].join(", ");
+    session.run(&format!(
+        "CREATE FUNCTION md5(numeric) RETURNS text LANGUAGE sql AS 'SELECT md5($1::text)';
+         CREATE TABLE t (id int, v text);
+         CREATE INDEX t_skip ON t USING skip ({columns}) WITH (autosummarize = off);
+         {};
+         ALTER INDEX t_skip RESET (autosummarize)",
+        rows(0, 150_000)
+    ));
+    for (first, statement) in [(150_000, "CREATE DATABASE e TEMPLATE d"), (155_000, "DROP DATABASE d")] {
+        session.run(&rows(first, 5_000));
+        wait_until("there is a worker", || workers(&mut session) == 1.0);
+        drop(session);
+        postgres.run(statement);
+        session = server.connect("e");
+        assert!(tail(&mut session) > 0.0, "the worker had no more to do");
+        if first == 150_000 {
+            let fragment = session.one("SELECT substr(v, 3, 20) FROM t WHERE id = 154999");
+            same(&mut session, "t", &Question::any(format!("v LIKE '%{fragment}%'")));
+            drop(session);
+            session = server.connect("d");
+        }
+    }
+    drop((session, postgres));
+    server.finish();
+}
+
 alone!(crashes_while_a_worker_works);
 fn crashes_while_a_worker_works() {
     let server = Server::start(&["wal_level=replica"]);
