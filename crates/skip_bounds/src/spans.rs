@@ -33,6 +33,17 @@ impl KeySpans {
         Self(span.into_iter().collect())
     }
 
+    /// The keys that values may have which a comparison holds for, with a value of which is known that it is between
+    /// those with these keys, and may be equal to both.
+    pub fn within(comparison: KeyComparison, least: u64, greatest: u64) -> Self {
+        let span = match comparison {
+            KeyComparison::Less | KeyComparison::LessOrEqual => (0, greatest),
+            KeyComparison::Equal => (least, greatest),
+            KeyComparison::Greater | KeyComparison::GreaterOrEqual => (least, u64::MAX),
+        };
+        Self(vec![span])
+    }
+
     /// The keys of any of these spans.
     #[must_use]
     pub fn union(all: impl IntoIterator<Item = Self>) -> Self {

@@ -3,7 +3,7 @@
 
 use crate::distant::LINE;
 use crate::error::ValueError;
-use crate::outline::Outline;
+use crate::outline::{FilterPlace, Outline};
 use skip_filter::policy::AlignedBytes;
 
 /// The copy.
@@ -12,6 +12,8 @@ pub struct KeptValue {
     room: AlignedBytes,
     /// Where the value starts in it.
     start: usize,
+    /// If the value has one filter only: that one, and where its bits are in the memory.
+    only: Option<FilterPlace>,
 }
 
 impl KeptValue {
@@ -25,7 +27,9 @@ impl KeptValue {
         let start = header.next_multiple_of(LINE) - header;
         let mut room = AlignedBytes::zeros(start + value.len());
         room.as_mut()[start..].copy_from_slice(value);
-        Ok(Self { outline, room, start })
+        let only = outline.only_place().cloned();
+        let only = only.map(|(lookup, place)| (lookup, place.start + start..place.end + start));
+        Ok(Self { outline, room, start, only })
     }
 
     /// What the value is.
@@ -42,6 +46,12 @@ impl KeptValue {
     /// Whether the value may hold the key of a hash.
     #[inline]
     pub fn may_contain_hash(&self, hash: u64) -> bool {
-        self.outline.may_contain_hash(self.bytes(), hash)
+        let Some((lookup, place)) = &self.only else {
+            return self.outline.may_contain_hash(self.bytes(), hash);
+        };
+        match self.room.as_ref().get(place.clone()) {
+            Some(body) => lookup.may_contain(body, hash),
+            None => true, // it was copied as a whole: not reached
+        }
     }
 }

@@ -7,19 +7,18 @@
 use crate::error::ValueError;
 use crate::header;
 use crate::keys::Keys;
-use skip_filter::policy::{Geometry, Lookup, Shape};
+use skip_filter::policy::{Lookup, Shape};
 use std::ops::Range;
 
-/// A filter's numbers, and where its bits are.
-type Place = (Geometry, Range<usize>);
+/// How a key is looked up in a filter, and where its bits are.
+pub(crate) type FilterPlace = (Lookup, Range<usize>);
 
 /// A filter's keys, shapes, and where their bits are.
 #[derive(Clone, Debug)]
 pub struct Outline {
     keys: Keys,
     shapes: Vec<Shape>,
-    places: Vec<Place>,
-    lookup: Lookup,
+    places: Vec<FilterPlace>,
     header: Vec<u8>,
     /// The header's bytes as a number, and which bits of it they are. None if they are too many for it.
     short: Option<(u64, u64)>,
@@ -46,13 +45,12 @@ impl Outline {
                 let place = |shape: &Shape| {
                     let begin = from;
                     from += shape.body_bytes() as usize;
-                    (*shape.geometry(), begin..from)
+                    (keys.policy.lookup(shape.geometry()), begin..from)
                 };
                 let places = shapes.iter().map(place).collect();
                 let mask = (1u64 << (start.min(8) * 8 - 1) << 1).wrapping_sub(1);
                 let short = first_word(first).filter(|_| start <= 8).map(|word| (word & mask, mask));
-                let lookup = keys.policy.lookup();
-                Ok(Self { keys, shapes, places, lookup, header: first[..start].to_vec(), short, length })
+                Ok(Self { keys, shapes, places, header: first[..start].to_vec(), short, length })
             }
             Some(end) if end < length => Err(ValueError::TOO_LONG),
             _ => Err(ValueError::Truncated),
@@ -100,16 +98,24 @@ impl Outline {
         }
     }
 
+    /// The place of its filter, if it has one only.
+    pub(crate) fn only_place(&self) -> Option<&FilterPlace> {
+        match &self.places[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     #[inline(always)]
-    fn look_up(&self, (geometry, place): &Place, bytes: &[u8], hash: u64) -> bool {
+    fn look_up(&self, (lookup, place): &FilterPlace, bytes: &[u8], hash: u64) -> bool {
         match bytes.get(place.clone()) {
-            Some(body) => (self.lookup)(body, geometry, hash),
+            Some(body) => lookup.may_contain(body, hash),
             None => true, // Too few bytes: not what was promised. Then nothing is known.
         }
     }
 
     #[cold]
-    fn look_up_any(&self, places: &[Place], bytes: &[u8], hash: u64) -> bool {
+    fn look_up_any(&self, places: &[FilterPlace], bytes: &[u8], hash: u64) -> bool {
         places.iter().any(|place| self.look_up(place, bytes, hash))
     }
 }

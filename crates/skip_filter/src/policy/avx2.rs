@@ -13,9 +13,9 @@
 
 #![allow(unsafe_code)]
 
-use super::filter_policy::Lookup;
+use super::filter_policy::{BodyTest, Lookup, Prepared};
 use super::geometry::Geometry;
-use super::line::{GOLDEN, LINE, first_state, line};
+use super::line::{GOLDEN, LINE, first_state, line, lines};
 use std::arch::x86_64::{
     __m256i, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_loadu_si256,
     _mm256_mullo_epi32, _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_slli_epi32, _mm256_sllv_epi32,
@@ -42,34 +42,38 @@ static FACTORS: [[u32; LANES]; LANES + 1] = {
 };
 
 /// The lookup, if this CPU has AVX2.
-pub(super) fn lookup() -> Option<Lookup> {
-    // SAFETY: this function is given to nobody on a CPU without AVX2, and needs nothing else.
-    let lookup: Lookup = |body, geometry, key| unsafe { look_up(body, geometry, key) };
-    is_x86_feature_detected!("avx2").then_some(lookup)
+pub(super) fn lookup(geometry: &Geometry) -> Option<Lookup> {
+    // SAFETY: these functions are given to nobody on a CPU without AVX2, and need nothing else.
+    let few: BodyTest = |body, prepared, key| unsafe { look_up(body, prepared, key) };
+    // SAFETY: as above.
+    let many: BodyTest = |body, prepared, key| unsafe { look_up_many(body, prepared, key) };
+    let of_few = FACTORS.get(usize::from(geometry.num_probes));
+    let (test, factors) = of_few.map_or((many, FACTORS[LANES]), |factors| (few, *factors));
+    let prepared = Prepared { geometry: *geometry, number: lines(geometry), factors };
+    is_x86_feature_detected!("avx2").then(|| Lookup::new(test, prepared))
 }
 
+/// A lookup of at most eight probes.
 #[target_feature(enable = "avx2")]
-fn look_up(body: &[u8], geometry: &Geometry, key: u64) -> bool {
-    let Some(line) = body.as_chunks::<LINE>().0.get(line(key, geometry)) else {
-        return true;
-    };
-    let num_probes = usize::from(geometry.num_probes);
-    match FACTORS.get(num_probes) {
-        Some(factors) => are_set(line, first_state(key), factors),
-        None => are_many_set(line, first_state(key), num_probes),
+fn look_up(body: &[u8], prepared: &Prepared, key: u64) -> bool {
+    match body.as_chunks::<LINE>().0.get(line(key, prepared.number)) {
+        Some(line) => are_set(line, first_state(key), &prepared.factors),
+        None => true,
     }
 }
 
-/// Whether the bits of more than eight probes are set.
-#[cold]
+/// A lookup of more.
 #[target_feature(enable = "avx2")]
-fn are_many_set(line: &[u8; LINE], mut state: u32, num_probes: usize) -> bool {
-    let (mut left, factors) = (num_probes, &FACTORS[LANES]);
+fn look_up_many(body: &[u8], prepared: &Prepared, key: u64) -> bool {
+    let Some(line) = body.as_chunks::<LINE>().0.get(line(key, prepared.number)) else {
+        return true;
+    };
+    let (mut state, mut left) = (first_state(key), usize::from(prepared.geometry.num_probes));
     while left > LANES {
-        if !are_set(line, state, factors) {
+        if !are_set(line, state, &prepared.factors) {
             return false;
         }
-        state = state.wrapping_mul(factors[LANES - 1]).wrapping_mul(GOLDEN);
+        state = state.wrapping_mul(prepared.factors[LANES - 1]).wrapping_mul(GOLDEN);
         left -= LANES;
     }
     are_set(line, state, &FACTORS[left])

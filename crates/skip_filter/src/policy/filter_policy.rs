@@ -15,12 +15,46 @@ use super::bits::is_set;
 use super::error::PolicyError;
 use super::geometry::{Geometry, Limits};
 
-/// A lookup in a body of the geometry's length, by the hash of a key: [`FilterPolicy::test`] of a policy that is known.
-pub type Lookup = fn(&[u8], &Geometry, u64) -> bool;
+/// A lookup in filters of one geometry: [`FilterPolicy::test`], with what depends on the geometry alone computed
+/// before.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    test: BodyTest,
+    prepared: Prepared,
+}
 
-/// The lookup of a policy that has no faster one.
-pub fn test_by<P: FilterPolicy + Default>(body: &[u8], geometry: &Geometry, key: u64) -> bool {
-    P::default().test(body, geometry, key)
+/// Whether the key of a hash may be in a body, which has the geometry's length.
+pub type BodyTest = fn(&[u8], &Prepared, u64) -> bool;
+
+/// What lookups in filters of one geometry know beforehand.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The geometry.
+    pub geometry: Geometry,
+    /// A number of the policy's own.
+    pub number: u64,
+    /// Numbers of the policy's own, one for each of the first probes.
+    pub factors: [u32; 8],
+}
+
+impl Lookup {
+    /// A lookup by this function, which gets what is prepared.
+    pub fn new(test: BodyTest, prepared: Prepared) -> Self {
+        Self { test, prepared }
+    }
+
+    /// The lookup of a policy that has no faster one.
+    pub fn of<P: FilterPolicy + Default>(geometry: &Geometry) -> Self {
+        let test: BodyTest = |body, prepared, key| P::default().test(body, &prepared.geometry, key);
+        Self::new(test, Prepared { geometry: *geometry, number: 0, factors: [0; 8] })
+    }
+
+    /// Whether the key of a hash may be in a body. The body has the geometry's length; a shorter one may be answered
+    /// with yes.
+    #[inline(always)]
+    pub fn may_contain(&self, body: &[u8], key: u64) -> bool {
+        (self.test)(body, &self.prepared, key)
+    }
 }
 
 /// A kind of filter.
@@ -88,8 +122,9 @@ pub trait FilterPolicy: fmt::Debug + Send + Sync {
         self.probe(geometry, key, &mut |position| is_set(body, position as usize))
     }
 
-    /// [`test`](Self::test) for whoever looks up many keys: the fastest one for this CPU, with the same answers.
-    fn lookup(&self) -> Lookup;
+    /// [`test`](Self::test) for whoever looks up many keys in filters of a geometry: the fastest one for this CPU, with
+    /// the same answers.
+    fn lookup(&self, geometry: &Geometry) -> Lookup;
 
     /// Where a bit's position goes to when the filter is folded to the `by`-th part of its bits, so that the result is
     /// the filter that all its keys would have made at that size. None if filters of this policy cannot be folded.

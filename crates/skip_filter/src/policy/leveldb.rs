@@ -19,7 +19,7 @@
 
 use super::bits::{all, are_set, set_bits};
 use super::error::PolicyError;
-use super::filter_policy::{FilterPolicy, Lookup, test_by};
+use super::filter_policy::{FilterPolicy, Lookup};
 use super::geometry::{Geometry, Limits};
 use super::load::u32_at;
 use super::sizing::{bits_for, optimal_bits_per_key};
@@ -131,8 +131,8 @@ impl FilterPolicy for LevelDb {
         are_set(body, geometry.num_probes, walk(key, geometry))
     }
 
-    fn lookup(&self) -> Lookup {
-        test_by::<Self>
+    fn lookup(&self, geometry: &Geometry) -> Lookup {
+        Lookup::of::<Self>(geometry)
     }
 
     fn folded(&self, position: u64, geometry: &Geometry, by: u64) -> Option<u64> {

@@ -10,10 +10,15 @@ pub(super) const LINE_BITS: u64 = LINE as u64 * 8;
 /// The multiplier of `FastLocalBloomImpl`: 2^32 divided by the golden ratio.
 pub(super) const GOLDEN: u32 = 0x9e37_79b9;
 
+/// The number of lines of a filter.
+#[inline(always)]
+pub(super) fn lines(geometry: &Geometry) -> u64 {
+    geometry.bits / LINE_BITS
+}
+
 /// The number of the key's line.
 #[inline(always)]
-pub(super) fn line(key: u64, geometry: &Geometry) -> usize {
-    let lines = geometry.bits / LINE_BITS;
+pub(super) fn line(key: u64, lines: u64) -> usize {
     (((key & 0xffff_ffff) * lines) >> 32) as usize
 }
 

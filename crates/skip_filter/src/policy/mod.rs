@@ -42,7 +42,7 @@
 //! use skip_filter::policy::*;
 //!
 //! /// One probe in a filter of bytes: hardly a Bloom filter, but a policy.
-//! #[derive(Debug)]
+//! #[derive(Debug, Default)]
 //! struct OneByte;
 //!
 //! impl FilterPolicy for OneByte {
@@ -85,8 +85,8 @@
 //!     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
 //!         is_set(key % geometry.bits)
 //!     }
-//!     fn lookup(&self) -> Lookup {
-//!         |body, geometry, key| OneByte.test(body, geometry, key)
+//!     fn lookup(&self, geometry: &Geometry) -> Lookup {
+//!         Lookup::of::<Self>(geometry)
 //!     }
 //!     fn trailer(&self, _: &Geometry) -> Vec<u8> {
 //!         b"1b".to_vec() // so that other bytes are not taken for a filter of this policy
@@ -140,7 +140,7 @@ pub use bloom::BloomFilter;
 #[cfg(feature = "configured")]
 pub use configured::{ConfiguredPolicy, key_may_match};
 pub use error::PolicyError;
-pub use filter_policy::{FilterPolicy, Lookup, test_by};
+pub use filter_policy::{FilterPolicy, Lookup, Prepared};
 pub use geometry::{Geometry, Limits, Size};
 #[cfg(feature = "configured")]
 pub use prefix::{KeyParts, Prefix};

@@ -17,9 +17,9 @@
 
 use super::bits::{all, are_set, set_bits};
 use super::error::PolicyError;
-use super::filter_policy::{FilterPolicy, Lookup, test_by};
+use super::filter_policy::{FilterPolicy, Lookup};
 use super::geometry::{Geometry, Limits};
-use super::line::{LINE, LINE_BITS, line, walk};
+use super::line::{LINE, LINE_BITS, line, lines, walk};
 use super::theory::Layout;
 use super::xxph3::xxph3;
 use std::cell::Cell;
@@ -143,30 +143,30 @@ impl FilterPolicy for RocksDb {
     }
 
     fn set(&self, body: &mut [u8], geometry: &Geometry, key: u64) -> u64 {
-        let start = line(key, geometry) * LINE;
+        let start = line(key, lines(geometry)) * LINE;
         set_bits(&mut body[start..start + LINE], geometry.num_probes, walk(key))
     }
 
     fn probe(&self, geometry: &Geometry, key: u64, is_set: &mut dyn FnMut(u64) -> bool) -> bool {
-        let start = line(key, geometry) * LINE * 8;
+        let start = line(key, lines(geometry)) * LINE * 8;
         let mut next = walk(key);
         all(geometry.num_probes, || start + next(), is_set)
     }
 
     fn test(&self, body: &[u8], geometry: &Geometry, key: u64) -> bool {
         // The array has a known length, so that no position in it need be checked: a quarter to a half of the time.
-        match body.as_chunks::<LINE>().0.get(line(key, geometry)) {
+        match body.as_chunks::<LINE>().0.get(line(key, lines(geometry))) {
             Some(line) => are_set(line, geometry.num_probes, walk(key)),
             None => true,
         }
     }
 
-    fn lookup(&self) -> Lookup {
+    fn lookup(&self, geometry: &Geometry) -> Lookup {
         #[cfg(target_arch = "x86_64")]
-        if let Some(lookup) = super::avx2::lookup() {
+        if let Some(lookup) = super::avx2::lookup(geometry) {
             return lookup;
         }
-        test_by::<Self>
+        Lookup::of::<Self>(geometry)
     }
 
     fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {

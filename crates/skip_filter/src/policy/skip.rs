@@ -17,7 +17,7 @@
 
 use super::bits::{are_set, set_bits};
 use super::error::PolicyError;
-use super::filter_policy::{FilterPolicy, Lookup, test_by};
+use super::filter_policy::{FilterPolicy, Lookup};
 use super::geometry::{Geometry, Limits};
 use super::load::u64_at;
 use super::scatter;
@@ -124,8 +124,8 @@ impl FilterPolicy for Skip {
         are_set(body, geometry.num_probes, walk(key, geometry))
     }
 
-    fn lookup(&self) -> Lookup {
-        test_by::<Self>
+    fn lookup(&self, geometry: &Geometry) -> Lookup {
+        Lookup::of::<Self>(geometry)
     }
 
     fn folded(&self, position: u64, _: &Geometry, by: u64) -> Option<u64> {
