@@ -158,6 +158,18 @@ COMMENT ON OPERATOR FAMILY date_minmax_skip_ops USING skip IS
 COMMENT ON OPERATOR CLASS date_minmax_skip_ops USING skip IS
     'skip operator class of the bounds of date: <, <=, =, >=, >';
 
+ALTER OPERATOR FAMILY date_minmax_skip_ops USING skip ADD
+    OPERATOR 11 pg_catalog.< (date, timestamp),
+    OPERATOR 12 pg_catalog.<= (date, timestamp),
+    OPERATOR 1 pg_catalog.= (date, timestamp),
+    OPERATOR 13 pg_catalog.>= (date, timestamp),
+    OPERATOR 14 pg_catalog.> (date, timestamp),
+    OPERATOR 11 pg_catalog.< (date, timestamptz),
+    OPERATOR 12 pg_catalog.<= (date, timestamptz),
+    OPERATOR 1 pg_catalog.= (date, timestamptz),
+    OPERATOR 13 pg_catalog.>= (date, timestamptz),
+    OPERATOR 14 pg_catalog.> (date, timestamptz);
+
 CREATE OPERATOR CLASS time_minmax_skip_ops
     FOR TYPE time USING skip AS
     OPERATOR 11 pg_catalog.<,
@@ -197,6 +209,18 @@ COMMENT ON OPERATOR FAMILY timestamp_minmax_skip_ops USING skip IS
 COMMENT ON OPERATOR CLASS timestamp_minmax_skip_ops USING skip IS
     'skip operator class of the bounds of timestamp: <, <=, =, >=, >';
 
+ALTER OPERATOR FAMILY timestamp_minmax_skip_ops USING skip ADD
+    OPERATOR 11 pg_catalog.< (timestamp, date),
+    OPERATOR 12 pg_catalog.<= (timestamp, date),
+    OPERATOR 1 pg_catalog.= (timestamp, date),
+    OPERATOR 13 pg_catalog.>= (timestamp, date),
+    OPERATOR 14 pg_catalog.> (timestamp, date),
+    OPERATOR 11 pg_catalog.< (timestamp, timestamptz),
+    OPERATOR 12 pg_catalog.<= (timestamp, timestamptz),
+    OPERATOR 1 pg_catalog.= (timestamp, timestamptz),
+    OPERATOR 13 pg_catalog.>= (timestamp, timestamptz),
+    OPERATOR 14 pg_catalog.> (timestamp, timestamptz);
+
 CREATE OPERATOR CLASS timestamptz_minmax_skip_ops
     FOR TYPE timestamptz USING skip AS
     OPERATOR 11 pg_catalog.<,
@@ -209,6 +233,18 @@ COMMENT ON OPERATOR FAMILY timestamptz_minmax_skip_ops USING skip IS
     'order of timestamp with time zone';
 COMMENT ON OPERATOR CLASS timestamptz_minmax_skip_ops USING skip IS
     'skip operator class of the bounds of timestamp with time zone: <, <=, =, >=, >';
+
+ALTER OPERATOR FAMILY timestamptz_minmax_skip_ops USING skip ADD
+    OPERATOR 11 pg_catalog.< (timestamptz, date),
+    OPERATOR 12 pg_catalog.<= (timestamptz, date),
+    OPERATOR 1 pg_catalog.= (timestamptz, date),
+    OPERATOR 13 pg_catalog.>= (timestamptz, date),
+    OPERATOR 14 pg_catalog.> (timestamptz, date),
+    OPERATOR 11 pg_catalog.< (timestamptz, timestamp),
+    OPERATOR 12 pg_catalog.<= (timestamptz, timestamp),
+    OPERATOR 1 pg_catalog.= (timestamptz, timestamp),
+    OPERATOR 13 pg_catalog.>= (timestamptz, timestamp),
+    OPERATOR 14 pg_catalog.> (timestamptz, timestamp);
 
 CREATE OPERATOR CLASS interval_minmax_skip_ops
     FOR TYPE interval USING skip AS

@@ -23,6 +23,7 @@ pub mod elements;
 pub mod keys;
 mod lexemes;
 pub mod order;
+mod order_times;
 mod texts;
 mod users;
 mod word_search;

@@ -1,13 +1,15 @@
 //! Order keys of a column: `<`, `<=`, `=`, `>=`, `>`.
 //!
 //! The crate `skip_bounds` makes the key of a value from its bytes, for each kind of order. Here a type gets its kind.
-//! Two types can be compared if they have the same kind: their keys are then in one order. Strings are only supported
+//! Two types can be compared if they have the same kind: their keys are then in one order. Dates and times of different
+//! kinds are compared by [`super::order_times`]. Strings are only supported
 //! under collations that compare them byte by byte.
 //!
 //! The order is that of the server's own operators. Which operators a class has is checked when an index is made
 //! ([`crate::index`]).
 
 use super::asked::KeyTest;
+use super::order_times;
 use crate::pg::clause::{Clause, Strategy};
 use crate::pg::datum::{self, Repr, Value};
 use crate::pg::heap::Field;
@@ -80,11 +82,15 @@ impl OrderKeys {
         };
         // InvalidOid stands for the input type of the operator class.
         let given = if clause.key_type == pg_sys::InvalidOid { self.input } else { clause.key_type };
-        if kind_of(given) != Some(self.kind) {
-            return None;
-        }
-        let spans =
-            |value: &Value<'_>| Some(KeySpans::of(comparison, self.key(*value)?, self.kind.is_exact()));
+        let given = kind_of(given)?;
+        let spans = |value: &Value<'_>| {
+            let key = value.with_bytes(|bytes| given.key(bytes))?;
+            if given == self.kind {
+                return Some(KeySpans::of(comparison, key, self.kind.is_exact()));
+            }
+            let (least, greatest) = order_times::hull(self.kind, given, key)?;
+            Some(KeySpans::within(comparison, least, greatest))
+        };
         let spans = clause.key.iter().map(spans).collect::<Option<Vec<_>>>()?;
         Some(Condition::Leaf(KeyTest::Within(KeySpans::union(spans))))
     }

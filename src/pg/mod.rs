@@ -68,6 +68,7 @@ mod tagged;
 pub mod temp_file;
 pub mod text;
 pub mod text_options;
+pub mod time_zone;
 pub mod types;
 pub mod user_keys;
 pub mod varlena;

@@ -4,8 +4,8 @@
 //! the plan. A correct answer needs this order: the snapshot was taken; the predicate lock on the whole table is taken
 //! (a serializable transaction that finds that every range is ruled out has read nothing else); the table's size is
 //! read; then the indexes are read. Their answer is used for this execution only, or for the next one if it has the
-//! same keys: both executions have the same snapshot. An answer that planning has found may take its place, if the
-//! index, read after the snapshot was taken, proves it ([`crate::prune`], planned.rs).
+//! same keys in the same time zone: both executions have the same snapshot. An answer that planning has found may take
+//! its place, if the index, read after the snapshot was taken, proves it ([`crate::prune`], planned.rs).
 //!
 //! If the plan returns rows in the order of a column, [`ordered`] chooses the ranges and the rows.
 //!
@@ -28,6 +28,7 @@ use super::{Private, implementation};
 use crate::pg::clause::Clause;
 use crate::pg::memory::Scratch;
 use crate::pg::relation::NodeIndexes;
+use crate::pg::time_zone::SessionZone;
 use crate::pg::{Rel, boundary, compat, lock, page, server};
 use ordered::{Ordered, RowReader};
 use pgrx::{PgMemoryContexts, pg_sys};
@@ -87,6 +88,8 @@ pub(super) struct Run {
     column: Option<OrderedColumn>,
     /// Keys have changed: they must be looked up in the indexes again.
     is_stale: bool,
+    /// The time zone in which keys were looked up.
+    zone: SessionZone,
     /// The shared state is gone: there are no more rows until the next execution. Continuing without it would repeat
     /// rows.
     is_over: bool,
@@ -164,6 +167,7 @@ pub(super) unsafe extern "C-unwind" fn begin(
                 ordered: None,
                 column: None,
                 is_stale: true,
+                zone: SessionZone::now(),
                 is_over: false,
                 shared: None,
                 is_worker: false,
@@ -183,6 +187,7 @@ unsafe fn survivors(run: &mut Run, node: *mut pg_sys::CustomScanState, blocks: u
     // SAFETY: the executor is running the node, and the node's context lives as long as the node. Values made from keys
     // live in the scratch memory until they are hashed.
     unsafe {
+        run.zone = SessionZone::now();
         run.served.evaluate_keys((*node).ss.ps.ps_ExprContext);
         let served = &run.served;
         let mut key = |clause: &Clause<Option<u16>>| {
@@ -345,7 +350,7 @@ pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState
             let has_new_keys = !(*node).ss.ps.chgParam.is_null();
             if let Some(run) = run_of(node) {
                 pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
-                run.is_stale |= has_new_keys;
+                run.is_stale |= has_new_keys || run.zone != SessionZone::now();
                 if has_new_keys {
                     run.served.forget();
                 }

@@ -3,7 +3,9 @@
 mod arrays;
 mod bounds;
 pub mod bounds_types;
+mod bounds_zones;
 mod citext;
+mod database_locales;
 mod default_rates;
 mod documents;
 mod fragments;
