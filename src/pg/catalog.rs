@@ -216,6 +216,13 @@ pub fn step_function_of(aggregate: pg_sys::Oid) -> Option<pg_sys::Oid> {
     }
 }
 
+/// Whether an operator may be true for NULL. No index tells which rows such an operator finds.
+pub fn may_match_null(operator: pg_sys::Oid) -> bool {
+    let is_built_in = operator.to_u32() < pg_sys::FirstNormalObjectId; // those of operator classes are all strict
+    // SAFETY: a catalog lookup of an operator that a query uses.
+    !is_built_in && unsafe { !pg_sys::op_strict(operator) }
+}
+
 /// Whether an operator is a member of an operator family.
 pub fn is_in_family(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
     // SAFETY: a catalog lookup.

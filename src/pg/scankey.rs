@@ -7,7 +7,8 @@ use super::{Rel, catalog};
 use pgrx::pg_sys::Oid;
 use pgrx::{AnyElement, FromDatum, pg_sys};
 
-/// Decodes the executor's scan keys. A key with an operator of an unknown strategy rules nothing out and is left out.
+/// Decodes the executor's scan keys. A key with an operator of an unknown strategy, or with one that may be true for
+/// NULL, rules nothing out and is left out.
 ///
 /// # Safety
 /// `keys` points to `count` scan keys of the index. Their arguments, and the current memory context, live for `'a`.
@@ -33,6 +34,7 @@ unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Option<Clause<Values<'a>>
     let value = (!has(pg_sys::SK_ISNULL)).then_some(key.sk_argument);
     let strategy = match how {
         Match::IsNull | Match::IsNotNull => Strategy::Equal,
+        _ if !key.sk_func.fn_strict => return None,
         _ => Strategy::of_number(key.sk_strategy.into())?,
     };
     let clause = Clause { index: 0, column, key_type, strategy, path: 0, how, key: () };

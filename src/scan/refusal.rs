@@ -169,7 +169,10 @@ fn other_operator(
 ) -> Refusal {
     let (name, text) = (table.index_column_name(index, column), c.operator_text());
     let straight = Comparison { operator: with_column_left.unwrap_or(c.operator), ..*c };
-    let (why, hint) = if let Some(classes) = straight.classes_text() {
+    let (why, hint) = if index.has_operator(column, straight.operator) {
+        let why = format!("operator {text} may be true for NULL: its function is not declared STRICT");
+        (why, Some("If the function is never true for NULL, declare it STRICT.".into()))
+    } else if let Some(classes) = straight.classes_text() {
         let why = format!("operator {text} is not in the operator class of index column \"{name}\"");
         (why, Some(format!("Create an index with an operator class that has it: {classes}.")))
     } else if c.is_called_equal() {

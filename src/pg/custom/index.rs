@@ -97,11 +97,16 @@ impl Index<'_> {
     }
 
     /// What an operator asks of the column, and the type of its right side, if the operator is in the column's
-    /// operator family.
+    /// operator family, and never true for NULL.
     pub fn comparison(&self, column: u16, operator: pg_sys::Oid) -> Option<(Strategy, pg_sys::Oid)> {
         let family = self.family(column);
-        let is_member = catalog::is_in_family(operator, family);
-        is_member.then(|| planner::strategy_and_type(operator, family)).flatten()
+        let is_served = self.has_operator(column, operator) && !catalog::may_match_null(operator);
+        is_served.then(|| planner::strategy_and_type(operator, family)).flatten()
+    }
+
+    /// Whether an operator is in the column's operator family.
+    pub fn has_operator(&self, column: u16, operator: pg_sys::Oid) -> bool {
+        catalog::is_in_family(operator, self.family(column))
     }
 
     /// What the keys of the column are.
@@ -157,6 +162,7 @@ impl Index<'_> {
         let (family, _) = types::hash_class(element)?;
         let (left, ..) = catalog::operator_types(operator)?;
         let left = if types::is_pseudo(left) { element } else { left };
-        catalog::is_in_family(operator, family).then_some((Strategy::HasElement, left))
+        let is_served = catalog::is_in_family(operator, family) && !catalog::may_match_null(operator);
+        is_served.then_some((Strategy::HasElement, left))
     }
 }

@@ -119,6 +119,48 @@ fn skips(database: &Database) {
     assert_eq!(session.one("SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'labels'"), "t");
 }
 
+on_shared!(operators_that_may_be_true_for_null);
+/// They find rows that no key tells of. Then the index rules out nothing. (The planner replaces calls of functions in
+/// SQL that are not strict by what they do, so these are not.)
+fn operators_that_may_be_true_for_null(database: &Database) {
+    let mut session = database.session();
+    session.run(CLASS);
+    session.run(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v text);
+         INSERT INTO t (v) SELECT i || ',x' FROM generate_series(1, 3000) i;
+         INSERT INTO t (v) VALUES (NULL);
+         CREATE INDEX t_v ON t USING skip (v labels) WITH (pages_per_range = 1); ANALYZE t",
+    );
+    session.run("SET enable_seqscan = off");
+    let strict = session.plan("SELECT * FROM t WHERE v ?& '7'");
+    assert!(strict.contains("Skip Index Scan"), "{strict}");
+    session.run("RESET enable_seqscan");
+    session.run(
+        "CREATE OR REPLACE FUNCTION has_all(list text, labels text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
+             'BEGIN
+                  RETURN list IS NULL OR labels IS NULL OR string_to_array(list, '','') @> string_to_array(labels, '','');
+              END'",
+    );
+    for (predicate, found) in [
+        ("v ?& NULL", 3001.0),
+        ("v ?& '7'", 2.0),
+        ("v ?& (SELECT NULL::text)", 3001.0),
+        ("v ?& ANY ('{8,NULL}'::text[])", 3001.0),
+    ] {
+        compare::same(&mut session, "t", &Question::any(predicate));
+        session.run("SET enable_seqscan = off");
+        assert_eq!(
+            session.number(&format!("SELECT count(*) FROM t WHERE {predicate}")),
+            found,
+            "{predicate}"
+        );
+        session.run("RESET enable_seqscan");
+    }
+    let told = session.one("SELECT reason FROM skip_explain('SELECT * FROM t WHERE v ?& ''7''')");
+    assert!(told.contains("may be true for NULL"), "{told}");
+    sound(&mut session, "t_v");
+}
+
 on_shared!(wrong_classes);
 /// Classes with wrong or missing functions: an error, or no use of the index; never a lost row.
 fn wrong_classes(database: &Database) {
