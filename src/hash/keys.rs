@@ -31,6 +31,7 @@ use crate::pg::clause::{Clause, Strategy};
 use crate::pg::datum::{Repr, Value};
 use crate::pg::heap::Field;
 use crate::pg::key_kind::KeyKind;
+use crate::pg::memory;
 use skip_scan::Condition;
 use skip_text::RecentFragments;
 
@@ -210,19 +211,15 @@ impl ColumnKeys {
                     let mut hasher = keys.hasher_for(clause.key_type)?;
                     Some(Condition::Leaf(KeyTest::AnyOf(values.map(|value| hasher.hash(value)).collect())))
                 }
-                strategy => {
-                    any_of(values.map(|value| keys.condition(strategy, value)).collect::<Option<_>>()?)
-                }
+                strategy => any_of(values.map(|value| keys.condition(strategy, value))),
             },
-            Self::Paths(mut keys) => {
-                any_of(values.map(|value| keys.condition(clause, value)).collect::<Option<_>>()?)
+            Self::Paths(mut keys) => any_of(values.map(|value| keys.condition(clause, value))),
+            Self::Lexemes(keys) => any_of(values.map(|value| keys.condition(clause.strategy, value))),
+            Self::Users(keys) => {
+                any_of(keys.conditions(clause.strategy, clause.key_type, values)?.into_iter().map(Some))
             }
-            Self::Lexemes(keys) => {
-                any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)
-            }
-            Self::Users(keys) => any_of(keys.conditions(clause.strategy, clause.key_type, values)?),
             Self::Text(keys) if clause.key_type == keys.input() => {
-                any_of(values.map(|value| keys.condition(clause.strategy, value)).collect::<Option<_>>()?)
+                any_of(values.map(|value| keys.condition(clause.strategy, value)))
             }
             Self::Text(_) => None,
             Self::Order(keys) => keys.condition(clause),
@@ -230,12 +227,16 @@ impl ColumnKeys {
     }
 }
 
-/// Any of the conditions of several values. Single keys become one set.
-fn any_of(conditions: Vec<Condition<KeyTest>>) -> Option<Condition<KeyTest>> {
+/// Any of the conditions of several values; None if there is none for one of them. Single keys become one set. Of a long
+/// list, no more than a key is kept of each value, and it can be cancelled: there may be a million patterns.
+fn any_of(
+    conditions: impl ExactSizeIterator<Item = Option<Condition<KeyTest>>>,
+) -> Option<Condition<KeyTest>> {
     let is_long = conditions.len() > MOST_VALUES;
     let (mut keys, mut parts) = (Vec::new(), Vec::new());
     for condition in conditions {
-        let condition = match condition {
+        memory::check_for_interrupts();
+        let condition = match condition? {
             // Who has all of the keys has the first.
             Condition::And(all) if is_long => all.into_iter().next()?,
             other => other,
