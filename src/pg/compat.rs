@@ -1,8 +1,10 @@
 //! Differences between PostgreSQL 15, 16, 17 and 18; `cfg(feature = "pgNN")` is used nowhere else.
 
+mod explain_hook;
 mod feed;
 mod soft_error;
 
+pub use explain_hook::{NodeHook, install_explain_hook};
 pub use feed::{PageFeed, release_page};
 use pgrx::pg_sys;
 pub use soft_error::save_error;

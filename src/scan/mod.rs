@@ -22,12 +22,14 @@ mod survivors;
 
 use crate::estimate::distinct;
 use crate::estimate::remembered::EstimatingRun;
-use crate::pg::Rel;
+use crate::pages::progress::Progress;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::ordering::OrderedColumn;
 use crate::pg::custom::table::Table;
 use crate::pg::custom::{self, Planned};
+use crate::pg::relation::{self, Mode};
+use crate::pg::{OpenRel, Rel};
 use crate::prune::probe;
 use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
@@ -82,6 +84,12 @@ impl custom::Implementation for SkipIndexScan {
 
     fn ordered_column(&self, index: Rel<'_>, column: u16, blocks: u32) -> Option<OrderedColumn> {
         ordered::column(index, column, blocks)
+    }
+
+    fn unsummarized(&self, index: Rel<'_>) -> Option<u32> {
+        let table = OpenRel::table(relation::table_of(index.oid())?, Mode::AccessShare);
+        let Progress { watermark, pages_per_range, .. } = Progress::read(index).ok()?;
+        Some(table.rel().blocks().div_ceil(pages_per_range).saturating_sub(watermark))
     }
 
     fn started(&self) {

@@ -17,6 +17,7 @@ use super::matching;
 use super::ordered::OrderedPath;
 use super::refusal::{self, Refusal};
 use crate::hash::keys::ColumnKeys;
+use crate::pages::progress::Progress;
 use crate::pg::clause::Match;
 use crate::pg::custom::describe::classes_with;
 use crate::pg::custom::expr::{Expr, Leaf};
@@ -49,6 +50,30 @@ struct ConditionRow {
     is_used: bool,
     reason: Option<String>,
     hint: Option<String>,
+    /// What the index has not summarized, if that is a large part of the table.
+    unsummarized: Option<Unsummarized>,
+}
+
+/// While several sessions insert, they leave so many blocks at the end of the table without a summary.
+const LEFT_BY_INSERTS: u32 = 64;
+
+/// Block ranges that are not summarized, of all.
+#[derive(Clone, Copy)]
+struct Unsummarized {
+    ranges: u32,
+    of: u32,
+}
+
+impl Unsummarized {
+    /// None if they are less than a twentieth of the table, or so few blocks that inserts leave them.
+    fn of(table: &Table<'_>, number: usize) -> Option<Self> {
+        let Progress { watermark, pages_per_range, .. } = Progress::read(table.open_index(number)?).ok()?;
+        let blocks = table.blocks();
+        let left = blocks.saturating_sub(watermark.saturating_mul(pages_per_range));
+        let of = blocks.div_ceil(pages_per_range);
+        let is_much = left > (blocks / 20).max(LEFT_BY_INSERTS.max(pages_per_range));
+        is_much.then(|| Self { ranges: of.saturating_sub(watermark), of })
+    }
 }
 
 /// What is reported while a query is planned.
@@ -111,6 +136,14 @@ fn report(query: &[u8]) -> Vec<ConditionRow> {
     let _outer = Suspended(REPORT.replace(Some(findings)));
     explain_query::plan_only(&text);
     let mut rows = merged(REPORT.with_borrow_mut(Option::take).unwrap_or_default().rows);
+    for row in rows.iter_mut().filter(|row| row.is_used) {
+        let Some(Unsummarized { ranges, of }) = row.unsummarized else { continue };
+        row.reason = Some(format!(
+            "the query also reads all of the {ranges} of {of} block ranges that are not summarized"
+        ));
+        let index = row.index_name.replace('\'', "''");
+        row.hint = Some(format!("VACUUM the table, or SELECT skip_summarize('{index}')."));
+    }
     for row in rows.iter_mut().filter(|row| !row.is_used && row.reason.is_none()) {
         let (reason, hint) = if settings::enable_scan() {
             (
@@ -168,6 +201,7 @@ fn of_index(table: &Table<'_>, index: Oid) -> Vec<ConditionRow> {
         is_used: false,
         reason: Some(reason.into()),
         hint: None,
+        unsummarized: None,
     };
     if let Some(why) = table.why_unusable(index) {
         return vec![nothing(why)];
@@ -218,6 +252,8 @@ fn of_index(table: &Table<'_>, index: Oid) -> Vec<ConditionRow> {
         })
     });
     let mut rows: Vec<ConditionRow> = usable.chain(held_back).chain(orders).collect();
+    let unsummarized = Unsummarized::of(table, number);
+    rows.iter_mut().for_each(|row| row.unsummarized = unsummarized);
     if rows.is_empty() {
         rows.push(nothing("no condition on the table alone is on a column of the index"));
     }

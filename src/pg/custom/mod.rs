@@ -20,6 +20,7 @@ mod distinct;
 mod document;
 mod exec;
 mod explain;
+mod explain_bitmap;
 pub mod expr;
 pub mod index;
 pub mod ordering;
@@ -76,6 +77,8 @@ pub trait Implementation: Sync {
     ) -> Survivors;
     /// What an index column (0-based) of a table of `blocks` blocks knows of the order of its rows; None if nothing.
     fn ordered_column(&self, index: Rel<'_>, column: u16, blocks: u32) -> Option<OrderedColumn>;
+    /// Number of block ranges of its table that an index has not summarized; None if the index is damaged.
+    fn unsummarized(&self, index: Rel<'_>) -> Option<u32>;
     /// Called when the executor has started a scan of these indexes.
     fn started(&self);
     /// Called when the scan has ended.
@@ -106,6 +109,7 @@ pub fn register(implementation: &'static dyn Implementation) {
         // SAFETY: a table that lives as long as the process.
         unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
         plan::install();
+        explain_bitmap::install();
         distinct::install();
         implementation
     });

@@ -24,6 +24,36 @@ fn table(session: &mut Session) {
     );
 }
 
+on_shared!(unsummarized_ranges);
+/// What a plan reads because no range is summarized, by a Skip Index Scan and by a bitmap scan.
+fn unsummarized_ranges(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (k int, filler text DEFAULT repeat('x', 300));
+         CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 2, autosummarize = off);
+         INSERT INTO t SELECT generate_series(1, 20000); ANALYZE t; SET enable_seqscan = off",
+    );
+    let ranges = session.one("SELECT ranges FROM skip_index_info('t_skip')");
+    let query = "SELECT * FROM t WHERE k = 7";
+    let of_bitmap = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM t WHERE k = 7";
+    let has_hook = session.number("SHOW server_version_num") >= 180_000.0;
+    for (scan, bitmap) in [("on", "off"), ("off", "on")] {
+        session.run(&format!("SET pg_skip.enable_scan = {scan}; SET enable_bitmapscan = {bitmap}"));
+        let told = explained(&mut session, query);
+        let all = format!(
+            "The query also reads all of the {ranges} of {ranges} block ranges that are not summarized."
+        );
+        assert_eq!((told[0][2].as_str(), told[0][3].as_str()), ("t", all.as_str()), "{told:?}");
+        assert_eq!(told[0][4], "VACUUM the table, or SELECT skip_summarize('t_skip').");
+    }
+    let plan = session.column(of_bitmap).join("\n");
+    assert_eq!(plan.contains(&format!("Unsummarized Ranges: {ranges}")), has_hook, "{plan}");
+    session.run("SELECT skip_summarize('t_skip')");
+    assert_eq!(explained(&mut session, query)[0][3], "");
+    let plan = session.column(of_bitmap).join("\n");
+    assert_eq!(plan.contains("Unsummarized Ranges: 0"), has_hook, "{plan}");
+}
+
 on_shared!(conditions);
 /// For each condition what the rows of one index say.
 fn conditions(database: &Database) {

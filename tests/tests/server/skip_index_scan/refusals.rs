@@ -103,15 +103,22 @@ fn deep_conditions(database: &Database) {
          SET enable_indexscan = off",
     );
     // The outermost branch finds row 7; each level asks for another row.
-    let nested = |levels: u32| {
+    let nested_with = |levels: u32, outer: &str| {
         let mut condition = "k = 7".to_owned();
         for level in 0..levels {
             let (one, other) = (level + 8, level + 9);
-            condition = format!("(k = {one} AND (amount = {other} OR ({condition})))");
+            condition = format!("({outer} = {one} AND (amount = {other} OR ({condition})))");
         }
         format!("SELECT count(*) FROM t WHERE k = 7 AND amount = 7 OR k = 3 AND name = 'x' OR {condition}")
     };
-    assert!(session.plan(&nested(3)).contains("Skip Index Scan"));
+    let nested = |levels: u32| nested_with(levels, "k");
+    // An AND and an OR for each level. What stands in the ANDs is not in the index, so all levels are needed.
+    let all_needed = |levels: u32| nested_with(levels, "length(payload)");
+    for (levels, is_used) in [(3, true), (48, true), (52, false), (120, false)] {
+        let plan = session.plan(&all_needed(levels));
+        assert_eq!(plan.contains("Skip Index Scan"), is_used, "{levels} levels: {plan}");
+        assert_eq!(session.one(&all_needed(levels)), "1", "{levels} levels");
+    }
     for levels in [3, 40, 120, 400] {
         match session.try_rows(&nested(levels)) {
             Ok(rows) => assert_eq!(rows[0][0].as_deref(), Some("1"), "{levels} levels"),
