@@ -8,7 +8,6 @@ use crate::prune::facts::Facts;
 use crate::prune::key_counts;
 use pgrx::pg_sys::Oid;
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 /// The least number of rows of a table whose indexes are read for this: ANALYZE reads 30,000 rows, by default, and
 /// knows enough of tables that are not much larger.
@@ -20,13 +19,13 @@ const LEAST_SUMMARIZED: f64 = 0.9;
 type Column = (Oid, i16, Oid);
 
 thread_local! {
-    /// The answers of this planner run.
-    static KNOWN: RefCell<HashMap<Column, Option<f64>>> = RefCell::default();
+    /// The answers of this planner run, which are few.
+    static KNOWN: RefCell<Vec<(Column, Option<f64>)>> = RefCell::default();
 }
 
 /// Forgets the answers of a planner run.
 pub(super) fn forget() {
-    KNOWN.take();
+    KNOWN.with_borrow_mut(Vec::clear);
 }
 
 /// The number of distinct values, without NULL, of a column that is compared under a collation. None if no index knows
@@ -36,12 +35,13 @@ pub fn distinct(table: &Table<'_>, attribute: i16, collation: Oid) -> Option<f64
         return None;
     }
     let column = (table.oid(), attribute, collation);
-    if let Some(known) = KNOWN.with_borrow(|known| known.get(&column).copied()) {
+    let is_same = |known: &&(Column, Option<f64>)| known.0 == column;
+    if let Some(known) = KNOWN.with_borrow(|known| known.iter().find(is_same).map(|known| known.1)) {
         return known;
     }
     // Nothing is borrowed here: reading may raise an error.
     let distinct = find(table, attribute, collation);
-    KNOWN.with_borrow_mut(|known| known.insert(column, distinct));
+    KNOWN.with_borrow_mut(|known| known.push((column, distinct)));
     distinct
 }
 

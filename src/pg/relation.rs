@@ -40,6 +40,16 @@ impl<'a> Rel<'a> {
         self.known_blocks
     }
 
+    /// The same relation, locked, with the number of blocks that its file had when this process asked last: planning has
+    /// mostly just done so. Whoever cuts the file off locks the relation and has all processes forget the number, which
+    /// they do when they lock it next (smgrtruncate).
+    fn with_remembered_blocks(self) -> Self {
+        // SAFETY: the file's entry lives as long as the relcache entry of an open relation refers to it.
+        let remembered = unsafe { self.data().rd_smgr.as_ref().map(|file| file.smgr_cached_nblocks[0]) };
+        let known_blocks = remembered.filter(|&blocks| blocks != pg_sys::InvalidBlockNumber).unwrap_or(0);
+        Self { known_blocks, ..self }
+    }
+
     /// The seed of a block's checksum, besides its number; 0 for block 0, which holds the seed.
     pub fn salt_of(self, block: u32) -> u64 {
         if block == 0 { 0 } else { self.salt }
@@ -303,7 +313,8 @@ impl NodeIndexes {
     pub(in crate::pg) fn open(oids: &[pg_sys::Oid], mode: pg_sys::LOCKMODE) -> Self {
         // SAFETY: index_open returns an open relation or raises an error. It stays open until close() consumes the
         // list, or the query fails: then the executor does not call the node any more.
-        Self(oids.iter().map(|&oid| unsafe { Rel::from_raw(pg_sys::index_open(oid, mode)) }).collect())
+        let open = |&oid: &pg_sys::Oid| unsafe { Rel::from_raw(pg_sys::index_open(oid, mode)) };
+        Self(oids.iter().map(open).map(Rel::with_remembered_blocks).collect())
     }
 
     /// The indexes.

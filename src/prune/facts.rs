@@ -15,14 +15,13 @@ use crate::pages::meta::{ColumnMeta, META_BLOCK, MapForm, Meta, SegmentLayout};
 use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
 use crate::pg::page::{self, Recent};
 use crate::pg::{Rel, error::Read};
-use pgrx::pg_sys::Oid;
 use skip_bounds::overlap::overlap;
 use skip_filter::Sizing;
 use skip_filter::params::theoretical_rate;
 use skip_map::key_part::KeySet;
 use skip_scan::expected::slices_of_key;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The meta page and the directory of an index, and the numbers and sizes of its segments.
@@ -77,7 +76,7 @@ type Remembered = (u64, Recent, Rc<Facts>);
 const MOST_COLUMNS: u8 = 32;
 
 /// By the index's OID and the number of its file.
-type KnownIndexes = HashMap<(Oid, u32), Remembered>;
+type KnownIndexes = BTreeMap<(u32, u32), Remembered>;
 
 thread_local! {
     static KNOWN: RefCell<KnownIndexes> = RefCell::default();
@@ -89,7 +88,7 @@ impl Facts {
     /// # Errors
     /// Damage to the meta page, or an index without pages. A damaged directory counts as one without segments here.
     pub fn of(index: Rel) -> Read<Rc<Self>> {
-        let key = (index.oid(), index.file_number());
+        let key = (index.oid().to_u32(), index.file_number());
         let known = KNOWN.with_borrow(|known| known.get(&key).cloned());
         let recent = known.as_ref().map(|&(_, recent, _)| recent);
         let (stamp, recent) = page::peek_checksum(index, META_BLOCK, recent)?;

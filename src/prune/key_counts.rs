@@ -13,11 +13,10 @@ use crate::pages::map::{self, Map};
 use crate::pages::meta::SegmentLayout;
 use crate::pages::miss::{Fetch, Miss};
 use crate::pg::{Rel, page, settings};
-use pgrx::pg_sys::Oid;
 use skip_map::KeyCounts;
 use skip_map::key_count::{MOST_PAIRS_OF_WINDOW, windows};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// A sample is taken anew if one of so many pairs is in another segment, or was in one that is gone.
 const CHANGE: u64 = 8;
@@ -25,7 +24,7 @@ const CHANGE: u64 = 8;
 const MOST_COLUMNS: usize = 4096;
 
 /// An index column: the index's OID, the number of its file, the column.
-type Column = (Oid, u32, u16);
+type Column = (u32, u32, u16);
 
 /// The counts of a sample, and the segments of which it was taken.
 struct KnownCounts {
@@ -44,7 +43,7 @@ impl KnownCounts {
 }
 
 thread_local! {
-    static KNOWN: RefCell<HashMap<Column, KnownCounts>> = RefCell::default();
+    static KNOWN: RefCell<BTreeMap<Column, KnownCounts>> = RefCell::default();
 }
 
 /// What the maps of a column count, by a sample.
@@ -73,9 +72,9 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
     let of_maps = live.of_column(column).iter().map(|live| &live.segment);
     let maps = of_maps.chain(live.additions.iter().filter(|s| s.column == column));
     let pairs = pairs_of(maps.clone());
-    let key = (index.oid(), index.file_number(), column);
+    let key = (index.oid().to_u32(), index.file_number(), column);
     let of = |counts| ColumnCounts { counts, fingerprint_bits: form.fingerprint_bits };
-    let known = |known: &HashMap<Column, KnownCounts>| {
+    let known = |known: &BTreeMap<Column, KnownCounts>| {
         known.get(&key).filter(|known| known.is_of(maps.clone(), pairs)).map(|known| known.counts)
     };
     if let Some(counts) = KNOWN.with_borrow(known) {
