@@ -8,8 +8,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-all bench bench-bloom bench-growth bench-inside bench-against sweep sweep-inside \
-	install lint unit server-tests test-assert test-16-17 test-demo test-clients package docker fuzz
+.PHONY: all help demo test check check-all bench bench-bloom bench-growth bench-inside bench-against sweep \
+	sweep-inside install lint unit server-tests test-assert test-16-17 test-demo test-clients package docker fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -27,6 +27,9 @@ TEST_SERVERS = failed=; for pg_config in $$servers; do \
 		PG_SKIP_LAYOUT=filters PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests \
 			--test server -- --skip bloom:: $(FILTER) || failed=1; \
 	done; [ -z "$$failed" ]
+
+# `pgxn install` calls it before `install`, which builds.
+all:
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -98,7 +101,7 @@ lint: ## rustfmt, boundary, imports, names, prose, released, clippy for the olde
 unit: ## Tests of the pure crates: no server
 	cargo test --no-fail-fast --package 'skip_*'
 
-server-tests: ## The server tests on Debian's 15 and test-assert's 18, or on PG_CONFIGS='…'; FILTER=… for some
+server-tests: ## The server tests on Debian's server and test-assert's 18, or on PG_CONFIGS='…'; FILTER=… for some
 	@$(BOTH_SERVERS); $(TEST_SERVERS)
 
 test-assert: ## The server tests on an assert-enabled 18 only: built once

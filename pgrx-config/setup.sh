@@ -110,12 +110,32 @@ check_server_user() {
         die "the user postgres cannot read $1: put the cache elsewhere (PG_SKIP_CACHE) or open its parent directories"
 }
 
+# The version of PostgreSQL that the metapackage postgresql stands for.
+packaged_version() { apt-cache depends postgresql 2>/dev/null | sed -n 's/^ *Depends: postgresql-\([0-9]*\)$/\1/p'; }
+
+# The version of Debian's server: PG_DEBIAN, or else the one that this release has.
+debian_version() {
+    local version=$PG_DEBIAN
+    [ -n "$version" ] || version=$(packaged_version)
+    if [ -z "$version" ] && [ "$(id -u)" = 0 ]; then
+        quietly "$cache/apt-update.log" apt-get update
+        version=$(packaged_version)
+    fi
+    case $version in
+        15 | 16 | 17 | 18) echo "$version" ;;
+        '') die "the package sources have no postgresql; please run, as root: apt-get update" ;;
+        *) die "this system has PostgreSQL $version: install 15, 16, 17 or 18 with its server headers" \
+               "and name its pg_config: make … PG_CONFIG=…" ;;
+    esac
+}
+
 # Copies Debian's server into the cache, so that tests can install into it.
 server_debian() {
-    local root=$cache/debian/usr v=$PG_DEBIAN
+    local root=$cache/debian/usr v
     local stamp have
     has_dpkg || die "this is not Debian: install PostgreSQL (15 to 18) with its server headers" \
         "and name its pg_config: make … PG_CONFIG=…"
+    v=$(debian_version)
     require_packages "postgresql-$v" "postgresql-server-dev-$v"
     stamp=$(dpkg-query -W -f '${Package} ${Version} ' "postgresql-$v" "postgresql-server-dev-$v")
     have=$(cat "$cache/debian/stamp" 2>/dev/null || true)
@@ -134,7 +154,8 @@ server_debian() {
 
 # Puts Debian's hll beside the copied server's own extensions: a peer of the type bloom, for the benchmark.
 hll() {
-    local root=$cache/debian/usr v=$PG_DEBIAN
+    local root=$cache/debian/usr v
+    v=$(debian_version)
     server_debian >/dev/null
     require_packages "postgresql-$v-hll"
     cp -a "/usr/lib/postgresql/$v/lib/hll.so" "$root/lib/postgresql/$v/lib/"
