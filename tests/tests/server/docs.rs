@@ -114,7 +114,8 @@ fn plans(text: &str) -> Vec<Vec<String>> {
     let plain = plain_blocks(text);
     let paragraphs = plain.split("\n\n").map(|paragraph| paragraph.trim_matches('\n'));
     let of_plans = paragraphs.filter(|paragraph| {
-        paragraph.lines().next().is_some_and(|line| line.contains("(cost=") && !line.contains('|'))
+        let has_figures = |line: &str| line.contains(" (cost=") || line.contains(" (actual ");
+        paragraph.lines().next().is_some_and(|line| has_figures(line) && !line.contains('|'))
     });
     of_plans.map(|paragraph| paragraph.lines().map(steady).collect()).collect()
 }
@@ -132,9 +133,12 @@ fn steady(line: &str) -> String {
     {
         return format!("{before}{} of {ranges} ranges", scanned - in_vain);
     }
-    let Some((node, figures)) = line.split_once("  (cost=") else { return line.into() };
-    let actual = figures.split_once(" rows=").and_then(|(_, rest)| rest.split_once(" rows="));
-    actual.map_or(node.into(), |(_, rows)| format!("{node} rows={rows}"))
+    let Some(at) = line.find(" (cost=").or_else(|| line.find(" (actual ")) else { return line.into() };
+    let (node, figures) = (line[..at].trim_end(), &line[at..]);
+    let actual = figures.split_once("(actual ").and_then(|(_, actual)| actual.split_once("rows="));
+    // With a fraction from 18 on.
+    let rows = actual.and_then(|(_, rows)| rows.split(' ').next()?.parse::<f64>().ok());
+    rows.map_or(node.into(), |rows| format!("{node} rows={rows}"))
 }
 
 /// Whether the lines of a plan are printed in this order, with at most three other lines between two of them.

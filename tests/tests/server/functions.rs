@@ -49,7 +49,6 @@ fn of_partitioned_indexes(database: &Database) {
     session.run("CREATE TABLE e (k int) PARTITION BY RANGE (k); CREATE INDEX e_skip ON e USING skip (k)");
     assert_eq!(session.number("SELECT skip_summarize('e_skip')"), 0.0);
     assert_eq!(session.rows("SELECT * FROM skip_index_info('e_skip')").len(), 0);
-    // A problem is of the partition that has it: see the tests of damage.
 }
 
 on_shared!(names_of_partitions_and_shards);

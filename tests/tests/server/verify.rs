@@ -101,6 +101,78 @@ fn verifying_asks_with_other_blanks(database: &Database) {
     assert!(problems.iter().any(|problem| problem.contains("column 1")), "{problems:?}");
 }
 
+/// Lets two indexes have each other's files: they lack all that is in the own table only.
+fn swap_files(session: &mut Session, one: &str, other: &str) {
+    session.run(&format!(
+        "UPDATE pg_class AS c SET relfilenode = o.relfilenode FROM pg_class AS o
+         WHERE (c.oid, o.oid) IN (('{one}'::regclass, '{other}'::regclass), ('{other}'::regclass, '{one}'::regclass))"
+    ));
+}
+
+on_shared!(verifying_finds_what_is_missing);
+/// An index of each kind that lacks keys, or whose bounds are too narrow. Its pages are sound.
+fn verifying_finds_what_is_missing(database: &Database) {
+    let mut session = database.session();
+    for (class, kind, value) in [
+        ("int8_skip_ops", "int8", "i"),
+        ("array_element_skip_ops", "text[]", "ARRAY['all', 'n' || i]"),
+        ("jsonb_path_skip_ops", "jsonb", "jsonb_build_object('all', 1, 'n', i)"),
+        ("tsvector_skip_ops", "tsvector", "to_tsvector('simple', 'all n' || i)"),
+        ("text_token_skip_ops", "text", "'all n' || i"),
+        ("text_ngram_skip_ops", "text", "'all ' || md5(i::text)"),
+        ("text_prefix_skip_ops (length = 6)", "text", "'n' || i"),
+        ("int8_minmax_skip_ops", "int8", "i"),
+    ] {
+        for layout in ["map", "filters"] {
+            let with = if class.contains("minmax") {
+                "pages_per_range = 1".to_owned()
+            } else {
+                format!("pages_per_range = 1, layout = {layout}, false_positive_rate = 0.001")
+            };
+            session.run(&format!(
+                "DROP TABLE IF EXISTS a, b;
+                 CREATE TABLE a (v {kind}); INSERT INTO a SELECT {value} FROM generate_series(100001, 102000) i;
+                 CREATE TABLE b (v {kind}); INSERT INTO b SELECT {value} FROM generate_series(200001, 202000) i;
+                 CREATE INDEX a_v ON a USING skip (v {class}) WITH ({with});
+                 CREATE INDEX b_v ON b USING skip (v {class}) WITH ({with})"
+            ));
+            swap_files(&mut session, "a_v", "b_v");
+            for index in ["a_v", "b_v"] {
+                let problems = session.column(&format!("SELECT problem FROM skip_index_verify('{index}')"));
+                let is_named = |problem: &String| problem.contains("column 1");
+                assert!(problems.iter().any(is_named), "{class} {layout}: {problems:?}");
+            }
+            swap_files(&mut session, "a_v", "b_v");
+            sound(&mut session, "a_v");
+            sound(&mut session, "b_v");
+        }
+    }
+}
+
+on_shared!(verifying_names_the_partition);
+/// Of a partitioned index, all partitions are verified, and a problem is that of the index that has it.
+fn verifying_names_the_partition(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE p (id int, k int) PARTITION BY RANGE (id);
+         CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (2000);
+         CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (2000) TO (4000) PARTITION BY RANGE (id);
+         CREATE TABLE p2a PARTITION OF p2 FOR VALUES FROM (2000) TO (3000);
+         CREATE TABLE p2b PARTITION OF p2 FOR VALUES FROM (3000) TO (4000);
+         INSERT INTO p SELECT i, i FROM generate_series(0, 3999) i;
+         CREATE TABLE other AS SELECT i AS id, i AS k FROM generate_series(10000, 11000) i;
+         CREATE INDEX p_skip ON p USING skip (k) WITH (pages_per_range = 1, layout = map);
+         CREATE INDEX other_skip ON other USING skip (k) WITH (pages_per_range = 1, layout = map)",
+    );
+    let named = "SELECT DISTINCT index::text FROM skip_index_verify('p_skip')";
+    for index in ["p1_k_idx", "p2a_k_idx", "p2b_k_idx"] {
+        assert!(session.column(named).is_empty());
+        swap_files(&mut session, index, "other_skip");
+        assert_eq!(session.column(named), [index]);
+        swap_files(&mut session, index, "other_skip");
+    }
+}
+
 on_shared!(verifying_while_inserts_take_spare_pages);
 /// Inserts take spare pages for the delta without the lock that verifying holds: a page that is a delta page when
 /// verifying comes to it was a spare one when its chain was followed. That is no damage.

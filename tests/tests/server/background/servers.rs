@@ -122,7 +122,7 @@ fn a_busy_worker_is_not_in_the_way_of_its_database() {
             first + rows - 1
         )
     };
-    let columns = vec!["v text_ngram_skip_ops"; 8].join(", ");
+    let columns = ["v text_ngram_skip_ops"; 8].join(", ");
     session.run(&format!(
         "CREATE FUNCTION md5(numeric) RETURNS text LANGUAGE sql AS 'SELECT md5($1::text)';
          CREATE TABLE t (id int, v text);

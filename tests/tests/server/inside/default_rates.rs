@@ -112,7 +112,7 @@ on_shared!(chosen_with_the_first_range);
 fn chosen_with_the_first_range(database: &Database) {
     let mut session = database.session();
     lines(&mut session, 0);
-    session.run(&format!("CREATE INDEX t_skip ON t USING skip ({COLUMNS})"));
+    session.run(&format!("CREATE INDEX t_skip ON t USING skip ({COLUMNS}) WITH (autosummarize = on)"));
     assert!(chosen(&mut session).iter().all(|column| column.starts_with("auto ")));
     add_lines(&mut session, 1, 6000);
     assert_eq!(chosen(&mut session), BY_KIND);
