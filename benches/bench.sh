@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures skip against a btree, hash, BRIN bloom, contrib/bloom and ClickHouse on the table of twenty_million.sql, in
-# one run on one throw-away server, and writes docs/benchmarks.md and the comparison in README.md.
+# one run on one throw-away server, and writes docs/benchmarks.md and the figures in README.md.
 #
 #   bench.sh PG_CONFIG          an hour or more, and 17 GB of disk under ${TMPDIR:-/tmp}
 #
@@ -206,12 +206,14 @@ page() {
 }
 page >"$out/benchmarks.md.new"
 mv "$out/benchmarks.md.new" "$out/benchmarks.md"
-sql -f "$here/readme.sql" >"$out/readme.md"
+for part in readme_head readme; do sql -f "$here/$part.sql" >"$out/$part.md"; done
 echo "$out/benchmarks.md is written" >&2
 if [ "$rows" = 20000000 ] && [ -z "${OUT:-}" ]; then
-    between "$here/../README.md" 'make bench' "$out/readme.md"
-    rm "$out/readme.md"
-    echo 'the comparison in README.md is written' >&2
+    for part in readme_head readme; do
+        between "$here/../README.md" "benches/$part.sql" "$out/$part.md"
+        rm "$out/$part.md"
+    done
+    echo 'the figures in README.md are written' >&2
 else
-    cat "$out/benchmarks.md" "$out/readme.md"
+    cat "$out/benchmarks.md" "$out/readme_head.md" "$out/readme.md"
 fi

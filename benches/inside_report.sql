@@ -34,14 +34,20 @@ ORDER BY bench.kind.place;
 SELECT format('Without an index, the append to `%s` took %s.', tab, bench.figure(tab, 'none', 'append_s', 's'))
 FROM (SELECT DISTINCT tab FROM bench.class WHERE tab <> 'changes') AS t;
 
-\qecho \qecho 'Where values have several keys, a background worker summarizes by default, on another processor. How long
-it took' \qecho 'after the append above until it had summarized all but 64 of the new ranges; and the same append with'
-\qecho '`autosummarize = on`, where the inserting session does that work:' \qecho \qecho '| table | index | then the
-worker | append with `on` | times no index |' \qecho '|---|---|---|---|---|' SELECT format('| %s | `%s` | %s | %s | %s
-|', tab, definition, bench.figure(subject, variant, 'caught_up_s', 's'), bench.figure(subject, variant, 'append_on_s',
-'s'), to_char(append_s / none_s, 'FM990.00')) FROM bench.kind JOIN bench.class USING (tab, class), LATERAL (SELECT
-bench.median_of(subject, variant, 'append_on_s') AS append_s, bench.median_of(tab, 'none', 'append_s') AS none_s) AS
-figures WHERE append_s IS NOT NULL ORDER BY bench.kind.place;
+\qecho
+\qecho 'Where values have several keys, a background worker summarizes by default, on another processor. How long it'
+\qecho 'took after the append above until it had summarized all but 64 of the new ranges; and the same append with'
+\qecho '`autosummarize = on`, where the inserting session does that work:'
+\qecho
+\qecho '| table | index | then the worker | append with `on` | times no index |'
+\qecho '|---|---|---|---|---|'
+SELECT format('| %s | `%s` | %s | %s | %s |', tab, definition, bench.figure(subject, variant, 'caught_up_s', 's'),
+              bench.figure(subject, variant, 'append_on_s', 's'), to_char(append_s / none_s, 'FM990.00'))
+FROM bench.kind JOIN bench.class USING (tab, class),
+     LATERAL (SELECT bench.median_of(subject, variant, 'append_on_s') AS append_s,
+                     bench.median_of(tab, 'none', 'append_s') AS none_s) AS figures
+WHERE append_s IS NOT NULL
+ORDER BY bench.kind.place;
 
 \qecho
 \qecho 'With `autosummarize = off` inserts leave all work to VACUUM or `skip_summarize`. Until then every query reads'

@@ -216,7 +216,13 @@ WITH figure AS (
          UNION ALL SELECT 26, 'filters: whole query, absent key: the btree''s', '', 3,
              filters.absent_ms / btree.absent_ms FROM filters, btree
          UNION ALL SELECT 27, 'filters: append, autosummarize on: no index', '', 1.2,
-             filters.append_s / none.append_s FROM filters, none)
+             filters.append_s / none.append_s FROM filters, none
+         UNION ALL SELECT 28, 'planning a partition, more than without an index', 'µs', 10,
+             (s.plan_us - n.plan_us) / :partitions FROM bench.summary AS s, bench.summary AS n
+             WHERE (s.subject, s.variant, n.subject, n.variant) = ('partitions', 'skip', 'partitions', 'none')
+         UNION ALL SELECT 29, 'filters: planning a partition, more than without an index', 'µs', 10,
+             (s.plan_us - n.plan_us) / :partitions FROM bench.summary AS s, bench.summary AS n
+             WHERE (s.subject, s.variant, n.subject, n.variant) = ('partitions', 'filters', 'partitions', 'none'))
 SELECT format('| %s | %s | %s | %s |', what,
               CASE WHEN unit <> '' THEN 'below ' || bound || ' ' || unit
                    WHEN bound < 0.3 THEN 'at most 1/' || round(1 / bound)
