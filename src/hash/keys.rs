@@ -227,8 +227,8 @@ impl ColumnKeys {
     }
 }
 
-/// Any of the conditions of several values; None if there is none for one of them. Single keys become one set. Of a long
-/// list, no more than a key is kept of each value, and it can be cancelled: there may be a million patterns.
+/// Any of the conditions of several values; None if there is none for one of them. Single keys become one set. Of a
+/// long list, no more than a key is kept of each value, and it can be cancelled: there may be a million patterns.
 fn any_of(
     conditions: impl ExactSizeIterator<Item = Option<Condition<KeyTest>>>,
 ) -> Option<Condition<KeyTest>> {

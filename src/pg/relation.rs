@@ -40,9 +40,9 @@ impl<'a> Rel<'a> {
         self.known_blocks
     }
 
-    /// The same relation, locked, with the number of blocks that its file had when this process asked last: planning has
-    /// mostly just done so. Whoever cuts the file off locks the relation and has all processes forget the number, which
-    /// they do when they lock it next (smgrtruncate).
+    /// The same relation, locked, with the number of blocks that its file had when this process asked last: planning
+    /// has mostly just done so. Whoever cuts the file off locks the relation and has all processes forget the number,
+    /// which they do when they lock it next (smgrtruncate).
     fn with_remembered_blocks(self) -> Self {
         // SAFETY: the file's entry lives as long as the relcache entry of an open relation refers to it.
         let remembered = unsafe { self.data().rd_smgr.as_ref().map(|file| file.smgr_cached_nblocks[0]) };

@@ -138,7 +138,8 @@ fn operators_that_may_be_true_for_null(database: &Database) {
     session.run(
         "CREATE OR REPLACE FUNCTION has_all(list text, labels text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
              'BEGIN
-                  RETURN list IS NULL OR labels IS NULL OR string_to_array(list, '','') @> string_to_array(labels, '','');
+                  RETURN list IS NULL OR labels IS NULL
+                      OR string_to_array(list, '','') @> string_to_array(labels, '','');
               END'",
     );
     for (predicate, found) in [
