@@ -98,7 +98,8 @@ FROM bench.index_of('events.device_id', 'map/1/0.0001') AS narrow,
 WITH best AS (
     SELECT subject, w.place, w.what, bench.options(s) AS options, w.figure, w.unit,
            row_number() OVER (PARTITION BY subject, w.what
-                              ORDER BY to_char(w.figure, '9.9EEEE')::float8, is_default DESC, layout DESC, pages)
+                              ORDER BY to_char(w.figure, '9.9EEEE')::float8, is_default DESC, layout DESC, pages,
+                                       w.figure, rate DESC)
                AS rank
     FROM bench.sweep AS s,
          LATERAL (VALUES (1, 'smallest', bytes / 1048576, 'MB'), (2, 'fastest build', build_s, 's'),

@@ -129,7 +129,7 @@ fn large_segments_are_merged_meanwhile(database: &Database) {
     session.run(
         "CREATE TABLE t (id int, tags int[]) WITH (autovacuum_enabled = off);
          CREATE INDEX t_skip ON t USING skip (tags array_element_skip_ops)
-             WITH (pages_per_range = 1, layout = map);
+             WITH (pages_per_range = 1, layout = map, autosummarize = on);
          SET pg_skip.merge_pages = 1;
          BEGIN; INSERT INTO t SELECT i, ARRAY(SELECT i * 20 + j FROM generate_series(1, 20) j)
              FROM generate_series(1, 120000) i",

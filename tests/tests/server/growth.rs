@@ -114,7 +114,7 @@ fn few_segments_of_many_keys_remain(database: &Database) {
     session.run(&format!(
         "{}; CREATE TABLE t (id int, a int[]);
          CREATE INDEX t_skip ON t USING skip (a array_element_skip_ops)
-             WITH (pages_per_range = 1, delta_limit = 16384)",
+             WITH (pages_per_range = 1, delta_limit = 16384, autosummarize = on)",
         settings()
     ));
     let (mut rows, mut most) = (0, 0.0f64);
