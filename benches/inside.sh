@@ -146,10 +146,12 @@ done
 
 json() {
     sql -c "SELECT jsonb_pretty(jsonb_build_object('bench', 'inside', 'date', current_date, 'revision', '$revision',
-    'rows', $rows, 'append', $append, 'rounds', $rounds, 'server', split_part(version(), ' on ', 1), 'machine',
-    '$(machine | sed "s/'/''/g")', 'settings', '${settings[*]}', 'results', (SELECT jsonb_agg(to_jsonb(r)) FROM (SELECT
-    subject, variant, metric, bench.median(array_agg(value)) AS median, min(value) AS least, max(value) AS greatest,
-    count(*) AS runs FROM bench.result GROUP BY subject, variant, metric ORDER BY subject, variant, metric) AS r)))"
+                'rows', $rows, 'append', $append, 'rounds', $rounds, 'server', split_part(version(), ' on ', 1),
+                'machine', '$(machine | sed "s/'/''/g")', 'settings', '${settings[*]}',
+                'results', (SELECT jsonb_agg(to_jsonb(r)) FROM
+                    (SELECT subject, variant, metric, bench.median(array_agg(value)) AS median, min(value) AS least,
+                            max(value) AS greatest, count(*) AS runs
+                     FROM bench.result GROUP BY subject, variant, metric ORDER BY subject, variant, metric) AS r)))"
 }
 
 # What the page says of peers that were not in all rounds.

@@ -237,8 +237,8 @@ impl UpkeepWorker {
         })
     }
 
-    /// Whether another process has locked the database, to drop or to copy it. It waits for 5 seconds for processes
-    /// that are connected to the database, and fails after that.
+    /// Whether another process had locked the database when the last transaction began, to drop or to copy it. That
+    /// process waits for 5 seconds until no other one is connected to the database, and then fails.
     pub fn is_in_the_way(&self) -> bool {
         self.is_in_the_way.get()
     }

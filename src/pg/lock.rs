@@ -130,22 +130,15 @@ impl WorkerLock {
         })
     }
 
-    fn try_take(&self, mode: pg_sys::LOCKMODE, for_session: bool) -> bool {
-        let no_wait = true;
-        // SAFETY: a complete tag.
-        let result = unsafe { pg_sys::LockAcquire(&self.0, mode, for_session, no_wait) };
-        result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
-    }
-
     /// Takes the lock until this process ends, if it is free.
     pub fn try_take_for_process(&self) -> bool {
-        self.try_take(Mode::Exclusive.raw(), true)
+        try_lock(&self.0, Mode::Exclusive.raw(), true)
     }
 
     /// Whether no process has the lock. Two processes that ask this at the same time do not see each other.
     pub fn is_free(&self) -> bool {
         let (mode, for_session) = (pg_sys::ShareLock as pg_sys::LOCKMODE, false);
-        let is_free = self.try_take(mode, for_session);
+        let is_free = try_lock(&self.0, mode, for_session);
         if is_free {
             // SAFETY: taken above.
             unsafe { pg_sys::LockRelease(&self.0, mode, for_session) };
@@ -158,19 +151,25 @@ impl WorkerLock {
 /// a lock that conflicts: it is what a session takes while it connects. DROP DATABASE and CREATE DATABASE ... TEMPLATE
 /// then wait for this transaction.
 pub fn try_lock_database() -> bool {
-    // SAFETY: a plain global of the server; a complete tag, as SET_LOCKTAG_OBJECT makes it for a shared object.
-    let result = unsafe {
-        let tag = pg_sys::LOCKTAG {
-            locktag_field1: 0,
-            locktag_field2: pg_sys::DatabaseRelationId.to_u32(),
-            locktag_field3: pg_sys::MyDatabaseId.to_u32(),
-            locktag_field4: 0,
-            locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
-            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
-        };
-        let (for_session, no_wait) = (false, true);
-        pg_sys::LockAcquire(&tag, Mode::RowExclusive.raw(), for_session, no_wait)
+    // SAFETY: a plain global of the server.
+    let database = unsafe { pg_sys::MyDatabaseId };
+    // What SET_LOCKTAG_OBJECT makes for a shared object.
+    let tag = pg_sys::LOCKTAG {
+        locktag_field1: 0,
+        locktag_field2: pg_sys::DatabaseRelationId.to_u32(),
+        locktag_field3: database.to_u32(),
+        locktag_field4: 0,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
     };
+    try_lock(&tag, Mode::RowExclusive.raw(), false)
+}
+
+/// Takes a heavyweight lock if that needs no waiting: until the transaction ends, or for the session.
+fn try_lock(tag: &pg_sys::LOCKTAG, mode: pg_sys::LOCKMODE, for_session: bool) -> bool {
+    let no_wait = true;
+    // SAFETY: every LOCKTAG is a valid name of a lock; the server copies it.
+    let result = unsafe { pg_sys::LockAcquire(tag, mode, for_session, no_wait) };
     result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
 }
 

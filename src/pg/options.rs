@@ -89,7 +89,7 @@ pub enum Autosummarize {
 
 impl Autosummarize {
     fn of_raw(raw: i32) -> Self {
-        let named = [Self::Off, Self::On, Self::Background].into_iter();
+        let named = [Self::Off, Self::On, Self::Background];
         named.into_iter().find(|&who| who as i32 == raw).unwrap_or(AUTOSUMMARIZE)
     }
 }

@@ -42,7 +42,8 @@ impl<'a> Rel<'a> {
 
     /// The same relation, locked, with the number of blocks that its file had when this process asked last: planning
     /// has mostly just done so. Whoever cuts the file off locks the relation and has all processes forget the number,
-    /// which they do when they lock it next (smgrtruncate).
+    /// which they do when they lock it next (smgrtruncate). A number that is too large would lose no row: it only makes
+    /// a damaged index end in the server's own error about a file that is too short.
     fn with_remembered_blocks(self) -> Self {
         // SAFETY: the file's entry lives as long as the relcache entry of an open relation refers to it.
         let remembered = unsafe { self.data().rd_smgr.as_ref().map(|file| file.smgr_cached_nblocks[0]) };
