@@ -123,3 +123,29 @@ fn what_is_skipped(database: &Database) {
     counts.dedup();
     assert_eq!(counts.len(), 4, "each time zone has another number of rows");
 }
+
+on_shared!(the_time_zone_changes_during_a_query);
+/// A function sets the time zone for each row, and a subquery starts over for that row without new keys: it must search
+/// in the new time zone.
+fn the_time_zone_changes_during_a_query(database: &Database) {
+    let mut session = database.session();
+    table(&mut session, ("UTC", "2025-10-20", "2025-10-30"));
+    let query = "SELECT zone || ' ' || (SELECT count(*) FROM t
+                     WHERE \"timestamp\" >= timestamptz '2025-10-25 00:00Z' AND zone IS NOT NULL)
+                 FROM (SELECT set_config('timezone', name, false) AS zone
+                       FROM unnest('{UTC,Asia/Tokyo,America/New_York}'::text[]) AS name OFFSET 0) AS zones";
+    let mut answers = Vec::new();
+    for (way, has_scan) in [(Way::plain(), false), (Way::skip_scan(), true)] {
+        way.set(&mut session);
+        session.run("SET timezone = 'UTC'");
+        let plan = session.plan(query);
+        assert!(plan.contains("SubPlan") && plan.contains("Skip Index Scan") == has_scan, "{plan}");
+        answers.push(session.column(query));
+    }
+    assert_eq!(answers[0], answers[1]);
+    let mut counts: Vec<&str> =
+        answers[0].iter().filter_map(|answer| answer.split(' ').next_back()).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    assert_eq!(counts.len(), 3, "each time zone has another number of rows: {answers:?}");
+}
