@@ -427,3 +427,146 @@ COMMENT ON OPERATOR FAMILY name_minmax_skip_ops USING skip IS
     'order of name, under collations that compare bytes';
 COMMENT ON OPERATOR CLASS name_minmax_skip_ops USING skip IS
     'skip operator class of the bounds of name, under collations that compare bytes: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS bit_minmax_skip_ops
+    FOR TYPE bit USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY bit_minmax_skip_ops USING skip IS
+    'order of bit';
+COMMENT ON OPERATOR CLASS bit_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of bit: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS varbit_minmax_skip_ops
+    FOR TYPE varbit USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY varbit_minmax_skip_ops USING skip IS
+    'order of bit varying';
+COMMENT ON OPERATOR CLASS varbit_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of bit varying: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS enum_minmax_skip_ops
+    FOR TYPE anyenum USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY enum_minmax_skip_ops USING skip IS
+    'order of enums';
+COMMENT ON OPERATOR CLASS enum_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of enums: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS array_minmax_skip_ops
+    FOR TYPE anyarray USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY array_minmax_skip_ops USING skip IS
+    'order of arrays whose elements have bounds';
+COMMENT ON OPERATOR CLASS array_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of arrays whose elements have bounds: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS range_minmax_skip_ops
+    FOR TYPE anyrange USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY range_minmax_skip_ops USING skip IS
+    'order of ranges whose bounds have an order';
+COMMENT ON OPERATOR CLASS range_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of ranges whose bounds have an order: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS multirange_minmax_skip_ops
+    FOR TYPE anymultirange USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY multirange_minmax_skip_ops USING skip IS
+    'order of multiranges whose bounds have an order';
+COMMENT ON OPERATOR CLASS multirange_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of multiranges whose bounds have an order: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS jsonb_minmax_skip_ops
+    FOR TYPE jsonb USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY jsonb_minmax_skip_ops USING skip IS
+    'order of jsonb';
+COMMENT ON OPERATOR CLASS jsonb_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of jsonb: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS tid_minmax_skip_ops
+    FOR TYPE tid USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY tid_minmax_skip_ops USING skip IS
+    'order of tid';
+COMMENT ON OPERATOR CLASS tid_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of tid: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS oidvector_minmax_skip_ops
+    FOR TYPE oidvector USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY oidvector_minmax_skip_ops USING skip IS
+    'order of oidvector';
+COMMENT ON OPERATOR CLASS oidvector_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of oidvector: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS tsvector_minmax_skip_ops
+    FOR TYPE tsvector USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY tsvector_minmax_skip_ops USING skip IS
+    'order of tsvector';
+COMMENT ON OPERATOR CLASS tsvector_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of tsvector: <, <=, =, >=, >';
+
+CREATE OPERATOR CLASS tsquery_minmax_skip_ops
+    FOR TYPE tsquery USING skip AS
+    OPERATOR 11 pg_catalog.<,
+    OPERATOR 12 pg_catalog.<=,
+    OPERATOR 1 pg_catalog.=,
+    OPERATOR 13 pg_catalog.>=,
+    OPERATOR 14 pg_catalog.>,
+    FUNCTION 3 skip_minmax_keys(internal);
+COMMENT ON OPERATOR FAMILY tsquery_minmax_skip_ops USING skip IS
+    'order of tsquery';
+COMMENT ON OPERATOR CLASS tsquery_minmax_skip_ops USING skip IS
+    'skip operator class of the bounds of tsquery: <, <=, =, >=, >';

@@ -42,6 +42,7 @@ extension_sql_file!("../sql/minmax.sql", name = "minmax", requires = ["access_me
 extension_sql_file!("../sql/functions.sql", name = "functions", requires = ["access_method"]);
 extension_sql_file!("../sql/bloom.sql", name = "bloom", requires = ["access_method"]);
 extension_sql_file!("../sql/statistics.sql", name = "statistics", requires = ["access_method"]);
+extension_sql_file!("../sql/extension_types.sql", name = "extension_types", requires = ["access_method"]);
 
 /// Called by PostgreSQL when it loads the library.
 #[pg_guard]

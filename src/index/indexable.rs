@@ -1,11 +1,11 @@
 //! Whether a column can be indexed. This is checked when the index is made, not at the first row, so that no index is
 //! made that loses rows or can never be used.
 
-use crate::hash::order;
+use crate::hash::order::{self, NoOrderKeys};
 use crate::pg::catalog::FamilyMember;
 use crate::pg::key_kind::KeyKind;
 use crate::pg::text_options::TextOptions;
-use crate::pg::{Rel, catalog, collation, datum, fail, relation::ColumnClass, types, user_keys};
+use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types, user_keys};
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::{self, Oid};
 
@@ -15,10 +15,11 @@ pub fn check(index: Rel, column: usize) {
     let values = types::base_type(index.column_type(column));
     check_equality(values, class);
     check_collation(values, class);
-    if types::is_pseudo(class.input) {
+    let kind = KeyKind::of_column(index, column);
+    // Bounds are not made of hashes.
+    if types::is_pseudo(class.input) && kind != KeyKind::Order {
         check_parts(values, class);
     }
-    let kind = KeyKind::of_column(index, column);
     if kind.cuts_text() {
         check_text(index, column, kind, class);
     }
@@ -151,25 +152,26 @@ fn check_users(class: ColumnClass) {
 
 /// Checks that the values of a column have order keys, and that these have the order of the operator class.
 fn check_order(index: Rel, column: usize, class: ColumnClass) {
-    let name = types::display_name(class.input);
-    let Some(kind) = order::kind_of(class.input) else {
-        fail(
+    let name = types::display_name(types::base_type(index.column_type(column)));
+    match order::why_none(index, column) {
+        None => {}
+        Some(NoOrderKeys::OfType) => fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
             format!("access method \"skip\" has no bounds of values of type {name}"),
-            Some("Support function 3 of the operator class is for other types.".into()),
-            None,
-        );
-    };
-    if kind.is_collated() && !collation::is_bytewise(class.collation) {
-        let own = types::collation_name(class.collation).map_or_else(String::new, |(name, _)| name);
-        fail(
-            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            format!(
-                "access method \"skip\" has bounds of type {name} only under collations that compare bytes"
-            ),
-            Some(format!("Column \"{}\" of the index has collation {own}.", index.column_name(column))),
-            Some("Index the column COLLATE \"C\", and compare it under the same collation.".into()),
-        );
+            Some("Bounds need an order of the values that can be told from their first bytes.".into()),
+            Some("Index an expression of another type that has the order you search by.".into()),
+        ),
+        Some(NoOrderKeys::UnderCollation(collation)) => {
+            let own = types::collation_name(collation).map_or_else(String::new, |(name, _)| name);
+            fail(
+                PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!(
+                    "access method \"skip\" has bounds of type {name} only under collations that compare bytes"
+                ),
+                Some(format!("Column \"{}\" of the index has collation {own}.", index.column_name(column))),
+                Some("Index the column COLLATE \"C\", and compare it under the same collation.".into()),
+            );
+        }
     }
     // The operators of a class that users have made may have another order.
     let is_foreign = |member: &FamilyMember| member.object.to_u32() >= pg_sys::FirstNormalObjectId;

@@ -94,6 +94,56 @@ pub fn element(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
     (element != pg_sys::InvalidOid).then_some(element)
 }
 
+/// Bytes to multiples of which values of a type are aligned; 0 for an alignment that is not known.
+pub fn alignment(oid: pg_sys::Oid) -> usize {
+    let (mut len, mut by_value, mut align) = (0, false, 0);
+    // SAFETY: a catalog lookup that raises an error for a missing type.
+    unsafe { pg_sys::get_typlenbyvalalign(oid, &mut len, &mut by_value, &mut align) };
+    match align as u8 {
+        pg_sys::TYPALIGN_CHAR => 1,
+        pg_sys::TYPALIGN_SHORT => 2,
+        pg_sys::TYPALIGN_INT => 4,
+        pg_sys::TYPALIGN_DOUBLE => 8,
+        _ => 0,
+    }
+}
+
+/// Whether a type is a range type.
+pub fn is_range(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog lookup.
+    unsafe { pg_sys::type_is_range(oid) }
+}
+
+/// The range type of a multirange type.
+pub fn range_of(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a catalog lookup.
+    let range = unsafe { pg_sys::get_multirange_range(oid) };
+    (range != pg_sys::InvalidOid).then_some(range)
+}
+
+/// How a range type orders its bounds.
+pub struct RangeOrder {
+    /// The type of the bounds.
+    pub subtype: pg_sys::Oid,
+    /// The collation under which they are compared.
+    pub collation: pg_sys::Oid,
+    /// Whether the order is the usual one of the type.
+    pub is_usual: bool,
+}
+
+/// The order of a range type's bounds.
+pub fn range_order(range: pg_sys::Oid) -> RangeOrder {
+    // SAFETY: catalog lookups; entries of the type cache are never freed. The first one is that of a range type, and so
+    // has a type of bounds.
+    unsafe {
+        let range = &*pg_sys::lookup_type_cache(range, pg_sys::TYPECACHE_RANGE_INFO as i32);
+        let subtype = (*range.rngelemtype).type_id;
+        let usual = &*pg_sys::lookup_type_cache(subtype, pg_sys::TYPECACHE_CMP_PROC as i32);
+        let is_usual = usual.cmp_proc == range.rng_cmp_proc_finfo.fn_oid;
+        RangeOrder { subtype, collation: range.rng_collation, is_usual }
+    }
+}
+
 /// Types and collations of a row type's fields; empty for other types.
 fn fields(oid: pg_sys::Oid) -> Vec<(pg_sys::Oid, pg_sys::Oid)> {
     // SAFETY: catalog lookups; the descriptor is released after its fields were read.

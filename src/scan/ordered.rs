@@ -47,7 +47,10 @@ const BYTES_A_ROW: f64 = 48.0;
 pub fn column(index: Rel, column: u16, blocks: u32) -> Option<OrderedColumn> {
     let found = or_raise(index, bounds::of_column(index, column, blocks))?;
     let meta = or_raise(index, Meta::read(index));
-    let ColumnKeys::Order(keys) = ColumnKeys::of_index(index, &meta, column.into())? else { return None };
+    let keys = match ColumnKeys::of_index(index, &meta, column.into())? {
+        ColumnKeys::Order(keys) if keys.are_ranks() => keys,
+        _ => return None,
+    };
     Some(OrderedColumn {
         groups: found.groups.clone(),
         additions: found.additions.clone(),

@@ -3,6 +3,7 @@
 //! | step | module | what it gives |
 //! |---|---|---|
 //! | a value becomes an order key | [`order`] | [`order::OrderKind::key`] |
+//! | so does an array or a range of values | [`nested`] | [`nested::ValueOrder::key`] |
 //! | the order keys of a range become its bounds | [`bounds`] | [`bounds::Bounds`] |
 //! | a query becomes spans of order keys | [`spans`] | [`spans::KeySpans`] |
 //! | bounds lie on pages | [`page`] | [`page::BoundsShape`] |
@@ -18,6 +19,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod bounds;
+mod bytes;
+mod document;
+pub mod nested;
 mod numeric;
 pub mod order;
 pub mod ordered;
@@ -27,6 +31,7 @@ pub mod spans;
 pub mod summary;
 
 pub use bounds::{Bounds, BoundsTest};
+pub use nested::{Nesting, PartLen, ValueOrder};
 pub use order::OrderKind;
 pub use page::BoundsShape;
 pub use spans::{KeyComparison, KeySpans};

@@ -16,12 +16,25 @@
 //! | `Interval` | microseconds, days, months | the span in microseconds, a month being 30 days, cut to 64 bits |
 //! | `TimeTz` | time, zone | the time in UTC |
 //! | `Network` | inet and cidr: family, bits, address | family, then the first 63 bits of the network's address |
+//! | `Bits` | bit and varbit: number of bits, the bits | the first 64 bits, padded with zeros |
+//! | `TupleId` | tid: block in two halves, offset | block, then offset |
+//! | `OidVector` | a header as of arrays, the numbers | how many there are, then the first one |
+//! | `Lexemes` | tsvector: number of lexemes, the lexemes | bytes, then number of lexemes |
+//! | `TextQuery` | tsquery: number of items, the items | number of items, then bytes |
+//! | `Document` | jsonb | in [`crate::document`] |
+//! | `Label` | enum: the OID of the label | the OID, if it is even; else the greatest key, which says nothing |
+//!
+//! Arrays and ranges of such values are ordered by what comes first in them ([`crate::nested`]).
 //!
 //! A string is less than one that continues it, and padding with zeros cannot turn that round. Two networks are
 //! compared by the bits that both have, then by the number of bits, then by the whole addresses. What is left of an
 //! address when the bits behind its network are cleared is in that order, up to equality.
+//!
+//! The even OIDs of an enum's labels are in the order of the labels, whatever labels are added later; the server's own
+//! comparison relies on it. A label with an odd OID was put before others, and its OID tells nothing.
 
-use crate::numeric;
+use crate::bytes::u32_at;
+use crate::{document, numeric};
 
 /// The kind of a type's order. The numbers are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +84,20 @@ pub enum OrderKind {
     Name = 21,
     /// inet and cidr.
     Network = 22,
+    /// bit and varbit.
+    Bits = 23,
+    /// tid.
+    TupleId = 24,
+    /// oidvector.
+    OidVector = 25,
+    /// tsvector.
+    Lexemes = 26,
+    /// tsquery.
+    TextQuery = 27,
+    /// jsonb.
+    Document = 28,
+    /// An enum.
+    Label = 29,
 }
 
 /// Microseconds of a day, and seconds.
@@ -85,7 +112,10 @@ impl OrderKind {
                 true
             }
             Self::Unsigned | Self::TransactionId | Self::Lsn | Self::Byte | Self::Money => true,
-            Self::MacAddress | Self::MacAddress8 => true,
+            Self::MacAddress | Self::MacAddress8 | Self::TupleId => true,
+            Self::Label | Self::Bits | Self::OidVector | Self::Lexemes | Self::TextQuery | Self::Document => {
+                false
+            }
             Self::Numeric | Self::TimeTz | Self::Interval | Self::Uuid | Self::Bytes | Self::Text => false,
             Self::Blanked | Self::Name | Self::Network => false,
         }
@@ -94,6 +124,11 @@ impl OrderKind {
     /// Whether the order is that of bytes only under some collations.
     pub fn is_collated(self) -> bool {
         matches!(self, Self::Text | Self::Blanked | Self::Name)
+    }
+
+    /// The key of all values whose place in the order is not known, if the kind has any. Each search must find it.
+    pub fn key_of_unknown_places(self) -> Option<u64> {
+        (self == Self::Label).then_some(u64::MAX)
     }
 
     /// The key of a value with these bytes: those of a fixed-length value, those behind the header of one with a
@@ -115,6 +150,13 @@ impl OrderKind {
             Self::Interval => interval(bytes),
             Self::TimeTz => time_with_zone(bytes),
             Self::Network => network(bytes),
+            Self::Bits => bytes.get(4..).map(of_string),
+            Self::TupleId => tuple_id(bytes),
+            Self::OidVector => oid_vector(bytes),
+            Self::Lexemes => Some(pair(u32::try_from(bytes.len()).ok()?, u32_at(bytes, 0)?)),
+            Self::TextQuery => Some(pair(u32_at(bytes, 0)?, u32::try_from(bytes.len()).ok()?)),
+            Self::Document => document::key(bytes),
+            Self::Label => unsigned(bytes).map(|oid| if oid % 2 == 0 { oid } else { u64::MAX }),
         }
     }
 }
@@ -169,6 +211,27 @@ fn float(bytes: &[u8]) -> Option<u64> {
 fn without_blanks(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     &bytes[..end]
+}
+
+/// A key of two numbers, the first of which is compared first.
+fn pair(first: u32, second: u32) -> u64 {
+    u64::from(first) << 32 | u64::from(second)
+}
+
+/// `ItemPointerCompare` compares blocks, then offsets.
+fn tuple_id(bytes: &[u8]) -> Option<u64> {
+    let &[a, b, c, d, e, f] = bytes else { return None };
+    let half = |one, other| u64::from(u16::from_le_bytes([one, other]));
+    Some(half(a, b) << 32 | half(c, d) << 16 | half(e, f))
+}
+
+/// `oidvectorcmp` compares the numbers of elements, then the elements.
+fn oid_vector(bytes: &[u8]) -> Option<u64> {
+    /// Bytes between the header of the value and the number of elements, and before the first element.
+    const COUNT: usize = 12;
+    const FIRST: usize = 20;
+    let count = u32_at(bytes, COUNT)?;
+    Some(pair(count, if count == 0 { 0 } else { u32_at(bytes, FIRST)? }))
 }
 
 fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {

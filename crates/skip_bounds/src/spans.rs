@@ -20,6 +20,11 @@ pub enum KeyComparison {
 pub struct KeySpans(Vec<(u64, u64)>);
 
 impl KeySpans {
+    /// All keys.
+    pub fn all() -> Self {
+        Self(vec![(0, u64::MAX)])
+    }
+
     /// The keys that values may have which a comparison holds for, with a value that has this key. If the kind of keys
     /// is exact, a lesser value has a lesser key; if not, it may have the same.
     pub fn of(comparison: KeyComparison, key: u64, is_exact: bool) -> Self {

@@ -6,8 +6,6 @@ use libtest_mimic::Completion;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server;
 use pg_skip_tests::session::Session;
-use std::fs;
-use std::path::Path;
 
 on_shared!(blanks_count_for_nothing);
 /// Values of different lengths, with and without blanks before they are padded, and keys with other blanks than the
@@ -187,13 +185,13 @@ fn borrowed_operator_classes(database: &Database) {
     same(&mut session, "t", &Question::using("t_cast", "c::text = 'Word77'"));
 }
 
-on_shared!(documented_classes_of_extensions);
-/// The operator classes that docs/operator-classes.md offers for extensions' types, wherever the extension is to be
-/// had.
-fn documented_classes_of_extensions(database: &Database) -> Completion {
+on_shared!(classes_for_extensions);
+/// The operator classes that skip_create_operator_classes() makes, wherever the extension is to be had: in a schema
+/// that no search_path names, and once.
+fn classes_for_extensions(database: &Database) -> Completion {
     let mut session = database.session();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operator-classes.md");
-    let text = fs::read_to_string(page).expect("the page");
+    session.run("CREATE SCHEMA \"Other types\"; SET search_path = public, \"Other types\"");
+    assert_eq!(session.rows("SELECT skip_create_operator_classes()").len(), 0);
     let mut tried = 0;
     let mut missing = Vec::new();
     for (extension, kind, value, equal) in [
@@ -202,7 +200,6 @@ fn documented_classes_of_extensions(database: &Database) -> Completion {
         ("ltree", "ltree", "'top.' || i", "top."),
         ("isn", "ean13", "'978' || lpad((i * 97)::text, 9, '0') || '?'", ""),
     ] {
-        let statements = block_of(&text, extension);
         let offered = session
             .number(&format!("SELECT count(*) FROM pg_available_extensions WHERE name = '{extension}'"));
         let hashed = extension != "ltree" || server::install().version >= 17;
@@ -211,8 +208,18 @@ fn documented_classes_of_extensions(database: &Database) -> Completion {
             continue;
         }
         tried += 1;
-        session.run(&format!("CREATE EXTENSION {extension}"));
-        session.run(&statements);
+        session.run(&format!("CREATE EXTENSION {extension} SCHEMA \"Other types\""));
+        session.run("SET search_path = pg_catalog");
+        let made = session.column("SELECT public.skip_create_operator_classes()");
+        session.run("SET search_path = public, \"Other types\"");
+        assert!(made.contains(&format!("public.{kind}_skip_ops")), "{extension}: {made:?}");
+        let expected = match extension {
+            "citext" => 3,
+            "isn" => 8,
+            _ => 1,
+        };
+        assert_eq!(made.len(), expected, "{made:?}");
+        assert_eq!(session.rows("SELECT skip_create_operator_classes()").len(), 0, "{extension}");
         session.run(&format!(
             "DROP TABLE IF EXISTS t; CREATE TABLE t (id int, c {kind});
              INSERT INTO t SELECT i, ({value})::{kind} FROM generate_series(1, 3000) i;
@@ -236,13 +243,6 @@ fn documented_classes_of_extensions(database: &Database) -> Completion {
         println!("skipped: {missing:?}, which this server does not have, or without a hash function");
     }
     Completion::Completed
-}
-
-/// The SQL block of the page that names an extension.
-fn block_of(text: &str, extension: &str) -> String {
-    let start = format!("```sql ignore\n-- {extension}\n");
-    let from = text.find(&start).unwrap_or_else(|| panic!("no block for {extension}")) + start.len();
-    text[from..].split("```").next().unwrap_or_default().to_owned()
 }
 
 on_shared!(names_under_loose_collations);

@@ -63,7 +63,7 @@ const KEEPERS: &[Role] = &[Superuser, Owner, Maintainer, ForcedOwner, ForcedSupe
 const SUPERUSERS: &[Role] = &[Superuser, ForcedSuperuser];
 
 /// The function, a query that calls it, who may.
-const CALLS: [(&str, &str, &[Role]); 15] = [
+const CALLS: [(&str, &str, &[Role]); 16] = [
     ("skip_version()", "SELECT * FROM skip_version()", ROLES),
     ("skip_library_version()", "SELECT skip_library_version()", ROLES),
     ("skip_advise(regclass,name)", "SELECT skip_advise('t', 'k')", SELECTERS),
@@ -95,6 +95,7 @@ const CALLS: [(&str, &str, &[Role]); 15] = [
     ),
     ("skip_explain(text)", "SELECT * FROM skip_explain('SELECT ctid FROM t WHERE k = 7')", SELECTERS),
     ("pg_skip_stats_reset()", "SELECT pg_skip_stats_reset()", SUPERUSERS),
+    ("skip_create_operator_classes()", "SELECT skip_create_operator_classes()", SUPERUSERS),
 ];
 
 /// Queries that nobody is refused, and who sees a row of the index in them.

@@ -28,7 +28,12 @@ pub trait Ordered {
     }
 }
 
-fn cast(rng: &mut Rng, special: &[&str], kind: &str, usual: impl FnOnce(i64, &mut Rng) -> String) -> String {
+pub fn cast(
+    rng: &mut Rng,
+    special: &[&str],
+    kind: &str,
+    usual: impl FnOnce(i64, &mut Rng) -> String,
+) -> String {
     let number = drifting(rng);
     match rng.choice(special).filter(|_| rng.u32(..15) == 0) {
         Some(special) => format!("'{special}'::{kind}"),
@@ -39,14 +44,15 @@ fn cast(rng: &mut Rng, special: &[&str], kind: &str, usual: impl FnOnce(i64, &mu
 macro_rules! ordered {
     ($name:ident, $kind:literal, $special:expr, $usual:expr) => {
         pub struct $name;
-        impl Ordered for $name {
+        impl $crate::inside::bounds_types::Ordered for $name {
             const TYPE: &'static str = $kind;
             fn value(rng: &mut Rng) -> String {
-                cast(rng, $special, $kind, $usual)
+                $crate::inside::bounds_types::cast(rng, $special, $kind, $usual)
             }
         }
     };
 }
+pub(crate) use ordered;
 
 pub struct Integers<const BYTES: usize>;
 const INTEGERS: [(&str, i64, i64); 3] = [
@@ -192,7 +198,7 @@ fn clock(n: i64) -> String {
 
 fn search<T: Ordered>(rng: &mut Rng) -> Search {
     let collate = match T::TYPE {
-        "text" | "char(12)" => " COLLATE \"C\"",
+        "text" | "char(12)" | "text[]" => " COLLATE \"C\"",
         _ => "",
     };
     let (value, kind) = T::asked(rng);
@@ -203,7 +209,9 @@ fn search<T: Ordered>(rng: &mut Rng) -> Search {
     let ((one, of_one), (two, _)) = (other(), other());
     let same = if of_one == kind { one.clone() } else { value.clone() };
     let v = format!("v{collate}");
-    let predicate = match rng.u32(..16) {
+    // A list of arrays is an array of their elements.
+    let cases = if T::TYPE.ends_with("[]") { 13 } else { 16 };
+    let predicate = match rng.u32(..cases) {
         0 | 1 => format!("{v} < $1"),
         2 | 3 => format!("{v} <= $1"),
         4 | 5 => format!("{v} = $1"),
@@ -247,7 +255,7 @@ on_shared!(varchar = of_type("varchar(40) COLLATE \"C\"", "text", of::<Text>()))
 on_shared!(blanked = of_type("char(12) COLLATE \"C\"", "bpchar", of::<Blanked>()));
 on_shared!(name = of_type("name", "name", of::<Name>()));
 /// Tables with a history, of a column with bounds beside an ordinary one.
-fn of_type(database: &Database, kind: &'static str, class: &str, Pair { value, search }: Pair) {
+pub fn of_type(database: &Database, kind: &'static str, class: &str, Pair { value, search }: Pair) {
     DRIFT.set(0);
     let mut session = database.session();
     let indexed = format!("v {class}_minmax_skip_ops, id").leak();
@@ -255,11 +263,11 @@ fn of_type(database: &Database, kind: &'static str, class: &str, Pair { value, s
 }
 
 /// How rows and queries of a type are made.
-struct Pair {
+pub struct Pair {
     value: fn(&mut Rng) -> String,
     search: fn(&mut Rng) -> Search,
 }
 
-fn of<T: Ordered>() -> Pair {
+pub fn of<T: Ordered>() -> Pair {
     Pair { value: T::value, search: search::<T> }
 }

@@ -1,12 +1,10 @@
-//! Fragments, words and starts of citext, by the classes of the documentation, where citext is to be had.
+//! Fragments, words and starts of citext, by the classes of skip_create_operator_classes(), where citext is to be had.
 use super::text_cases::{search_caseless, value};
 use super::{Inside, live, skips_many};
 use crate::registry::on_shared;
 use crate::shared::Database;
 use libtest_mimic::Completion;
 use pg_skip_tests::both_ways::{Case, Way, same};
-use std::fs;
-use std::path::Path;
 
 on_shared!(fragments = lives("v citext_ngram_skip_ops (n = 2, fold_case = on)"));
 on_shared!(words = lives("v citext_token_skip_ops (fold_case = on)"));
@@ -16,12 +14,7 @@ fn lives(database: &Database, indexed: &'static str) -> Completion {
     if session.number("SELECT count(*) FROM pg_available_extensions WHERE name = 'citext'") == 0.0 {
         return Completion::ignored_with("this server has no citext");
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operator-classes.md");
-    let text = fs::read_to_string(page).expect("the page");
-    let start = "```sql ignore\n-- citext parts\n";
-    let from = text.find(start).expect("the classes") + start.len();
-    session.run("CREATE EXTENSION citext");
-    session.run(text[from..].split("```").next().expect("a block"));
+    session.run("CREATE EXTENSION citext; SELECT skip_create_operator_classes()");
     let valid = "SELECT bool_and(amvalidate(oid)) FROM pg_opclass WHERE opcname ~ '^citext_.*_skip_ops'";
     assert_eq!(session.one(valid), "t");
     let inside = Inside { name: "inside::citext", kind: "citext", indexed, value, search: search_caseless };

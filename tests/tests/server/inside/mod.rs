@@ -2,6 +2,7 @@
 //! with a history.
 mod arrays;
 mod bounds;
+pub mod bounds_nested;
 pub mod bounds_types;
 mod bounds_zones;
 mod citext;

@@ -1,5 +1,6 @@
 //! Each type in order, over tables with a history.
 use super::{direction, is_in_order, limit, same_order};
+use crate::inside::bounds_nested::*;
 use crate::inside::bounds_types::*;
 use crate::registry::on_shared;
 use crate::shared::{Database, blame};
@@ -42,6 +43,12 @@ on_shared!(text = live(of::<Text>("text COLLATE \"C\"", "text", "v")));
 on_shared!(varchar = live(of::<Text>("varchar(40) COLLATE \"C\"", "text", "v")));
 on_shared!(blanked = live(of::<Blanked>("char(12) COLLATE \"C\"", "bpchar", "v")));
 on_shared!(name = live(of::<Name>("name", "name", "v")));
+on_shared!(varbits = live(of::<VarBits>("varbit", "varbit", "v")));
+on_shared!(tid = live(of::<Tid>("tid", "tid", "v")));
+on_shared!(tsvector = live(of::<TsVector>("tsvector", "tsvector", "v")));
+on_shared!(int8_array = live(of::<ArrayOfIntegers>("int8[]", "array", "v")));
+on_shared!(tstzrange = live(of::<PointRange>("tstzrange", "range", "v")));
+on_shared!(int4multirange = live(of::<IntegerRanges>("int4multirange", "multirange", "v")));
 /// A table of values of a type lives, and is asked for them in order after each step.
 fn live(database: &Database, kind: Kind) {
     let mut session = database.session();
