@@ -1,8 +1,8 @@
 -- Operator classes for the types of PostgreSQL's own extensions, made on request: those extensions may come later than
 -- this one, and may go before it.
 --
--- Each statement names the schema of its extension, {ext}, and that of this one, {skip}. So it does not matter what is
--- in the search_path of the caller.
+-- The function that makes them is called by a superuser. So it trusts no name: types, operators and functions are those
+-- that belong to the extension in question, or to the server.
 
 CREATE FUNCTION skip_create_operator_classes()
     RETURNS SETOF text
@@ -15,56 +15,74 @@ DECLARE
     missing record;
 BEGIN
     FOR missing IN
-        WITH hashed (extension, type, function) AS (
-            VALUES ('citext', 'citext', 'citext_hash_extended'),
-                   ('hstore', 'hstore', 'hstore_hash_extended'),
+        WITH wanted (extension, type, class, is_default, function, members) AS (
+            VALUES ('citext', 'citext', 'citext_skip_ops', true, 'citext_hash_extended',
+                       'OPERATOR 1 %1$s.=, FUNCTION 1 %1$s.citext_hash_extended(%1$s.citext, bigint),
+                        FUNCTION 2 %2$s.skip_opclass_options(internal)'),
+                   -- Equality, LIKE and regular expressions, whatever the case.
+                   ('citext', 'citext', 'citext_ngram_skip_ops', false, NULL,
+                       'OPERATOR 28 %1$s.=, OPERATOR 22 %1$s.~~, OPERATOR 24 %1$s.~,
+                        FUNCTION 2 %2$s.skip_text_ngram_options(internal),
+                        FUNCTION 3 %2$s.skip_text_ngram_keys(internal)'),
+                   ('citext', 'citext', 'citext_token_skip_ops', false, NULL,
+                       'OPERATOR 28 %1$s.=, OPERATOR 22 %1$s.~~, OPERATOR 24 %1$s.~,
+                        FUNCTION 2 %2$s.skip_text_token_options(internal),
+                        FUNCTION 3 %2$s.skip_text_token_keys(internal)'),
+                   ('hstore', 'hstore', 'hstore_skip_ops', true, 'hstore_hash_extended',
+                       'OPERATOR 1 %1$s.=, FUNCTION 1 %1$s.hstore_hash_extended(%1$s.hstore, bigint),
+                        FUNCTION 2 %2$s.skip_opclass_options(internal)'),
                    -- Since PostgreSQL 17.
-                   ('ltree', 'ltree', 'hash_ltree_extended')
-        ), cut (class, options, keys) AS (
-            VALUES ('citext_ngram_skip_ops', 'skip_text_ngram_options', 'skip_text_ngram_keys'),
-                   ('citext_token_skip_ops', 'skip_text_token_options', 'skip_text_token_keys')
-        ), numbers (type) AS (
-            VALUES ('ean13'), ('isbn13'), ('ismn13'), ('issn13'), ('isbn'), ('ismn'), ('issn'), ('upc')
-        ), wanted (extension, type, class, function, statement) AS (
-            SELECT extension, type, type || '_skip_ops', function,
-                format('CREATE OPERATOR CLASS {skip}.%1$I DEFAULT FOR TYPE {ext}.%2$I USING skip AS
-                        OPERATOR 1 {ext}.=, FUNCTION 1 {ext}.%3$I({ext}.%2$I, bigint),
-                        FUNCTION 2 {skip}.skip_opclass_options(internal)', type || '_skip_ops', type, function)
-            FROM hashed
-            UNION ALL
-            -- Equality, LIKE and regular expressions, whatever the case.
-            SELECT 'citext', 'citext', class, NULL,
-                format('CREATE OPERATOR CLASS {skip}.%1$I FOR TYPE {ext}.citext USING skip AS
-                        OPERATOR 28 {ext}.=, OPERATOR 22 {ext}.~~, OPERATOR 24 {ext}.~,
-                        FUNCTION 2 {skip}.%2$I(internal), FUNCTION 3 {skip}.%3$I(internal)', class, options, keys)
-            FROM cut
+                   ('ltree', 'ltree', 'ltree_skip_ops', true, 'hash_ltree_extended',
+                       'OPERATOR 1 %1$s.=, FUNCTION 1 %1$s.hash_ltree_extended(%1$s.ltree, bigint),
+                        FUNCTION 2 %2$s.skip_opclass_options(internal)')
             UNION ALL
             -- The types of isn are numbers of 8 bytes. isn has no hash function of 64 bits for them.
-            SELECT 'isn', type, type || '_skip_ops', NULL,
-                format('CREATE OR REPLACE FUNCTION {skip}.%1$I({ext}.%2$I, bigint) RETURNS bigint
-                            LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS ''hashint8extended'';
-                        CREATE OPERATOR CLASS {skip}.%3$I DEFAULT FOR TYPE {ext}.%2$I USING skip AS
-                        OPERATOR 1 {ext}.=, FUNCTION 1 {skip}.%1$I({ext}.%2$I, bigint),
-                        FUNCTION 2 {skip}.skip_opclass_options(internal)',
-                       'skip_hash_' || type, type, type || '_skip_ops')
-            FROM numbers
+            SELECT 'isn', type, type || '_skip_ops', true, NULL,
+                'OPERATOR 1 %1$s.=, FUNCTION 1 %2$s.skip_hash_' || type || '(%1$s.' || type || ', bigint),
+                 FUNCTION 2 %2$s.skip_opclass_options(internal)'
+            FROM unnest(ARRAY['ean13', 'isbn13', 'ismn13', 'issn13', 'isbn', 'ismn', 'issn', 'upc']) AS type
         )
-        SELECT format('%s.%I', skip, w.class) AS name,
-            replace(replace(w.statement, '{ext}', quote_ident(n.nspname)), '{skip}', skip) AS statement
+        SELECT skip || '.' || w.class AS name,
+            quote_ident(n.nspname) || '.' || w.type AS type,
+            CASE w.extension WHEN 'isn' THEN skip || '.skip_hash_' || w.type END AS hash,
+            format('CREATE OPERATOR CLASS %2$s.' || w.class || CASE WHEN w.is_default THEN ' DEFAULT' ELSE '' END
+                || ' FOR TYPE %1$s.' || w.type || ' USING skip AS ' || w.members,
+                quote_ident(n.nspname), skip) AS statement
         FROM wanted w
         JOIN pg_extension e ON e.extname = w.extension
         JOIN pg_namespace n ON n.oid = e.extnamespace
         JOIN pg_type t ON t.typname = w.type AND t.typnamespace = n.oid
-        WHERE (w.function IS NULL OR to_regprocedure(
-                format('%I.%I(%I.%I, bigint)', n.nspname, w.function, n.nspname, w.type)) IS NOT NULL)
+        JOIN pg_depend of_type ON of_type.classid = 'pg_type'::regclass AND of_type.objid = t.oid
+            AND of_type.refclassid = 'pg_extension'::regclass AND of_type.refobjid = e.oid AND of_type.deptype = 'e'
+        WHERE (w.function IS NULL OR EXISTS (
+            SELECT FROM pg_depend d
+            WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass
+            AND d.refobjid = e.oid AND d.deptype = 'e'
+            AND d.objid = to_regprocedure(format('%1$I.%2$s(%1$I.%3$s, bigint)', n.nspname, w.function, w.type))))
         AND NOT EXISTS (
             SELECT FROM pg_opclass c JOIN pg_am a ON a.oid = c.opcmethod
             WHERE a.amname = 'skip' AND c.opcintype = t.oid
-            AND (c.opcname = w.class OR c.opcdefault AND w.statement LIKE '% DEFAULT FOR TYPE %'))
+            AND (c.opcname = w.class OR c.opcdefault AND w.is_default))
         ORDER BY w.extension, w.class
     LOOP
-        EXECUTE missing.statement;
-        RETURN NEXT missing.name;
+        BEGIN
+            -- A function that is there already may only be one of the server's own, whose owner may replace it anyway.
+            IF missing.hash IS NOT NULL AND NOT EXISTS (
+                SELECT FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang JOIN pg_roles o ON o.oid = p.proowner
+                WHERE p.oid = to_regprocedure(missing.hash || '(' || missing.type || ', bigint)')
+                AND l.lanname = 'internal' AND p.prosrc = 'hashint8extended' AND o.rolsuper)
+            THEN
+                EXECUTE format('CREATE FUNCTION %s(%s, bigint) RETURNS bigint LANGUAGE internal
+                                IMMUTABLE STRICT PARALLEL SAFE AS ''hashint8extended''', missing.hash, missing.type);
+            END IF;
+            EXECUTE missing.statement;
+            RETURN NEXT missing.name;
+        EXCEPTION WHEN duplicate_function OR duplicate_object OR unique_violation THEN
+            RAISE WARNING 'could not create operator class %', missing.name USING
+                ERRCODE = SQLSTATE,
+                DETAIL = SQLERRM,
+                HINT = 'Drop what is in its way: a function, or an operator family without classes.';
+        END;
     END LOOP;
 END
 $body$;

@@ -36,7 +36,7 @@ impl OrderKeys {
     /// The keys of an index column; None if its type has no order keys under its collation.
     pub fn of_column(index: Rel, column: usize) -> Option<Self> {
         let class = index.column_class(column);
-        let Ok(order) = order_of(values_of(index, column), class.collation) else { return None };
+        let Ok(order) = order_of(class.input, values_of(index, column), class.collation) else { return None };
         Some(Self { order, input: class.input, repr: Repr::of_type(class.input) })
     }
 
@@ -128,11 +128,12 @@ pub enum NoOrderKeys {
 
 /// Why the values of an index column have no order keys; None if they have some.
 pub fn why_none(index: Rel, column: usize) -> Option<NoOrderKeys> {
-    order_of(values_of(index, column), index.column_class(column).collation).err()
+    let class = index.column_class(column);
+    order_of(class.input, values_of(index, column), class.collation).err()
 }
 
-/// The order of a type's values under a collation.
-fn order_of(values: Oid, collation: Oid) -> Result<ValueOrder, NoOrderKeys> {
+/// The order of a type's values under a collation, by the operators of a class with the input type `input`.
+fn order_of(input: Oid, values: Oid, collation: Oid) -> Result<ValueOrder, NoOrderKeys> {
     let nested = |nesting, part: Oid| {
         let part = types::base_type(part);
         let kind = kind_of(part)?;
@@ -149,16 +150,19 @@ fn order_of(values: Oid, collation: Oid) -> Result<ValueOrder, NoOrderKeys> {
         // The order of the range's own operator class may be another than that of the type.
         Some((nested(nesting, order.subtype).filter(|_| order.is_usual)?, order.collation))
     };
-    let found = if let Some(range) = types::range_of(values) {
-        of_range(Nesting::Multirange, range)
-    } else if types::is_range(values) {
-        of_range(Nesting::Range, values)
-    } else if let Some(kind) = kind_of(values) {
-        Some((ValueOrder::of(kind), collation))
-    } else {
-        types::element(values)
+    let plain = |kind| (ValueOrder::of(kind), collation);
+    // The operators decide: those of arrays have another order of an oidvector than its own ones.
+    let found = match input {
+        pg_sys::ANYARRAYOID => types::element(values)
             .and_then(|element| nested(Nesting::Array, element))
-            .map(|order| (order, collation))
+            .map(|order| (order, collation)),
+        pg_sys::ANYRANGEOID if types::is_range(values) => of_range(Nesting::Range, values),
+        pg_sys::ANYMULTIRANGEOID => {
+            types::range_of(values).and_then(|range| of_range(Nesting::Multirange, range))
+        }
+        pg_sys::ANYENUMOID if types::is_enum(values) => Some(plain(OrderKind::Label)),
+        _ if types::is_pseudo(input) => None,
+        _ => kind_of(values).map(plain),
     };
     let (order, collation) = found.ok_or(NoOrderKeys::OfType)?;
     if order.is_collated() && !collation::is_bytewise(collation) {
@@ -198,7 +202,6 @@ fn kind_of(input: Oid) -> Option<OrderKind> {
         pg_sys::TSVECTOROID => OrderKind::Lexemes,
         pg_sys::TSQUERYOID => OrderKind::TextQuery,
         pg_sys::JSONBOID => OrderKind::Document,
-        _ if types::is_enum(input) => OrderKind::Label,
         _ => return None,
     })
 }

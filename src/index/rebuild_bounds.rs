@@ -22,6 +22,8 @@ const MUCH: u64 = 4;
 const SHARE: u32 = 64;
 /// And blocks of the table at least, however small it is: 8 MB.
 const LEAST_BLOCKS: u32 = 1024;
+/// Blocks that are read in one rescan: 512 MB. Then its segment is written, of at most 3 MB, and the delta is folded.
+const BLOCKS_A_RESCAN: u32 = 65_536;
 
 /// Rebuilds bounds that are worth it, reading at most about `blocks` blocks of the table.
 ///
@@ -52,9 +54,13 @@ pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>
             (left, left_of_others) = (left - others.len(), left_of_others - others.len());
             worth.extend(others);
             worth.sort_unstable();
-            if !worth.is_empty() {
+            for places in worth.chunks(ranges(BLOCKS_A_RESCAN)) {
                 work.fold(directory)?;
-                replace(directory, work, segment, &worth)?;
+                // The one that the last rescan has put in its place, if there was one.
+                let is_it = |s: &&Segment| s.first_range == segment.first_range && s.width == segment.width;
+                let now = directory.segments(column as u16);
+                let Some(segment) = now.iter().find(is_it) else { break };
+                replace(directory, work, segment, places)?;
             }
         }
     }

@@ -13,7 +13,7 @@ use super::collect::{RangeCollector, RangeContents};
 use super::place_map::{SpillFile, marks};
 use super::rebuild_work::RebuildWork;
 use crate::pages::directory::Directory;
-use crate::pages::entry::Segment;
+use crate::pages::entry::{Rescan, Segment};
 use crate::pages::map::{self, Map, MapWriter, NewMap, RunNumbers, Sources};
 use crate::pages::meta::MapForm;
 use crate::pages::miss::{Fetch, Miss};
@@ -24,6 +24,7 @@ use skip_map::key_part::KeyPart;
 use skip_map::{Coding, Each, MergeSource, Merged, Sorter, most_pages};
 use skip_scan::RangeSet;
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// Maps are rebuilt if this part of their pairs is superfluous.
 const WORTH: f64 = 0.2;
@@ -226,24 +227,33 @@ fn replace<'a>(
     let from = from.clamp(row.first, row.end);
     let to = from.saturating_add(most).min(row.end);
     let replaced = Replaced { column: row.column, first_range: row.first, end: row.end };
-    let rescans = rescan::begin(directory, &[replaced])?;
-    let scanned = read(directory.index(), work, row, from, to)?;
-    write(directory, row, scanned)?;
     let next = (to < row.end).then_some(to);
-    rescans.into_iter().try_for_each(|rescan| rescan::end(directory, rescan, next))
+    for rescan in rescan::begin(directory, &[replaced])? {
+        let scanned = read(directory, work, row, from..to, &rescan)?;
+        write(directory, row, scanned)?;
+        rescan::end(directory, rescan, next)?;
+    }
+    Ok(())
 }
 
 /// Reads ranges of the table. Those that cannot be hashed now keep the pairs that they have.
-fn read<'a>(index: Rel<'a>, work: &mut RebuildWork<'a, '_>, row: &Row, from: u32, to: u32) -> Read<Scanned> {
+fn read<'a>(
+    directory: &mut Directory<'a>,
+    work: &mut RebuildWork<'a, '_>,
+    row: &Row,
+    ranges: Range<u32>,
+    rescan: &Rescan,
+) -> Read<Scanned> {
     let width = row.end - row.first;
     let coding = map::coding(row.form, width)?;
     let expected = row.segments.iter().filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum();
     let sorter = Sorter::new(coding, work.memory(), expected, SpillFile::default());
     let mut scanned = Scanned { sorter, pairs: 0, ranges: RangeSet::empty(width.into()) };
-    let mut collector = RangeCollector::new(work.heap, index, work.meta, &work.options());
+    let mut collector = RangeCollector::new(work.heap, directory.index(), work.meta, &work.options());
     // The size of the table is read only now, when inserts know of the rescan.
     let blocks = work.heap.blocks();
-    for range in from..to {
+    for range in ranges {
+        work.fold_during(directory, rescan)?;
         let (first, end) = work.blocks_of(range, blocks);
         collector.collect(first, end);
         let contents = collector.columns[usize::from(row.column)].contents();

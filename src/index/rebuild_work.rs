@@ -2,8 +2,9 @@
 
 use super::collect::{Failure, RangeCollectorOptions, Versions};
 use crate::pages::directory::Directory;
+use crate::pages::entry::Rescan;
 use crate::pages::meta::Meta;
-use crate::pages::upkeep::fold;
+use crate::pages::upkeep::{self, fold};
 use crate::pg::{Rel, error::Read, memory};
 
 /// What rebuilding filters and maps has in common.
@@ -42,6 +43,19 @@ impl<'a, 'm> RebuildWork<'a, 'm> {
         let first = u64::from(range) * u64::from(self.meta.pages_per_range);
         let end = first + u64::from(self.meta.pages_per_range);
         (first.min(blocks.into()) as u32, end.min(blocks.into()) as u32)
+    }
+
+    /// Folds the delta during a rescan of maps if it has grown to more pages than a lookup should read.
+    ///
+    /// # Errors
+    /// Damage to the index.
+    pub fn fold_during(&self, directory: &mut Directory<'_>, rescan: &Rescan) -> Read<()> {
+        /// As many as are folded at once: so the addition is worth a map of its own.
+        const MOST_PAGES: u64 = 64;
+        if Meta::read(directory.index())?.delta_pages() > MOST_PAGES {
+            upkeep::fold_during(directory, self.meta.columns.len(), rescan)?;
+        }
+        Ok(())
     }
 
     /// Folds the delta between two rescans if it has grown: during a rescan every insert into its ranges adds entries.

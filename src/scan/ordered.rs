@@ -135,6 +135,9 @@ impl Reads {
         let facts = Facts::of(index).ok()?;
         let keys = ColumnKeys::of_index(index, &facts.meta, order.column.into())?;
         let ColumnKeys::Order(keys) = keys else { return None };
+        if !keys.are_ranks() {
+            return None;
+        }
         let table_blocks = table.blocks();
         let blocks = whole.map_or(table_blocks.into(), |estimate| estimate.heap_blocks);
         let wanted = (table.rows_wanted().unwrap_or(1.0) / table.rows_left()).min(1.0);

@@ -279,6 +279,10 @@ fn no_order(table: &Table<'_>, found: Result<WantedOrder, NoOrder>) -> Option<(S
             "Sort as the column's default btree operator class does, by the collation of the index column."
                 .into(),
         ),
+        Err(NoOrder::IsOfLabels) => (
+            "the bounds of an enum do not tell the place of labels that were put between others",
+            "A btree has the order.".into(),
+        ),
         Err(NoOrder::LeavesRowsOut) => (
             "the index is partial, and the query's conditions on the table alone do not imply its predicate",
             "Add the predicate of the index to the query.".into(),

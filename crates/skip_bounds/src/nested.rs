@@ -123,7 +123,12 @@ impl ValueOrder {
         if dimensions > MOST_DIMENSIONS {
             return None;
         }
-        // Lengths of the dimensions, then their lower bounds.
+        // Lengths of the dimensions, then their lower bounds. Arrays without elements may have dimensions.
+        for dimension in 0..dimensions {
+            if u32_at(bytes, FIRST_DIMENSION - HEADER + 4 * dimension)? == 0 {
+                return Some(0);
+            }
+        }
         let behind = FIRST_DIMENSION + 8 * dimensions;
         let data = match u32_at(bytes, DATA - HEADER)? as usize {
             0 => behind.next_multiple_of(MOST_ALIGNED),

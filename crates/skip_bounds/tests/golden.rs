@@ -63,6 +63,8 @@ fn keys_of_values_that_consist_of_others() {
     let array = of(Nesting::Array, OrderKind::Integer, PartLen::Fixed(4), 4);
     assert_eq!(array.key(&words(&[1, 0, 23, 2, 1, 7, 8])), Some(0x8000_0000_0000_0007));
     assert_eq!(array.key(&words(&[0, 0, 23])), Some(0));
+    // As an int2vector without elements.
+    assert_eq!(array.key(&words(&[1, 0, 21, 0, 0])), Some(0));
     // {NULL, 8} and {8, NULL}: the data is at byte 32 of the value.
     assert_eq!(array.key(&words(&[1, 32, 23, 2, 1, 0b10, 0, 8])), Some(u64::MAX));
     assert_eq!(array.key(&words(&[1, 32, 23, 2, 1, 0b01, 0, 8])), Some(0x8000_0000_0000_0008));

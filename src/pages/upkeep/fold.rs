@@ -6,7 +6,7 @@
 //! segment are dropped: such a range matches anyway, and whoever summarizes it later scans the table after this, where
 //! the tuple still is if any snapshot can see it.
 
-use super::unfinished;
+use super::{rescan, unfinished};
 use crate::pages::bounds::{self, Widening};
 use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::Directory;
@@ -97,7 +97,12 @@ fn add_to_maps(directory: &mut Directory<'_>, form: MapForm, entries: &[DeltaEnt
         .iter()
         .map(|entry| coding.number(entry.hash.unwrap_or(NULL_KEY), entry.part - first_part))
         .collect();
-    let with_values = parts_with_values(directory, column, last.part + 1)?;
+    let end = last.part + 1;
+    let with_values = if rescan::is_active(directory, column) {
+        RangeSet::empty(end.into())
+    } else {
+        parts_with_values(directory, column, end)?
+    };
     let is_new = |entry: &&DeltaEntry| entry.hash.is_some() && !with_values.contains(entry.part.into());
     numbers.extend(entries.iter().filter(is_new).map(|e| coding.number(VALUE_KEY, e.part - first_part)));
     numbers.sort_unstable();

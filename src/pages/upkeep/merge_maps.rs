@@ -43,7 +43,7 @@ pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
 /// # Errors
 /// Damage to the index.
 pub fn merge_all_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
-    merge_additions(directory, column, most_blocks)?;
+    merge_additions(directory, column, most_blocks, 0)?;
     sink_additions(directory, column, most_blocks)
 }
 
@@ -75,8 +75,18 @@ fn merge_neighbours(directory: &mut Directory<'_>, column: u16) -> Read<()> {
     Ok(())
 }
 
-fn merge_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
+/// Merges the additions of a column with each other whose numbers are `first_id` or more.
+///
+/// # Errors
+/// Damage to the index.
+pub fn merge_additions(
+    directory: &mut Directory<'_>,
+    column: u16,
+    most_blocks: u32,
+    first_id: u64,
+) -> Read<()> {
     let mut additions = directory.additions(column);
+    additions.retain(|s| s.id >= first_id);
     additions.sort_unstable_by_key(|s| (s.blocks, s.id));
     let mut count = additions.len().min(1);
     while let Some(next) = additions.get(count) {

@@ -21,7 +21,7 @@ mod step;
 pub mod unfinished;
 
 use super::directory::{Directory, LiveSegment};
-use super::entry::Segment;
+use super::entry::{Rescan, Segment};
 use super::meta::Meta;
 use crate::pg::{Rel, error::Read};
 use std::collections::HashSet;
@@ -85,4 +85,18 @@ pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
     } else {
         merge::merge_column(directory, column)
     }
+}
+
+/// Folds the delta during the rescan of a column's maps, and merges what that adds to the maps of all columns.
+///
+/// # Errors
+/// Damage to the index.
+pub fn fold_during(directory: &mut Directory<'_>, columns: usize, rescan: &Rescan) -> Read<()> {
+    fold::fold(directory, columns)?;
+    for column in 0..columns as u16 {
+        // The rescan still reads the additions that were there before it.
+        let first_id = if column == rescan.column { rescan.first_id } else { 0 };
+        merge_maps::merge_additions(directory, column, u32::MAX, first_id)?;
+    }
+    Ok(())
 }

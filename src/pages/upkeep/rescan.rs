@@ -18,6 +18,12 @@
 //! directory as it was after step 4, and looks its value up in the new segments. The delta is folded only under the
 //! maintenance lock, which the rescan holds: the entries come into the new segments.
 //!
+//! **During a rescan of maps** the delta is folded too, because a large table takes long to be read. The entries become
+//! additions, which are neither old nor new: they are true beside both, and no end of the rescan retires them. They say
+//! of each of their parts that it has a value, because what the old maps say of that is retired with them. Filters and
+//! bounds are changed in place, so during their rescans the delta is not folded. Those read less at once: the ranges of
+//! a segment, or of several that overlap.
+//!
 //! **Readers** take no notice of the entry. At every moment between the steps the old segments together with the delta
 //! have every row, and the new ones together with the delta have every row of their ranges. A reader may use either, or
 //! both. Readers of maps use the directory only if the generation did not rise meanwhile ([`crate::pages::map`]).
@@ -25,12 +31,13 @@
 //! these; versions that were removed before are seen by none.
 //!
 //! **A crash** or an error leaves the entry. The next maintenance, before it does anything else, retires the old
-//! segments if the new ones are complete, else the new ones. Both are correct until the delta is folded.
+//! segments if the new ones are complete, else the new ones. Both are correct until the delta is folded, and together
+//! with the additions that were made meanwhile.
 //!
 //! An entry of width 0 says where the next maintenance goes on with a column of maps. Inserts take no notice of it.
 
 use crate::pages::directory::Directory;
-use crate::pages::entry::{Rescan, Segment};
+use crate::pages::entry::{Rescan, Segment, SegmentKind};
 use crate::pages::meta::Meta;
 use crate::pg::error::Read;
 use skip_map::key_part::{KeySet, KeySpan, are_covered};
@@ -66,6 +73,11 @@ pub fn begin(directory: &mut Directory<'_>, replaced: &[Replaced]) -> Read<Vec<R
     Ok(rescans)
 }
 
+/// Whether ranges of a column are being read again.
+pub fn is_active(directory: &Directory<'_>, column: u16) -> bool {
+    directory.rescans().iter().any(|rescan| rescan.column == column && rescan.width > 0)
+}
+
 /// Retires the segments that were replaced, and takes the entry out. If the new segments do not cover all of the
 /// rescan's ranges, they are retired instead. `next` is the range from which on the next maintenance goes on.
 ///
@@ -85,8 +97,10 @@ pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> 
         .map(Segment::key_span)
         .collect();
     let is_complete = are_covered(&new, KeySet::ALL, (rescan.first_range, rescan.end_range()));
+    let is_addition = |s: &Segment| matches!(s.kind, SegmentKind::Addition(_));
+    let is_retired = |s: &Segment| if is_complete { !is_new(s) } else { is_new(s) && !is_addition(s) };
     let retired: Vec<u64> =
-        directory.all_segments().filter(|s| is_inside(s) && is_new(s) != is_complete).map(|s| s.id).collect();
+        directory.all_segments().filter(|s| is_inside(s) && is_retired(s)).map(|s| s.id).collect();
     directory.retire(&retired)?;
     let next = next.map(|first_range| Rescan { first_range, width: 0, ..rescan });
     directory.put_rescan(Some(rescan), next)?;

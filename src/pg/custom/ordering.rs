@@ -110,6 +110,8 @@ pub enum NoOrder {
     HasNoBounds(pg_sys::Oid),
     /// The bounds are in another order.
     IsOther,
+    /// The bounds are those of an enum, and do not tell the place of all labels.
+    IsOfLabels,
     /// The index is partial, and the scan returns rows that it leaves out.
     LeavesRowsOut,
 }
@@ -191,6 +193,9 @@ impl Table<'_> {
                 || compare == pg_sys::InvalidOid
             {
                 return Some(Err(NoOrder::IsOther));
+            }
+            if index.input_type(column) == pg_sys::ANYENUMOID {
+                return Some(Err(NoOrder::IsOfLabels));
             }
             if !self.has_all_rows(&index) {
                 return Some(Err(NoOrder::LeavesRowsOut));

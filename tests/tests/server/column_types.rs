@@ -245,6 +245,49 @@ fn classes_for_extensions(database: &Database) -> Completion {
     Completion::Completed
 }
 
+on_shared!(classes_trust_no_name);
+/// What others have put in the way of skip_create_operator_classes() is not used, and does not keep it from the rest.
+fn classes_trust_no_name(database: &Database) -> Completion {
+    let mut session = database.session();
+    let offered = "SELECT count(*) FROM pg_available_extension_versions
+        WHERE name = 'isn' OR name = 'hstore' AND version = '1.4' OR name = 'citext'";
+    if session.number(offered) < 3.0 {
+        return Completion::ignored_with("this server does not have the extensions");
+    }
+    let role = format!("stranger_{}", database.name);
+    session.run(&format!(
+        "CREATE SCHEMA \"{{skip}} %1$s\"; CREATE EXTENSION citext SCHEMA \"{{skip}} %1$s\";
+         CREATE EXTENSION isn; CREATE EXTENSION hstore VERSION '1.4';
+         CREATE ROLE {role}; GRANT CREATE ON SCHEMA public TO {role}; SET ROLE {role};
+         CREATE FUNCTION skip_hash_upc(upc, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT AS 'SELECT 0::bigint';
+         CREATE FUNCTION hstore_hash_extended(hstore, bigint) RETURNS bigint
+            LANGUAGE sql IMMUTABLE STRICT AS 'SELECT 0::bigint';
+         RESET ROLE"
+    ));
+    let call = "SELECT skip_create_operator_classes()";
+    let made = session.column(call);
+    assert_eq!(made.len(), 3 + 7, "{made:?}");
+    assert!(!made.iter().any(|class| class.contains("upc") || class.contains("hstore")), "{made:?}");
+    // Not even if the stranger's function is now the server's own: he may replace it.
+    session.run(
+        "CREATE OR REPLACE FUNCTION skip_hash_upc(upc, bigint) RETURNS bigint
+             LANGUAGE internal IMMUTABLE STRICT AS 'hashint8extended'",
+    );
+    assert!(session.column(call).is_empty());
+    session.run("DROP FUNCTION skip_hash_upc");
+    assert_eq!(session.column(call), ["public.upc_skip_ops"]);
+    // A function of its own is taken again, an operator family that is left is in the way of one class only.
+    session
+        .run("DROP OPERATOR FAMILY isbn_skip_ops USING skip; DROP OPERATOR CLASS ean13_skip_ops USING skip");
+    let made = session.column(call);
+    assert!(made.contains(&"public.isbn_skip_ops".to_owned()), "{made:?}");
+    let classes = "SELECT bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod
+        AND amname = 'skip'";
+    assert_eq!(session.one(classes), "t");
+    session.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+    Completion::Completed
+}
+
 on_shared!(names_under_loose_collations);
 /// `name`'s hash function ignores the collation that its equality heeds.
 fn names_under_loose_collations(database: &Database) {

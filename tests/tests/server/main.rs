@@ -55,6 +55,7 @@ mod rebuild;
 mod registry;
 mod replay;
 mod rescan;
+mod rescan_folds;
 mod results;
 mod shared;
 mod skip_index_scan;

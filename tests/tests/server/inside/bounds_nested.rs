@@ -240,6 +240,57 @@ fn few_ranges(database: &Database) {
     }
 }
 
+on_shared!(arrays_without_elements);
+/// Vectors of the server's own are arrays with a dimension even if they have no element.
+fn arrays_without_elements(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v int2[], w int2vector, x oidvector,
+            filler text DEFAULT repeat('x', 300));
+         INSERT INTO t (v, w, x) SELECT ARRAY[i / 100], (i / 100)::text::int2vector, (i / 100)::text::oidvector
+            FROM generate_series(1, 2000) i;
+         INSERT INTO t (v, w, x) VALUES (''::int2vector::int2[], '', '');
+         CREATE INDEX t_bounds ON t USING skip (v array_minmax_skip_ops, w array_minmax_skip_ops,
+            x oidvector_minmax_skip_ops) WITH (pages_per_range = 1);
+         UPDATE t SET v = ''::int2vector::int2[], w = '', x = '' WHERE id % 500 = 7;
+         INSERT INTO t (v, w, x) VALUES (''::int2vector::int2[], '', '')",
+    );
+    for predicate in [
+        "v = '{}'",
+        "v < '{1}'",
+        "v > '{18,5}'",
+        "v = ''::int2vector::int2[]",
+        "x = ''",
+        "x < '1'",
+        "x > '18'",
+    ] {
+        same(&mut session, &Way::skip_scan(), &Case::any(format!("SELECT id FROM t WHERE {predicate}")));
+        compare::same(&mut session, "t", &Question::any(predicate));
+    }
+    for order in ["v, id", "v DESC, id", "x, id"] {
+        let statement = format!("SELECT id FROM t ORDER BY {order} LIMIT 20");
+        same(&mut session, &Way::skip_scan(), &Case::any(statement));
+    }
+    sound(&mut session, "t_bounds");
+}
+
+on_shared!(no_order_of_labels);
+/// Bounds of an enum are not offered for an order, and EXPLAIN's helpers say why.
+fn no_order_of_labels(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TYPE bounds_step AS ENUM ('created', 'paid', 'sent');
+         CREATE TABLE t (id int, step bounds_step, filler text DEFAULT repeat('x', 300));
+         INSERT INTO t SELECT i, (enum_range(NULL::bounds_step))[1 + i / 7000] FROM generate_series(1, 20000) i;
+         CREATE INDEX t_bounds ON t USING skip (step enum_minmax_skip_ops); ANALYZE t",
+    );
+    let query = "SELECT * FROM t ORDER BY step LIMIT 5";
+    let plan = session.column(&format!("EXPLAIN (COSTS off) {query}")).join("\n");
+    assert!(!plan.contains("Order By"), "{plan}");
+    let why = format!("SELECT reason FROM skip_explain($${query}$$) WHERE NOT used");
+    assert!(session.column(&why).iter().any(|why| why.contains("labels that were put between others")));
+}
+
 on_shared!(refused);
 /// Values whose parts have no bounds, and ranges in another order than that of their type.
 fn refused(database: &Database) {

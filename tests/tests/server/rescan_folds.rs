@@ -1,0 +1,141 @@
+//! The delta is folded while a rescan of maps reads the table. What comes into additions meanwhile is found during the
+//! rescan, after it, and after it was cut off.
+use crate::registry::on_shared;
+use crate::shared::Database;
+use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::session::Session;
+use std::time::Duration;
+
+/// Rows of the table before the first stop.
+const ROWS: u32 = 20_000;
+
+/// A table whose rescan waits at two rows: for lock 77 behind the first ROWS rows, for lock 79 at its end. The old map
+/// says that the ranges have keys that no row has any more, and that one page has values, but all rows there have NULL.
+/// Returns the number of that page.
+fn table_with_two_stops(session: &mut Session) -> u32 {
+    session.run(&format!(
+        "CREATE FUNCTION waiting(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+             BEGIN
+                 IF $1 = -1 THEN PERFORM pg_advisory_xact_lock_shared(77); END IF;
+                 IF $1 = -2 THEN PERFORM pg_advisory_xact_lock_shared(79); END IF;
+                 RETURN $1;
+             END $$;
+         CREATE TABLE t (id int, k int, pad text DEFAULT repeat('x', 100)) WITH (fillfactor = 40);
+         INSERT INTO t SELECT i, i FROM generate_series(1, {ROWS}) i;
+         INSERT INTO t VALUES (50000, -1);
+         INSERT INTO t SELECT i, i FROM generate_series(50001, 51000) i;
+         INSERT INTO t VALUES (70000, -2);
+         CREATE INDEX t_skip ON t USING skip (waiting(k))
+             WITH (layout = map, pages_per_range = 1, autosummarize = off, delta_limit = 1048576);
+         SELECT skip_summarize('t_skip')"
+    ));
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+    for round in 1..=12 {
+        session.run(&format!("UPDATE t SET k = {round} * 100000 + id WHERE id <= {ROWS}"));
+        session.run("VACUUM t");
+    }
+    let page = session.number("SELECT (ctid::text::point)[0] FROM t WHERE id = 2000") as u32;
+    session.run(&format!("UPDATE t SET k = NULL {}", on_page(page)));
+    // All that maintenance has to do besides. Then one range is read again, and a note is left of where to go on: the
+    // next VACUUM begins with the rescan.
+    session.run("VACUUM t");
+    session.run("VACUUM t");
+    session.run("SET pg_skip.vacuum_rebuild_pages = 1");
+    session.run("VACUUM t");
+    // An addition that is as large as those to come, with pairs of the range that will not be read again.
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+    session.run(&format!("UPDATE t SET k = 13 * 100000 + id WHERE id <= {ROWS} AND k IS NOT NULL"));
+    session.run(&format!("UPDATE t SET k = 666666 WHERE id = (SELECT min(id) FROM t {})", on_page(0)));
+    let there = format!("SELECT count(*) FROM t {} AND k = 666666", on_page(0));
+    assert_eq!(session.one(&there), "1", "the row is still on page 0");
+    session.run("VACUUM t");
+    let additions = "SELECT sum(blocks) FROM skip_index_segments('t_skip') WHERE kind = 'addition'";
+    assert!(session.number(additions) >= 7.0, "an addition that would be merged with others");
+    session.run("SET pg_skip.vacuum_rebuild_pages = -1");
+    let of_page = format!("SELECT count(*) FILTER (WHERE k IS NULL), count(k) FROM t {}", on_page(page));
+    let row = session.rows(&of_page).remove(0);
+    assert!(row[0] != Some("0".to_owned()) && row[1] == Some("0".to_owned()), "page {page}: {row:?}");
+    page
+}
+
+fn on_page(page: u32) -> String {
+    format!("WHERE ctid >= '({page},0)' AND ctid < '({page},200)'")
+}
+
+fn wait_for(session: &mut Session, lock: u32, goes_on: impl Fn() -> bool) {
+    let waits = format!(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {lock} AND NOT granted
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    );
+    while session.one(&waits) != "1" {
+        assert!(goes_on(), "the rescan did not come to lock {lock}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+on_shared!(goes_on = fold_during(false));
+on_shared!(is_cut_off = fold_during(true));
+/// More than 64 pages of delta come while the rescan waits at its first stop; at the second one they are folded.
+fn fold_during(database: &Database, is_cut_off: bool) {
+    let (mut session, mut maintainer) = (database.session(), database.session());
+    let mut writer = database.session();
+    let page = table_with_two_stops(&mut session);
+    let pid = maintainer.one("SELECT pg_backend_pid()");
+    let delta = "SELECT sum(delta_entries) FROM skip_index_info('t_skip')";
+    let of_values = "SELECT id FROM t WHERE waiting(k) IS NOT NULL";
+    let value = format!("{of_values} AND id = (SELECT min(id) FROM t {})", on_page(page));
+    session.run("SELECT pg_advisory_lock(77), pg_advisory_lock(79)");
+    let check = |session: &mut Session, when: &str| {
+        for predicate in [
+            "waiting(k) = 777777",
+            "waiting(k) = 666666",
+            "waiting(k) = 10300001",
+            "waiting(k) = 20000300",
+            "waiting(k) = 10100300",
+            "waiting(k) IN (2, 3, 50500)",
+            "waiting(k) IS NULL",
+        ] {
+            same(session, "t", &Question::using("t_skip", predicate));
+        }
+        session.run("SET enable_seqscan = off");
+        assert_eq!(session.rows("SELECT id FROM t WHERE waiting(k) = 777777").len(), 1, "{when}");
+        assert_eq!(session.rows(&value).len(), 1, "{when}: the only value of its page");
+        session.run("RESET enable_seqscan");
+    };
+    std::thread::scope(|scope| {
+        let rebuild = scope.spawn(|| maintainer.try_rows("VACUUM t"));
+        wait_for(&mut session, 77, || !rebuild.is_finished());
+        writer.run(&format!("UPDATE t SET k = 777777 WHERE id = (SELECT min(id) FROM t {})", on_page(page)));
+        let is_there = format!("SELECT count(k) FROM t {}", on_page(page));
+        assert_eq!(writer.one(&is_there), "1", "the row is still on page {page}");
+        for round in 100..104 {
+            writer.run(&format!("UPDATE t SET k = {round} * 100000 + id WHERE id < {ROWS} AND k <> 777777"));
+        }
+        assert!(session.number(delta) > 64.0 * 508.0, "more than 64 pages");
+        check(&mut session, "at the first stop");
+        session.run("SELECT pg_advisory_unlock(77)");
+        wait_for(&mut session, 79, || !rebuild.is_finished());
+        assert!(session.number(delta) < 508.0, "the delta was folded");
+        check(&mut session, "at the second stop");
+        // A second value for a part that an addition has by now, and a key that only the old maps have.
+        writer.run(
+            "UPDATE t SET k = 20000000 + id WHERE id BETWEEN 300 AND 310; UPDATE t SET k = id WHERE id < 4",
+        );
+        check(&mut session, "after further updates");
+        if is_cut_off {
+            session.run(&format!("SELECT pg_cancel_backend({pid})"));
+        }
+        session.run("SELECT pg_advisory_unlock(79)");
+        let outcome = rebuild.join().expect("a thread that only asks");
+        assert_eq!(outcome.is_err(), is_cut_off, "{:?}", outcome.err());
+    });
+    check(&mut session, "after the rescan");
+    sound(&mut session, "t_skip");
+    for sql in
+        ["SELECT skip_summarize('t_skip')", "VACUUM t", "RESET pg_skip.vacuum_rebuild_pages", "VACUUM t"]
+    {
+        session.run(sql);
+        check(&mut session, sql);
+        sound(&mut session, "t_skip");
+    }
+}
