@@ -1,26 +1,16 @@
 //! Aggregates as a distributed engine computes them (`tests/engine`): step functions looked up anew for each row,
 //! without an expression; states as bytea from one database to another.
+use crate::c_library;
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
 use pg_skip_tests::seed;
-use pg_skip_tests::server::{install, must};
 use pg_skip_tests::session::Session;
 use pg_skip_tests::values::TYPES;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::LazyLock;
 
 /// The engine's library, built for the server under test.
-static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("engine/engine.c");
-    let library = shared::server().data().join("engine.so");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-Wno-unused-function", "-o"];
-    let headers = install().headers.clone();
-    must(Command::new(compiler).args(flags).arg(&library).arg("-I").arg(headers).arg(source));
-    install().own(&library);
-    library
-});
+static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| c_library::build("engine"));
 
 /// Makes the engine's functions.
 fn prepare(session: &mut Session) {
