@@ -7,8 +7,10 @@
 #   ROWS=1000000                lines of inside.sql; if they are fewer, the page goes to the standard output,
 #                               unless PAGE=1
 #   RATES='0.0001 0.001 0.005 0.01 0.02 0.05 0.1'
-#   PAGES='1 4 16 32'           pages of the ranges of maps; filters have 16
+#   PAGES='1 4 16 32'           pages of the ranges of maps and bounds; filters have 16
 #   CLASSES='lines.tags …'
+#   LENGTHS='2 3 4 5'           characters of a fragment
+#   STARTS='8 16 24'            characters of the start of a text
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +18,9 @@ set -euo pipefail
 rows=${ROWS:-1000000}
 rates=${RATES:-0.0001 0.001 0.005 0.01 0.02 0.05 0.1}
 pages=${PAGES:-1 4 16 32}
-classes=${CLASSES:-lines.tags lines.attributes lines.words lines.fragments documents.lexemes flags.tags}
+classes=${CLASSES:-lines.tags lines.attributes lines.words lines.fragments lines.prefixes lines.times
+         documents.lexemes flags.tags}
+lengths=${LENGTHS:-2 3 4 5} starts=${STARTS:-8 16 24}
 
 settings=(shared_buffers="$(buffers_mb 4096)MB" maintenance_work_mem=1GB max_wal_size=3GB checkpoint_timeout=1h
           autovacuum=off jit=off max_parallel_workers_per_gather=0 max_parallel_maintenance_workers=0)
@@ -26,13 +30,19 @@ sql -f "$here/lib.sql" -f "$here/inside.sql" -f "$here/inside_sweep.sql"
 sql -c "CALL bench.choose_searches($rows, 20)" -c "CALL bench.choose_sweep_searches(20)"
 
 place=0
+# definition CLASS EXPRESSION: what an SQL expression makes of the definition of its index.
+definition() {
+    sql -c "SELECT $2 FROM bench.kind WHERE tab || '.' || class = '$1' AND variant = 'skip'"
+}
 # measure CLASS OPTIONS LAYOUT PAGES RATE: one index, by the options of its operator class.
 measure() {
-    local class=$1 definition
+    measure_as "$1" "$(definition "$1" "bench.with_options(definition, '$2')")" "${@:3}"
+}
+# measure_as CLASS DEFINITION LAYOUT PAGES RATE: one index.
+measure_as() {
+    local class=$1 definition=$2
     place=$((place + 1))
-    definition=$(sql -c "SELECT bench.with_options(definition, '$2') FROM bench.kind
-                         WHERE tab || '.' || class = '$class' AND variant = 'skip'")
-    step "$class: ${2:-default options}"
+    step "$class: $definition"
     seconds=$(sql -c "CALL bench.timed('CREATE INDEX bench_index ON ${class%.*} USING $definition')")
     sql -c "SELECT pg_prewarm('bench_index')" \
         -c "CALL bench.measure_sweep($place, '$class', '$3', '$4', '$5', $seconds)" \
@@ -55,6 +65,21 @@ for class in $classes; do
         loaded=$tab
     fi
     measure "$class" '' default '' ''
+    case $class in
+        *.times)
+            for range in $pages; do
+                measure_as "$class" "$(definition "$class" definition) WITH (pages_per_range = $range)" \
+                    bounds "$range" ''
+            done
+            continue ;;
+        *.fragments)
+            for length in $lengths; do measure "$class" "n = $length" "n = $length" '' ''; done ;;
+        *.prefixes)
+            for length in $starts; do
+                measure_as "$class" "$(definition "$class" "bench.with_length(definition, $length)")" \
+                    "length = $length" '' ''
+            done ;;
+    esac
     for rate in $rates; do
         for range in $pages; do
             measure "$class" "layout = map, pages_per_range = $range, false_positive_rate = $rate" map "$range" "$rate"
@@ -80,6 +105,8 @@ one run of \`make sweep-inside\`, $(date -u +%F).
   parsing and planning included: the median of 20 values, or of as many as take 0.3 seconds.
 - "Absent, 4 letters" and so on are fragments of as many letters, which are looked up by 1, 3 and 9 keys.
 - The first line of each table has default options. \`flags\` has only keys that stand in nearly every page.
+- A search for the start of a text asks for 24 characters, or for a whole path that is shorter: nothing is ruled out
+  then. Where keys are shorter than that, paths that begin alike have one key.
 END
     sql -f "$here/inside_sweep_report.sql"
 }

@@ -24,7 +24,13 @@ CREATE TABLE bench.sweep_search (
 CREATE FUNCTION bench.with_options(definition text, options text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN options = '' THEN definition
+            WHEN definition LIKE '%))' THEN regexp_replace(definition, '\)\)$', ', ' || options || '))')
             ELSE regexp_replace(definition, '\)$', ' (' || options || '))') END;
+
+-- A definition with this option of its operator class in place of the one that it has.
+CREATE FUNCTION bench.with_length(definition text, length integer) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN regexp_replace(definition, 'length = [0-9]+', 'length = ' || length);
 
 -- Searches for fragments of letters that are nowhere, of which a fragment of four has one key.
 CREATE PROCEDURE bench.choose_sweep_searches(count integer)
@@ -38,9 +44,9 @@ BEGIN ATOMIC
                   FROM generate_series(1, 12) AS place) AS word;
 END;
 
--- Ranges that a search reads in vain.
+-- The part of the ranges that a search reads in vain; all of them if its plan is another one.
 CREATE FUNCTION bench.in_vain(query text) RETURNS float8
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_bitmapscan = off AS $$
 DECLARE
     answer json;
     node   jsonb;

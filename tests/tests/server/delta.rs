@@ -3,7 +3,9 @@
 use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::cancel::cancelled;
+use pg_skip_tests::likely::likely;
 use pg_skip_tests::session::Session;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const COLUMNS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -48,16 +50,32 @@ fn many_tests_of_a_long_delta(database: &Database) {
 }
 
 on_shared!(cancelled_in_a_long_delta);
+/// A query is cut off anywhere in the delta, not only before it or behind it: the numbers of pages that it has read
+/// until then, beyond whole passes, differ from one time to the next.
 fn cancelled_in_a_long_delta(database: &Database) {
     let mut session = database.session();
     table(&mut session, 40_000);
     // It reads the delta and little else.
-    let info = "SELECT delta_entries FROM skip_index_info('t_skip')";
-    let endless = "DO $$ BEGIN LOOP PERFORM delta_entries FROM skip_index_info('t_skip'); END LOOP; END $$";
+    let pass = "PERFORM delta_entries FROM skip_index_info('t_skip')";
+    let endless = format!("DO $$ BEGIN LOOP {pass}; END LOOP; END $$");
+    let pages = |session: &mut Session| {
+        session.run("SELECT pg_stat_force_next_flush()");
+        session.number("SELECT pg_stat_get_blocks_fetched('t_skip'::regclass)") as u64
+    };
+    session.run(&format!("DO $$ BEGIN {pass}; END $$"));
+    let before = pages(&mut session);
+    session.run(&format!("DO $$ BEGIN {pass}; END $$"));
+    let of_pass = pages(&mut session) - before;
+    assert!(of_pass > 300, "a pass reads {of_pass} pages");
     let mut other = database.session();
+    let mut beyond = BTreeSet::new();
     for round in 0..20 {
-        let is_cut_off = cancelled(&mut session, &mut other, endless, Duration::from_millis(round));
+        let before = pages(&mut session);
+        let is_cut_off = cancelled(&mut session, &mut other, &endless, Duration::from_millis(5 + round));
         assert!(is_cut_off, "an endless loop came to an end");
+        beyond.insert((pages(&mut session) - before) % of_pass);
     }
+    likely(beyond.len() >= 8, || format!("cut off after {beyond:?} of {of_pass} pages"));
+    let info = "SELECT delta_entries FROM skip_index_info('t_skip')";
     assert_eq!(session.column(info).len(), COLUMNS.len());
 }

@@ -60,3 +60,35 @@ fn inserted(database: &Database) {
     sound(&mut session, "t_v");
     sound(&mut session, "t_d");
 }
+
+on_shared!(built);
+/// An index of many large values is made in bounded memory: a few values, and maintenance_work_mem.
+fn built(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t AS
+            WITH large (d, w) AS (SELECT
+                (SELECT jsonb_object_agg('k' || i, 'value ' || i || repeat('y', 100))
+                    FROM generate_series(1, 20000) i),
+                (SELECT string_agg('w' || i || repeat(' and more', 10), ' ') FROM generate_series(1, 20000) i))
+            SELECT i AS id, d || jsonb_build_object('id', i) AS d, w || ' id' || i AS w
+            FROM large, generate_series(1, 60) i",
+    );
+    // The values are read, and written as text, without an index first.
+    let mut other = database.session();
+    other.run("SELECT sum(length(d::text)) + sum(length(w)) FROM t");
+    let before = most_memory(&mut other);
+    other.run(
+        "SET max_parallel_maintenance_workers = 0; SET maintenance_work_mem = '8MB';
+         CREATE INDEX t_skip ON t USING skip (d jsonb_path_skip_ops, w text_token_skip_ops, w text_ngram_skip_ops)
+             WITH (pages_per_range = 1)",
+    );
+    let after = most_memory(&mut other);
+    assert!(after - before < 60.0, "{} MB more, for 240 MB of values", after - before);
+    for predicate in ["d @> '{\"id\": 47}'", "w @@@ 'id47'", "w LIKE '% id47'"] {
+        let statement = format!("SELECT id FROM t WHERE {predicate}");
+        same(&mut session, &Way::skip_scan(), &Case::using(&statement));
+        assert_eq!(session.column(&statement), ["47"], "{predicate}");
+    }
+    sound(&mut session, "t_skip");
+}

@@ -107,7 +107,7 @@ fn live_once(session: &mut Session, inside: &Inside, rng: &mut Rng, log: &mut Ve
             _ => "REINDEX INDEX t_v; ANALYZE t".to_owned(),
         };
         run(session, step);
-        for _ in 0..12 {
+        for _ in 0..30 {
             ask(session, (inside.search)(rng), rng);
         }
         sound(session, "t_v");
