@@ -44,6 +44,8 @@ const MOST_DOUBLINGS: u32 = 2;
 /// Memory for a pair that was read of the table, at most: a set has two to four places of nine bytes for each, of both
 /// sizes while it grows.
 const BYTES_A_SAMPLED_PAIR: usize = 64;
+/// Blocks of the table that are read between two looks at the size of the delta.
+const BLOCKS_A_CHECK: u32 = 64;
 /// Pairs on a page, roughly.
 const PAIRS_A_PAGE: u64 = 2500;
 
@@ -252,10 +254,15 @@ fn read<'a>(
     let mut collector = RangeCollector::new(work.heap, directory.index(), work.meta, &work.options());
     // The size of the table is read only now, when inserts know of the rescan.
     let blocks = work.heap.blocks();
+    let mut unchecked = 0;
     for range in ranges {
-        work.fold_during(directory, rescan)?;
+        if unchecked >= BLOCKS_A_CHECK {
+            work.fold_during(directory, rescan)?;
+            unchecked = 0;
+        }
         let (first, end) = work.blocks_of(range, blocks);
         collector.collect(first, end);
+        unchecked += end - first;
         let contents = collector.columns[usize::from(row.column)].contents();
         if contents.state.open {
             continue;

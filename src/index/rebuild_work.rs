@@ -4,7 +4,7 @@ use super::collect::{Failure, RangeCollectorOptions, Versions};
 use crate::pages::directory::Directory;
 use crate::pages::entry::Rescan;
 use crate::pages::meta::Meta;
-use crate::pages::upkeep::{self, fold};
+use crate::pages::upkeep;
 use crate::pg::{Rel, error::Read, memory};
 
 /// What rebuilding filters and maps has in common.
@@ -53,7 +53,7 @@ impl<'a, 'm> RebuildWork<'a, 'm> {
         /// As many as are folded at once: so the addition is worth a map of its own.
         const MOST_PAGES: u64 = 64;
         if Meta::read(directory.index())?.delta_pages() > MOST_PAGES {
-            upkeep::fold_during(directory, self.meta.columns.len(), rescan)?;
+            upkeep::fold_and_merge(directory, self.meta.columns.len(), Some(rescan))?;
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl<'a, 'm> RebuildWork<'a, 'm> {
     /// Damage to the index.
     pub fn fold(&self, directory: &mut Directory<'_>) -> Read<()> {
         if Meta::read(directory.index())?.delta_pages() > 1 {
-            fold::fold(directory, self.meta.columns.len())?;
+            upkeep::fold_and_merge(directory, self.meta.columns.len(), None)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //!
 //! 1. Retire segments behind the table's end, if VACUUM has truncated the table. (It truncates after this callback, so
 //!    this happens at the next VACUUM, or at an insert before that.)
-//! 2. Fold the delta.
+//! 2. Fold the delta, and merge the additions to maps that this makes.
 //! 3. Find blocks that a crash has lost.
 //! 4. Finish the merges that inserts have begun.
 //! 5. Close ranges that are open because they had tuples that could not be hashed.
@@ -19,7 +19,7 @@ use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
 use super::{build, close, collect, rebuild};
 use crate::pages::meta::Meta;
-use crate::pages::upkeep::{self, compact, fold, lost, unfinished};
+use crate::pages::upkeep::{self, compact, lost, unfinished};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
@@ -60,7 +60,7 @@ fn summarize_one(target: Target) -> u64 {
 fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let (_, mut directory) = upkeep::load(index)?;
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
-    fold::fold(&mut directory, meta.columns.len())?;
+    upkeep::fold_and_merge(&mut directory, meta.columns.len(), None)?;
     lost::reclaim(&mut directory)?;
     let mut summary = Summary::default();
     unfinished::finish_all(&mut directory, meta.columns.len())?;

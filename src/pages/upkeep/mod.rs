@@ -87,15 +87,16 @@ pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
     }
 }
 
-/// Folds the delta during the rescan of a column's maps, and merges what that adds to the maps of all columns.
+/// Folds the delta, and merges what that adds to the maps of all columns, so that lookups read few additions. A rescan
+/// of maps that is going on is given.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn fold_during(directory: &mut Directory<'_>, columns: usize, rescan: &Rescan) -> Read<()> {
+pub fn fold_and_merge(directory: &mut Directory<'_>, columns: usize, during: Option<&Rescan>) -> Read<()> {
     fold::fold(directory, columns)?;
     for column in 0..columns as u16 {
         // The rescan still reads the additions that were there before it.
-        let first_id = if column == rescan.column { rescan.first_id } else { 0 };
+        let first_id = during.filter(|rescan| rescan.column == column).map_or(0, |rescan| rescan.first_id);
         merge_maps::merge_additions(directory, column, u32::MAX, first_id)?;
     }
     Ok(())

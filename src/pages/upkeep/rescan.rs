@@ -20,9 +20,10 @@
 //!
 //! **During a rescan of maps** the delta is folded too, because a large table takes long to be read. The entries become
 //! additions, which are neither old nor new: they are true beside both, and no end of the rescan retires them. They say
-//! of each of their parts that it has a value, because what the old maps say of that is retired with them. Filters and
-//! bounds are changed in place, so during their rescans the delta is not folded. Those read less at once: the ranges of
-//! a segment, or of several that overlap.
+//! of each of their parts that it has a value, because what the old maps say of that is retired with them. (A build
+//! that retires them would lose rows, so a rescan must not be ended by a build older than this one.) While the new map
+//! is written, the delta is not folded. Nor is it during rescans of filters and bounds, which a fold changes in place.
+//! Those read less at once: the ranges of a segment, or of several that overlap.
 //!
 //! **Readers** take no notice of the entry. At every moment between the steps the old segments together with the delta
 //! have every row, and the new ones together with the delta have every row of their ranges. A reader may use either, or

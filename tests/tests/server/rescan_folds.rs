@@ -23,7 +23,7 @@ fn table_with_two_stops(session: &mut Session) -> u32 {
          CREATE TABLE t (id int, k int, pad text DEFAULT repeat('x', 100)) WITH (fillfactor = 40);
          INSERT INTO t SELECT i, i FROM generate_series(1, {ROWS}) i;
          INSERT INTO t VALUES (100000, -1);
-         INSERT INTO t SELECT i, i FROM generate_series(100001, 101000) i;
+         INSERT INTO t SELECT i, i FROM generate_series(100001, 104000) i;
          INSERT INTO t VALUES (200000, -2);
          CREATE INDEX t_skip ON t USING skip (waiting(k))
              WITH (layout = map, pages_per_range = 1, autosummarize = off, delta_limit = 1048576);
@@ -137,4 +137,57 @@ fn fold_during(database: &Database, is_cut_off: bool) {
         check(&mut session, sql);
         sound(&mut session, "t_skip");
     }
+}
+
+on_shared!(a_long_delta_before_a_rescan);
+/// A delta of several times 64 pages becomes few additions before a rescan, not one for each 64 pages: a lookup reads
+/// all of them until the rescan has ended.
+fn a_long_delta_before_a_rescan(database: &Database) {
+    let (mut session, mut maintainer) = (database.session(), database.session());
+    session.run(
+        "CREATE FUNCTION waiting(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+             BEGIN
+                 IF $1 = -1 THEN PERFORM pg_advisory_xact_lock_shared(77); END IF;
+                 RETURN $1;
+             END $$;
+         CREATE TABLE t (id int, k int, l int, m int, pad text DEFAULT repeat('x', 80)) WITH (fillfactor = 40);
+         INSERT INTO t SELECT i, i, i, i FROM generate_series(1, 30000) i;
+         INSERT INTO t VALUES (30001, -1, 0, 0);
+         CREATE INDEX t_skip ON t USING skip (waiting(k), l, m)
+             WITH (layout = map, pages_per_range = 1, autosummarize = off, delta_limit = 1048576);
+         SELECT skip_summarize('t_skip')",
+    );
+    let update = |round: u32| {
+        let new = format!("{round} * 100000 + id");
+        format!("UPDATE t SET k = {new}, l = {new}, m = {new} WHERE id <= 30000")
+    };
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+    for round in 1..=4 {
+        session.run(&update(round));
+        session.run("VACUUM t");
+    }
+    // One range is read again, and a note is left of where to go on: the next VACUUM begins with the rescan.
+    session.run("SET pg_skip.vacuum_rebuild_pages = 1");
+    session.run("VACUUM t");
+    session.run(&update(5));
+    let delta = "SELECT max(delta_entries) FROM skip_index_info('t_skip')";
+    assert!(session.number(delta) > 20_000.0, "{} entries of a column", session.number(delta));
+    let additions = "SELECT coalesce(max(count), 0) FROM
+        (SELECT count(*) FROM skip_index_segments('t_skip') WHERE kind = 'addition' GROUP BY attnum) AS of_column";
+    let before = session.number(additions);
+    session.run("SELECT pg_advisory_lock(77)");
+    std::thread::scope(|scope| {
+        let rebuild = scope.spawn(|| maintainer.run("VACUUM t"));
+        wait_for(&mut session, 77, || !rebuild.is_finished());
+        assert!(session.number("SELECT sum(delta_entries) FROM skip_index_info('t_skip')") < 508.0);
+        let during = session.number(additions);
+        session.run("SELECT pg_advisory_unlock(77)");
+        assert!(during <= before + 2.0, "{during} additions of a column, {before} before");
+        rebuild.join().expect("VACUUM");
+    });
+    for k in [500_001, 512_345, 400_001, 1] {
+        same(&mut session, "t", &Question::using("t_skip", format!("waiting(k) = {k}")));
+        same(&mut session, "t", &Question::using("t_skip", format!("l = {k} AND m = {k}")));
+    }
+    sound(&mut session, "t_skip");
 }
