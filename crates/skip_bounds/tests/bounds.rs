@@ -137,3 +137,37 @@ fn overlap_tells_order_from_chance() {
     assert_eq!(overlap(&mixed), Some(1.0));
     assert_eq!(overlap(&ordered[..1]), None);
 }
+
+#[test]
+fn a_table_of_a_terabyte_is_consulted_in_ninety_pages() {
+    const RANGES: u32 = ((1u64 << 40) / 8192 / 16) as u32;
+    const ROWS: u64 = 2000; // of a range
+    // The values of a range are up to ten ranges out of order.
+    let bounds = |range: u32| {
+        let first = u64::from(range) * ROWS;
+        let jitter = first.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 0x7FFF;
+        let (least, greatest) =
+            (first.saturating_sub(jitter % (10 * ROWS)), first + ROWS + jitter % (5 * ROWS));
+        Bounds { least, greatest, ..Bounds::EMPTY }
+    };
+    let last = u64::from(RANGES) * ROWS;
+    for (from, to) in [(last / 3, last / 3 + 5000), (last - 100, u64::MAX), (0, 7)] {
+        let spans = [(from, to)];
+        let test = BoundsTest::Within(&spans);
+        let (mut pages, mut matching) = (0u32, 0u32);
+        for segment in (0..RANGES).step_by(MOST_RANGES as usize) {
+            let shape = BoundsShape::new((RANGES - segment).min(MOST_RANGES)).expect("a shape");
+            pages += u32::from(shape.has_summaries());
+            for number in 0..shape.data_pages() {
+                let ranges = shape.ranges_of(number);
+                let of_page = || ranges.clone().map(|range| bounds(segment + range));
+                if PageSummary::of(of_page()).verdict(test) != Verdict::None {
+                    pages += 1;
+                    matching += of_page().filter(|bounds| bounds.matches(test)).count() as u32;
+                }
+            }
+        }
+        assert!(pages <= 90, "{pages} pages for {from} to {to}");
+        assert!((1..40).contains(&matching), "{matching} ranges for {from} to {to}");
+    }
+}
