@@ -1,6 +1,6 @@
 /*
- * Hooks that were there before pg_skip's, and raise errors: the setting hooks.raise_in names the one that does. The error
- * has all fields that an error can have.
+ * Hooks that are there before those of pg_skip. The setting hooks.raise_in names the one that raises an error, which has
+ * all fields that an error can have.
  */
 #include "postgres.h"
 

@@ -1,8 +1,11 @@
 //! The delta is folded while a rescan of maps reads the table. What comes into additions meanwhile is found during the
-//! rescan, after it, and after it was cut off.
-use crate::registry::on_shared;
-use crate::shared::Database;
+//! rescan, after it, and after it was cut off by a cancel or a crash; on a standby too.
+use crate::old_snapshots::old_snapshot;
+use crate::registry::{alone, on_shared};
+use crate::shared::{self, Database};
+use crate::standby::{catch_up, replicated};
 use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
 use std::time::Duration;
 
@@ -73,54 +76,80 @@ fn wait_for(session: &mut Session, lock: u32, goes_on: impl Fn() -> bool) {
     }
 }
 
+/// Entries of the delta.
+const DELTA: &str = "SELECT sum(delta_entries) FROM skip_index_info('t_skip')";
+
+/// Compares searches with a plain scan, and finds the only value of a page.
+#[track_caller]
+fn check(session: &mut Session, page: u32, when: &str) {
+    for predicate in [
+        "waiting(k) = 777777",
+        "waiting(k) = 666666",
+        "waiting(k) = 10300001",
+        "waiting(k) = 20000300",
+        "waiting(k) = 10300300",
+        "waiting(k) IN (2, 3, 100500)",
+        "waiting(k) IS NULL",
+    ] {
+        same(session, "t", &Question::using("t_skip", predicate));
+    }
+    session.run("SET enable_seqscan = off");
+    assert_eq!(session.rows("SELECT id FROM t WHERE waiting(k) = 777777").len(), 1, "{when}");
+    let value = format!(
+        "SELECT id FROM t WHERE waiting(k) IS NOT NULL AND id = (SELECT min(id) FROM t {})",
+        on_page(page)
+    );
+    assert_eq!(session.rows(&value).len(), 1, "{when}: the only value of its page");
+    session.run("RESET enable_seqscan");
+}
+
+/// Brings a rescan that has begun, while `session` holds both locks, from its first stop to the second one. At the
+/// first one more than 64 pages of delta come; at the second one they are folded, and some updates come after that.
+fn to_second_stop(session: &mut Session, writer: &mut Session, page: u32, goes_on: impl Fn() -> bool) {
+    wait_for(session, 77, &goes_on);
+    writer.run(&format!("UPDATE t SET k = 777777 WHERE id = (SELECT min(id) FROM t {})", on_page(page)));
+    let is_there = format!("SELECT count(k) FROM t {}", on_page(page));
+    assert_eq!(writer.one(&is_there), "1", "the row is still on page {page}");
+    // Once: the pages have room for it, even if another transaction on the server keeps them from being pruned.
+    writer.run(&format!("UPDATE t SET k = 10300000 + id WHERE id < {ROWS} AND k <> 777777"));
+    assert!(session.number(DELTA) > 64.0 * 508.0, "more than 64 pages");
+    check(session, page, "at the first stop");
+    session.run("SELECT pg_advisory_unlock(77)");
+    wait_for(session, 79, &goes_on);
+    assert!(session.number(DELTA) < 508.0, "the delta was folded");
+    check(session, page, "at the second stop");
+    // A second value for a part that an addition has by now, and a key that only the old maps have.
+    writer
+        .run("UPDATE t SET k = 20000000 + id WHERE id BETWEEN 300 AND 310; UPDATE t SET k = id WHERE id < 4");
+    check(session, page, "after further updates");
+}
+
+/// Checks after the rescan, and after each step of the maintenance that follows.
+fn check_later(session: &mut Session, page: u32) {
+    check(session, page, "after the rescan");
+    sound(session, "t_skip");
+    for sql in
+        ["SELECT skip_summarize('t_skip')", "VACUUM t", "RESET pg_skip.vacuum_rebuild_pages", "VACUUM t"]
+    {
+        session.run(sql);
+        check(session, page, sql);
+        sound(session, "t_skip");
+    }
+}
+
 on_shared!(goes_on = fold_during(false));
 on_shared!(is_cut_off = fold_during(true));
-/// More than 64 pages of delta come while the rescan waits at its first stop; at the second one they are folded.
 fn fold_during(database: &Database, is_cut_off: bool) {
     let (mut session, mut maintainer) = (database.session(), database.session());
     let mut writer = database.session();
     let page = table_with_two_stops(&mut session);
+    // It sees the rows as they were before the rescan. While the locks are held, it may not read them all.
+    let mut old = old_snapshot(database);
     let pid = maintainer.one("SELECT pg_backend_pid()");
-    let delta = "SELECT sum(delta_entries) FROM skip_index_info('t_skip')";
-    let of_values = "SELECT id FROM t WHERE waiting(k) IS NOT NULL";
-    let value = format!("{of_values} AND id = (SELECT min(id) FROM t {})", on_page(page));
     session.run("SELECT pg_advisory_lock(77), pg_advisory_lock(79)");
-    let check = |session: &mut Session, when: &str| {
-        for predicate in [
-            "waiting(k) = 777777",
-            "waiting(k) = 666666",
-            "waiting(k) = 10300001",
-            "waiting(k) = 20000300",
-            "waiting(k) = 10300300",
-            "waiting(k) IN (2, 3, 100500)",
-            "waiting(k) IS NULL",
-        ] {
-            same(session, "t", &Question::using("t_skip", predicate));
-        }
-        session.run("SET enable_seqscan = off");
-        assert_eq!(session.rows("SELECT id FROM t WHERE waiting(k) = 777777").len(), 1, "{when}");
-        assert_eq!(session.rows(&value).len(), 1, "{when}: the only value of its page");
-        session.run("RESET enable_seqscan");
-    };
     std::thread::scope(|scope| {
         let rebuild = scope.spawn(|| maintainer.try_rows("VACUUM t"));
-        wait_for(&mut session, 77, || !rebuild.is_finished());
-        writer.run(&format!("UPDATE t SET k = 777777 WHERE id = (SELECT min(id) FROM t {})", on_page(page)));
-        let is_there = format!("SELECT count(k) FROM t {}", on_page(page));
-        assert_eq!(writer.one(&is_there), "1", "the row is still on page {page}");
-        // Once: the pages have room for it, even if another transaction on the server keeps them from being pruned.
-        writer.run(&format!("UPDATE t SET k = 10300000 + id WHERE id < {ROWS} AND k <> 777777"));
-        assert!(session.number(delta) > 64.0 * 508.0, "more than 64 pages");
-        check(&mut session, "at the first stop");
-        session.run("SELECT pg_advisory_unlock(77)");
-        wait_for(&mut session, 79, || !rebuild.is_finished());
-        assert!(session.number(delta) < 508.0, "the delta was folded");
-        check(&mut session, "at the second stop");
-        // A second value for a part that an addition has by now, and a key that only the old maps have.
-        writer.run(
-            "UPDATE t SET k = 20000000 + id WHERE id BETWEEN 300 AND 310; UPDATE t SET k = id WHERE id < 4",
-        );
-        check(&mut session, "after further updates");
+        to_second_stop(&mut session, &mut writer, page, || !rebuild.is_finished());
         if is_cut_off {
             session.run(&format!("SELECT pg_cancel_backend({pid})"));
         }
@@ -128,15 +157,61 @@ fn fold_during(database: &Database, is_cut_off: bool) {
         let outcome = rebuild.join().expect("a thread that only asks");
         assert_eq!(outcome.is_err(), is_cut_off, "{:?}", outcome.err());
     });
-    check(&mut session, "after the rescan");
-    sound(&mut session, "t_skip");
-    for sql in
-        ["SELECT skip_summarize('t_skip')", "VACUUM t", "RESET pg_skip.vacuum_rebuild_pages", "VACUUM t"]
-    {
-        session.run(sql);
-        check(&mut session, sql);
-        sound(&mut session, "t_skip");
+    old.run("SET enable_seqscan = off");
+    for id in [1, 300, 12_345, ROWS] {
+        let question = Question::using("t_skip", format!("waiting(k) = 13 * 100000 + {id}"));
+        same(&mut old, "t", &question);
     }
+    let found = old.column("SELECT id FROM t WHERE waiting(k) = 1312345");
+    assert_eq!(found, ["12345"], "a snapshot from before the rescan");
+    old.run("COMMIT");
+    check_later(&mut session, page);
+}
+
+alone!(the_server_is_killed);
+/// After the fold, and before the new map is there: the additions are there for the old one.
+fn the_server_is_killed() {
+    let server = Server::start(&[]);
+    shared::prepare(&server);
+    let [mut session, mut maintainer, mut writer] = [(); 3].map(|()| server.connect("skip_template"));
+    let page = table_with_two_stops(&mut session);
+    session.run("SELECT pg_advisory_lock(77), pg_advisory_lock(79)");
+    std::thread::scope(|scope| {
+        let rebuild = scope.spawn(|| maintainer.try_rows("VACUUM t"));
+        to_second_stop(&mut session, &mut writer, page, || !rebuild.is_finished());
+        server.kill();
+        assert!(rebuild.join().expect("a thread that only asks").is_err());
+    });
+    server.restart();
+    let mut session = server.connect("skip_template");
+    check_later(&mut session, page);
+    drop(session);
+    server.finish();
+}
+
+alone!(on_a_standby);
+/// A standby finds all rows at the second stop, and after the rescan.
+fn on_a_standby() {
+    let (primary, standby) = replicated(&["max_standby_streaming_delay=-1", "hot_standby_feedback=off"]);
+    let [mut session, mut maintainer, mut writer] = [(); 3].map(|()| primary.connect("skip_template"));
+    let page = table_with_two_stops(&mut session);
+    session.run("SELECT pg_advisory_lock(77), pg_advisory_lock(79)");
+    let mut reader = standby.connect("skip_template");
+    std::thread::scope(|scope| {
+        let rebuild = scope.spawn(|| maintainer.try_rows("VACUUM t"));
+        to_second_stop(&mut session, &mut writer, page, || !rebuild.is_finished());
+        catch_up(&mut session, &mut reader);
+        check(&mut reader, page, "on the standby, at the second stop");
+        sound(&mut reader, "t_skip");
+        session.run("SELECT pg_advisory_unlock(79)");
+        assert!(rebuild.join().expect("a thread that only asks").is_ok());
+    });
+    catch_up(&mut session, &mut reader);
+    check(&mut reader, page, "on the standby, after the rescan");
+    sound(&mut reader, "t_skip");
+    drop((session, maintainer, writer, reader));
+    standby.finish();
+    primary.finish();
 }
 
 on_shared!(a_long_delta_before_a_rescan);
