@@ -19,12 +19,17 @@ use super::geometry::{Geometry, Limits};
 /// before.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    test: BodyTest,
+    /// What it needs of the CPU is there: see the constructors.
+    test: CpuTest,
     prepared: Prepared,
 }
 
 /// Whether the key of a hash may be in a body, which has the geometry's length.
 pub type BodyTest = fn(&[u8], &Prepared, u64) -> bool;
+
+/// The same by instructions that not every CPU has. Called directly: a function of type [`BodyTest`] that calls it
+/// would make a lookup of 4 ns 3 % longer.
+pub(super) type CpuTest = unsafe fn(&[u8], &Prepared, u64) -> bool;
 
 /// What lookups in filters of one geometry know beforehand.
 #[derive(Clone, Debug)]
@@ -43,6 +48,16 @@ impl Lookup {
         Self { test, prepared }
     }
 
+    /// A lookup by a function that needs instructions of this CPU.
+    ///
+    /// # Safety
+    /// This CPU has them, and the function needs nothing else.
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn for_this_cpu(test: CpuTest, prepared: Prepared) -> Self {
+        Self { test, prepared }
+    }
+
     /// The lookup of a policy that has no faster one.
     pub fn of<P: FilterPolicy + Default>(geometry: &Geometry) -> Self {
         let test: BodyTest = |body, prepared, key| P::default().test(body, &prepared.geometry, key);
@@ -52,8 +67,10 @@ impl Lookup {
     /// Whether the key of a hash may be in a body. The body has the geometry's length; a shorter one may be answered
     /// with yes.
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub fn may_contain(&self, body: &[u8], key: u64) -> bool {
-        (self.test)(body, &self.prepared, key)
+        // SAFETY: who made this has given a safe function, or promised that the CPU has what the function needs.
+        unsafe { (self.test)(body, &self.prepared, key) }
     }
 }
 

@@ -108,8 +108,6 @@
 //! systems, `tests/policy_rocksdb.rs` the values of RocksDB's own tests.
 
 pub mod aligned;
-#[cfg(target_arch = "x86_64")]
-mod avx2;
 mod bits;
 pub mod bloom;
 pub mod city;
@@ -133,6 +131,8 @@ pub mod sizing;
 pub mod skip;
 pub mod spec;
 pub mod theory;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 pub mod xxph3;
 
 pub use aligned::AlignedBytes;

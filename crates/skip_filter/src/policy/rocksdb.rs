@@ -163,7 +163,7 @@ impl FilterPolicy for RocksDb {
 
     fn lookup(&self, geometry: &Geometry) -> Lookup {
         #[cfg(target_arch = "x86_64")]
-        if let Some(lookup) = super::avx2::lookup(geometry) {
+        if let Some(lookup) = super::wide::lookups(geometry).next() {
             return lookup;
         }
         Lookup::of::<Self>(geometry)
