@@ -4,7 +4,8 @@
 //! keys become hashes, and a demand becomes a condition. Operators that search in text find no NULL, so a query that
 //! demands no key demands a value at least. A text without words has a key that says so.
 //!
-//! A type that compares texts in a way of its own, as citext does, is asked by operators that ignore case only.
+//! Of a type that compares texts in a way of its own, as citext does, LIKE and regular expressions are looked up as if
+//! they ignored case. Operators that do not ignore it find some of these rows only.
 //!
 //! Under a nondeterministic collation strings with different bytes are equal, so nothing is demanded there.
 //!
@@ -47,7 +48,7 @@ pub struct TextColumnKeys {
     input: Oid,
     /// Whether strings with different bytes are different.
     is_deterministic: bool,
-    /// Whether the type compares texts in a way of its own. Nothing that heeds case is known of them then.
+    /// Whether the type compares texts in a way of its own. Its operators may ignore case then.
     is_caseless: bool,
     seed: u64,
     /// The value with its case folded.
@@ -97,7 +98,7 @@ impl TextColumnKeys {
     pub fn why_nothing(&self, strategy: Strategy) -> (String, String) {
         let length = self.canon & LENGTH;
         let ignores_case = matches!(
-            strategy,
+            self.taken_as(strategy),
             Strategy::LikeIgnoreCase
                 | Strategy::RegexIgnoreCase
                 | Strategy::HasWordsIgnoreCase
@@ -170,11 +171,20 @@ impl TextColumnKeys {
         }
     }
 
+    /// The strategy by which the keys are asked.
+    fn taken_as(&self, strategy: Strategy) -> Strategy {
+        match strategy {
+            Strategy::Like if self.is_caseless => Strategy::LikeIgnoreCase,
+            Strategy::Regex if self.is_caseless => Strategy::RegexIgnoreCase,
+            _ => strategy,
+        }
+    }
+
     /// What texts satisfy for which an operator holds with the text of a query.
     pub fn condition(&self, strategy: Strategy, text: Value<'_>) -> Option<Condition<KeyTest>> {
         let of = |text: &[u8]| {
             let like = |matching| TextQuery::Like { pattern: text, escape: Some('\\'), matching };
-            let query = match strategy {
+            let query = match self.taken_as(strategy) {
                 Strategy::LikeIgnoreCase => like(Matching::IgnoreCase),
                 Strategy::RegexIgnoreCase => TextQuery::Regex(text, Matching::IgnoreCase),
                 Strategy::HasWordsIgnoreCase => TextQuery::HasWords(text, Matching::IgnoreCase),

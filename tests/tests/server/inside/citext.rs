@@ -25,7 +25,13 @@ fn lives(database: &Database, indexed: &'static str) -> Completion {
              INSERT INTO lines SELECT i, 'Line ' || i || 'a is full' FROM generate_series(1, 2000) i;
              CREATE INDEX lines_v ON lines USING skip ({indexed}) WITH (pages_per_range = 2); ANALYZE lines"
         ));
-        for predicate in ["v = 'LINE 1700A IS FULL'", "v LIKE '% 1700A %'", "v ~ 'line 1700A is'"] {
+        for predicate in [
+            "v = 'LINE 1700A IS FULL'",
+            "v LIKE '% 1700A %'",
+            "v ILIKE '% 1700A %'",
+            "v ~ 'line 1700A is'",
+            "v ~* 'line 1700A is'",
+        ] {
             let statement = format!("SELECT id FROM lines WHERE {predicate}");
             same(&mut session, &Way::skip_scan(), &Case::using(&statement));
             assert_eq!(session.column(&statement), ["1700"], "{predicate}");

@@ -251,7 +251,7 @@ pub fn search_caseless(rng: &mut Rng) -> Search {
     let (predicate, value) = match rng.u32(..8) {
         0..=3 => {
             let pattern = like(rng);
-            ("v LIKE $1", in_case(&pattern, rng))
+            (if rng.bool() { "v LIKE $1" } else { "v ILIKE $1" }, in_case(&pattern, rng))
         }
         4..=5 => {
             let value = if rng.bool() { text(rng) } else { piece(rng) };
@@ -261,7 +261,7 @@ pub fn search_caseless(rng: &mut Rng) -> Search {
             let value = text(rng);
             ("v = ANY (ARRAY[NULL, $1])", in_case(&value, rng))
         }
-        _ => ("v ~ $1", regex(rng)),
+        _ => (if rng.bool() { "v ~ $1" } else { "v ~* $1" }, regex(rng)),
     };
     let value = format!("{}::citext", quoted(&value));
     Search { predicate: predicate.into(), kind: "citext".into(), value, is_served: true }
