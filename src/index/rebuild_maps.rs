@@ -55,8 +55,11 @@ const PAIRS_A_PAGE: u64 = 2500;
 /// Damage to the index.
 pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
     for column in 0..work.meta.columns.len() as u16 {
-        let next = rescan::take_next(directory, column)?;
-        let Some(row) = row_of_maps(directory, column, next.unwrap_or(0)) else { continue };
+        let next = rescan::next(directory, column);
+        let Some(row) = row_of_maps(directory, column, next.unwrap_or(0)) else {
+            rescan::forget_next(directory, column)?;
+            continue;
+        };
         let is_worth = next.is_some() || stale_part(directory.index(), work, &row)? > WORTH;
         if is_worth {
             work.fold(directory)?;

@@ -35,7 +35,8 @@
 //! segments if the new ones are complete, else the new ones. Both are correct until the delta is folded, and together
 //! with the additions that were made meanwhile.
 //!
-//! An entry of width 0 says where the next maintenance goes on with a column of maps. Inserts take no notice of it.
+//! An entry of width 0 says where the next maintenance goes on with a column of maps. Inserts take no notice of it. It
+//! stays until the rescan from there on has ended, so that one that is cut off is not begun from the table's start.
 
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Rescan, Segment, SegmentKind};
@@ -103,9 +104,18 @@ pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> 
     let retired: Vec<u64> =
         directory.all_segments().filter(|s| is_inside(s) && is_retired(s)).map(|s| s.id).collect();
     directory.retire(&retired)?;
+    let before = directory.rescans().into_iter().filter(|r| is_complete && is_note(r, rescan.column));
+    let before: Vec<Rescan> = before.collect();
     let next = next.map(|first_range| Rescan { first_range, width: 0, ..rescan });
     directory.put_rescan(Some(rescan), next)?;
+    // If a crash leaves both notes, either will do.
+    before.into_iter().try_for_each(|note| directory.put_rescan(Some(note), None))?;
     directory.raise_generation()
+}
+
+/// Whether an entry says where to go on with a column.
+fn is_note(rescan: &Rescan, column: u16) -> bool {
+    rescan.column == column && rescan.width == 0
 }
 
 /// Ends the rescans that an interrupted maintenance has left.
@@ -121,13 +131,16 @@ pub fn end_interrupted(directory: &mut Directory<'_>) -> Read<()> {
     Ok(())
 }
 
-/// Takes out the note of where to go on with a column, and returns the range.
+/// The range from which on the next rescan of a column goes on, if that is noted.
+pub fn next(directory: &Directory<'_>, column: u16) -> Option<u32> {
+    directory.rescans().iter().find(|rescan| is_note(rescan, column)).map(|note| note.first_range)
+}
+
+/// Takes out the notes of where to go on with a column.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn take_next(directory: &mut Directory<'_>, column: u16) -> Read<Option<u32>> {
-    let is_next = |rescan: &Rescan| rescan.column == column && rescan.width == 0;
-    let Some(next) = directory.rescans().into_iter().find(is_next) else { return Ok(None) };
-    directory.put_rescan(Some(next), None)?;
-    Ok(Some(next.first_range))
+pub fn forget_next(directory: &mut Directory<'_>, column: u16) -> Read<()> {
+    let mut notes = directory.rescans().into_iter().filter(|rescan| is_note(rescan, column));
+    notes.try_for_each(|note| directory.put_rescan(Some(note), None))
 }

@@ -10,6 +10,18 @@ use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::session::Session;
 use std::time::Duration;
 
+/// Waits until a statement waits for an advisory lock, while `goes_on`.
+pub fn wait_for(session: &mut Session, lock: u32, goes_on: impl Fn() -> bool) {
+    let waits = format!(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {lock} AND NOT granted
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    );
+    while session.one(&waits) != "1" {
+        assert!(goes_on(), "nothing came to lock {lock}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 on_shared!(an_old_key_comes_back_in_filters = an_old_key_comes_back("filters"));
 on_shared!(an_old_key_comes_back_in_maps = an_old_key_comes_back("map"));
 /// The old filter has a key that no row has any more. A row with this key comes to a page that the rescan has read
@@ -55,13 +67,6 @@ fn an_old_key_comes_back(database: &Database, layout: &str) {
     let rows = format!("SELECT count(*) FROM t WHERE waiting(k) = {second_key} OR waiting(k) = {third_key}");
     let rows = rows.as_str();
     session.run("SELECT pg_advisory_lock(77), pg_advisory_lock(78)");
-    let waiting = |session: &mut Session, lock: u32| {
-        let sql = format!(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {lock} AND NOT granted
-                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        );
-        session.one(&sql) == "1"
-    };
     std::thread::scope(|scope| {
         // A statement that begins before the rescan, and goes on during it.
         let update = scope.spawn(|| {
@@ -70,15 +75,9 @@ fn an_old_key_comes_back(database: &Database, layout: &str) {
                  WHERE id = {first} OR id = {second} AND pg_advisory_xact_lock_shared(78)::text = ''"
             ))
         });
-        while !waiting(&mut session, 78) {
-            assert!(!update.is_finished(), "the update did not come to the second row");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for(&mut session, 78, || !update.is_finished());
         let rebuild = scope.spawn(|| maintainer.run("VACUUM t"));
-        while !waiting(&mut session, 77) {
-            assert!(!rebuild.is_finished(), "the rescan did not come to the last row");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for(&mut session, 77, || !rebuild.is_finished());
         session.run("SELECT pg_advisory_unlock(78)");
         update.join().expect("the update");
         writer.run(&format!(
@@ -98,6 +97,63 @@ fn an_old_key_comes_back(database: &Database, layout: &str) {
     assert_eq!(session.one(rows), "2", "{layout}, after the delta was folded");
     session.run("RESET enable_seqscan");
     for k in [second_key.as_str(), &third_key, "3991", "40013"] {
+        same(&mut session, "t", &Question::using("t_skip", format!("waiting(k) = {k}")));
+    }
+    sound(&mut session, "t_skip");
+}
+
+on_shared!(goes_on_where_it_was_cut_off);
+/// The note of where to go on stays when the rescan from there is cut off: the next VACUUM does not read the table from
+/// its start, nor a sample of it.
+fn goes_on_where_it_was_cut_off(database: &Database) {
+    let (mut session, mut maintainer) = (database.session(), database.session());
+    // Each time the row on the first page is read, the sequence counts it.
+    session.run(
+        "CREATE SEQUENCE reads_of_first_page;
+         CREATE FUNCTION waiting(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+             BEGIN
+                 IF $1 = -1 THEN PERFORM pg_advisory_xact_lock_shared(77); END IF;
+                 IF $1 = -3 THEN PERFORM nextval('public.reads_of_first_page'); END IF;
+                 RETURN $1;
+             END $$;
+         CREATE TABLE t (id int, k int, pad text DEFAULT repeat('x', 100)) WITH (fillfactor = 40);
+         INSERT INTO t VALUES (0, -3);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 4000) i;
+         INSERT INTO t VALUES (5000, -1);
+         CREATE INDEX t_skip ON t USING skip (waiting(k))
+             WITH (layout = map, pages_per_range = 1, autosummarize = off, delta_limit = 1048576);
+         SELECT skip_summarize('t_skip');
+         SET pg_skip.vacuum_rebuild_pages = 0",
+    );
+    for round in 1..=6 {
+        session.run(&format!("UPDATE t SET k = {round} * 10000 + id WHERE id BETWEEN 1 AND 4000"));
+        session.run("VACUUM t");
+    }
+    session.run("VACUUM t");
+    session.run("SET pg_skip.vacuum_rebuild_pages = 1");
+    session.run("VACUUM t");
+    let pairs = "SELECT sum(pairs) FROM skip_index_segments('t_skip')";
+    let reads = "SELECT last_value FROM reads_of_first_page";
+    let (pairs_before, reads_before) = (session.number(pairs), session.number(reads));
+    let pid = maintainer.one("SELECT pg_backend_pid()");
+    for _ in 0..2 {
+        session.run("SELECT pg_advisory_lock(77)");
+        std::thread::scope(|scope| {
+            let rebuild = scope.spawn(|| maintainer.try_rows("VACUUM t"));
+            wait_for(&mut session, 77, || !rebuild.is_finished());
+            session.run(&format!("SELECT pg_cancel_backend({pid})"));
+            assert!(rebuild.join().expect("a thread that only asks").is_err());
+        });
+        session.run("SELECT pg_advisory_unlock(77)");
+    }
+    session.run("RESET pg_skip.vacuum_rebuild_pages");
+    session.run("VACUUM t");
+    assert_eq!(session.number(reads), reads_before, "the first page was read again");
+    assert!(session.number(pairs) < pairs_before / 2.0, "nothing was rebuilt");
+    // The end of the table was reached, so the next one looks at a sample of the whole table.
+    session.run("VACUUM t");
+    assert!(session.number(reads) > reads_before);
+    for k in ["60001", "64000", "10001", "-3"] {
         same(&mut session, "t", &Question::using("t_skip", format!("waiting(k) = {k}")));
     }
     sound(&mut session, "t_skip");

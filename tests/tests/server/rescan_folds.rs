@@ -2,12 +2,12 @@
 //! rescan, after it, and after it was cut off by a cancel or a crash; on a standby too.
 use crate::old_snapshots::old_snapshot;
 use crate::registry::{alone, on_shared};
+use crate::rescan::wait_for;
 use crate::shared::{self, Database};
 use crate::standby::{catch_up, replicated};
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
-use std::time::Duration;
 
 /// Rows of the table before the first stop.
 const ROWS: u32 = 40_000;
@@ -63,17 +63,6 @@ fn table_with_two_stops(session: &mut Session) -> u32 {
 
 fn on_page(page: u32) -> String {
     format!("WHERE ctid >= '({page},0)' AND ctid < '({page},200)'")
-}
-
-fn wait_for(session: &mut Session, lock: u32, goes_on: impl Fn() -> bool) {
-    let waits = format!(
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {lock} AND NOT granted
-             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    );
-    while session.one(&waits) != "1" {
-        assert!(goes_on(), "the rescan did not come to lock {lock}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Entries of the delta.
