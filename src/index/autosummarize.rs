@@ -121,21 +121,21 @@ pub fn catch_up(heap: Rel, index: Rel) {
 }
 
 /// Goes on with the merges that are done in steps, a bounded number of pages in each. Does nothing if another process
-/// holds the maintenance lock.
+/// holds the maintenance lock. Returns whether there may be more to do.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_further(index: Rel, steps: u32) -> Read<()> {
+pub fn merge_further(index: Rel, steps: u32) -> Read<bool> {
     if !is_wanted(index) {
-        return Ok(());
+        return Ok(true);
     }
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
+    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(true) };
     let (meta, mut directory) = upkeep::load(index)?;
     for _ in 0..steps {
         memory::check_for_interrupts();
         growth::go_on(&mut directory, &meta)?;
     }
-    Ok(())
+    Ok((0..meta.columns.len() as u16).any(|column| !directory.unfinished(column).is_empty()))
 }
 
 /// Closes ranges that had to stay open, and can be closed now; looks at most at `most` of them. In maps that makes
