@@ -195,7 +195,7 @@ pub fn peek_checksum(rel: Rel, block: u32, recent: Option<Recent>) -> Read<(u64,
 }
 
 /// A buffer in which a page was found.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Recent(pg_sys::Buffer);
 
 /// A pinned page: it stays in its buffer, but its content may change.

@@ -90,10 +90,12 @@ impl Facts {
     pub fn of(index: Rel) -> Read<Rc<Self>> {
         let key = (index.oid().to_u32(), index.file_number());
         let known = KNOWN.with_borrow(|known| known.get(&key).cloned());
-        let recent = known.as_ref().map(|&(_, recent, _)| recent);
-        let (stamp, recent) = page::peek_checksum(index, META_BLOCK, recent)?;
+        let remembered = known.as_ref().map(|&(_, recent, _)| recent);
+        let (stamp, recent) = page::peek_checksum(index, META_BLOCK, remembered)?;
         if let Some((.., facts)) = known.filter(|&(of, ..)| of == stamp) {
-            KNOWN.with_borrow_mut(|known| known.get_mut(&key).map(|(_, place, _)| *place = recent));
+            if remembered != Some(recent) {
+                KNOWN.with_borrow_mut(|known| known.get_mut(&key).map(|(_, place, _)| *place = recent));
+            }
             return Ok(facts);
         }
         // Nothing is borrowed here: reading may raise an error.
