@@ -76,6 +76,9 @@ BEGIN
             THEN
                 EXECUTE format('CREATE FUNCTION %s(%s, bigint) RETURNS bigint LANGUAGE internal
                                 IMMUTABLE STRICT PARALLEL SAFE AS ''hashint8extended''', missing.hash, missing.type);
+                -- So DROP EXTENSION drops it, as it drops the operator classes.
+                EXECUTE format('ALTER FUNCTION %s(%s, bigint) DEPENDS ON EXTENSION pg_skip',
+                               missing.hash, missing.type);
             END IF;
             EXECUTE missing.statement;
             RETURN NEXT missing.name;
