@@ -6,10 +6,10 @@
 //! the fewer instructions a lookup has, the more lookups the CPU has under way while their lines come from a slower
 //! cache.
 //!
-//! With AVX-512, also in registers of this width, one instruction picks the words from both, and a rotation takes its
-//! distance modulo 32: three instructions of fourteen less.
+//! With AVX-512, one instruction picks the words from the whole line, and a rotation takes its distance modulo 32:
+//! three instructions of fourteen less. Filters with more than eight probes are looked up by AVX2 everywhere.
 //!
-//! The answers are those of one probe after the other: `tests/policy_properties.rs` compares them.
+//! The answers are those of one probe after the other: the tests compare all lookups that the CPU has.
 //!
 //! Unsafe code of the crate: loads into wide registers here, and calls of functions for CPUs that have these
 //! instructions in [`Lookup`].
