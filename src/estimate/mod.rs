@@ -148,10 +148,6 @@ fn of_leaf<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Terms<'l, '
     let IndexInSight { index: Some(index), facts, clauses, .. } = &mut sight.asked[place] else {
         return Condition::Leaf(Term::Unknown(leaf));
     };
-    // Of a table that is too small to be summarized, or was filled just now, all is read: partitions are often so.
-    if facts.meta.watermark == 0 {
-        return Condition::Leaf(Term::Sampled(Share::ANYTHING));
-    }
     let Some(key) = sight.table.known_key(leaf) else { return Condition::Leaf(Term::Unknown(leaf)) };
     let Some(condition) = hashed::one(*index, &facts.meta, &key) else {
         return Condition::Leaf(Term::Sampled(Share::ANYTHING));

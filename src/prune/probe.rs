@@ -8,7 +8,7 @@
 //! a thousand lookups. A lookup in a damaged index gives no answer here; the executor will report the damage.
 
 use super::facts::Facts;
-use super::{Budget, HashedClause, IndexClauses, Pruned, planned, prune_with};
+use super::{Budget, HashedClause, IndexClauses, Pruned, planned, prune_with, unit};
 use crate::pg::{Rel, page, settings};
 use pgrx::pg_sys::Oid;
 use std::cell::RefCell;
@@ -62,6 +62,11 @@ pub fn probe(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: 
     let oid = index.oid();
     if let Some(known) = known(oid, &clauses, blocks) {
         return known;
+    }
+    // Partitions are often too small to be summarized, or were filled just now.
+    if facts.meta.watermark == 0 && !clauses.iter().any(|clause| clause.test.is_never()) {
+        let pages_per_part = clauses.iter().map(|clause| facts.meta.pages_per_part(clause.column));
+        return Some(Rc::new(Pruned::nothing(blocks, unit(pages_per_part))));
     }
     let left = pages_left();
     if left == 0 {

@@ -28,6 +28,25 @@ fn estimate(plan: &str) -> (f64, f64) {
     (number("..", ' '), number("rows=", ' '))
 }
 
+on_shared!(before_anything_is_summarized);
+/// Then a key may be anywhere, so the index is not used; but of a list without a key it knows that nothing matches.
+fn before_anything_is_summarized(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int, pad text DEFAULT repeat('x', 100));
+         CREATE INDEX t_skip ON t USING skip (k) WITH (autosummarize = off);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 100000) i; ANALYZE t;
+         SET max_parallel_workers_per_gather = 0",
+    );
+    for (predicate, is_used) in
+        [("k = 5", false), ("k = 5 OR k = 7", false), ("k = ANY ('{}')", true), ("k = ANY ('{NULL}')", true)]
+    {
+        let plan = session.plan(&format!("SELECT * FROM t WHERE {predicate}"));
+        assert_eq!(plan.contains("t_skip"), is_used, "{predicate}:\n{plan}");
+        same(&mut session, "t", &Question::any(predicate.to_owned()));
+    }
+}
+
 on_shared!(index_or_not);
 fn index_or_not(database: &Database) {
     let mut session = database.session();
