@@ -16,8 +16,8 @@ use crate::pg::sandbox::{Sandbox, in_recovery};
 use crate::pg::{Rel, heap};
 use skip_segment::pace::{Inserting, MOST_EMPTY, Pace, may_get_rows};
 
-/// New blocks of the table from one step of merges to the next: so few that the steps can be small, and so many that it
-/// costs nothing to find out that there is no merge to go on with.
+/// New blocks of the table from one step of merges to the next: so few that the steps can be small, and so many that
+/// loading the directory for each costs little.
 const BLOCKS_A_STEP: u32 = 16;
 
 /// Whether the first row of a new block gives cause for a step of merges.

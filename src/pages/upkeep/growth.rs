@@ -2,8 +2,8 @@
 //!
 //! [`skip_segment::growth`] says which segments are merged, and why few remain. A merge that writes few blocks is done
 //! at once. A larger one is begun ([`super::unfinished`]). Each batch of ranges that is summarized, and every sixteenth
-//! new block of the table, takes the merges of each column some pages further, that with the least left to do first: so
-//! what comes behind a large merge is merged meanwhile.
+//! new block of the table while there are merges, takes those of each column some pages further, that with the least
+//! left to do first: so what comes behind a large merge is merged meanwhile.
 //!
 //! The number of pages is the setting `pg_skip.merge_pages`, for a step of a column and for a merge at once. Sixteen
 //! blocks of a table give about half a page of a segment, so the default of 32 is 64 times what comes, as the bound in

@@ -35,8 +35,8 @@
 //! segments if the new ones are complete, else the new ones. Both are correct until the delta is folded, and together
 //! with the additions that were made meanwhile.
 //!
-//! An entry of width 0 says where the next maintenance goes on with a column of maps. Inserts take no notice of it. It
-//! stays until the rescan from there on has ended, so that one that is cut off is not begun from the table's start.
+//! An entry of width 0 is a note of where the next maintenance goes on with a column of maps. Inserts take no notice of
+//! it. It stays until the rescan from there on has ended: one that is cut off is not begun from the table's start.
 
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Rescan, Segment, SegmentKind};
@@ -80,12 +80,39 @@ pub fn is_active(directory: &Directory<'_>, column: u16) -> bool {
     directory.rescans().iter().any(|rescan| rescan.column == column && rescan.width > 0)
 }
 
-/// Retires the segments that were replaced, and takes the entry out. If the new segments do not cover all of the
-/// rescan's ranges, they are retired instead. `next` is the range from which on the next maintenance goes on.
+/// Ends a rescan: retires the segments that were replaced, and takes the entry out. `next` is the range from which on
+/// the next maintenance goes on.
 ///
 /// # Errors
 /// Damage to the index.
 pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> Read<()> {
+    retire_half(directory, rescan)?;
+    let mut before = directory.rescans();
+    before.retain(|entry| is_note(entry, rescan.column));
+    let next = next.map(|first_range| Rescan { first_range, width: 0, ..rescan });
+    directory.put_rescan(Some(rescan), next)?;
+    // If a crash leaves both notes, either will do.
+    before.into_iter().try_for_each(|note| directory.put_rescan(Some(note), None))?;
+    directory.raise_generation()
+}
+
+/// Ends the rescans that an interrupted maintenance has left. Notes stay: it does no harm to read ranges once more.
+///
+/// # Errors
+/// Damage to the index.
+pub fn end_interrupted(directory: &mut Directory<'_>) -> Read<()> {
+    for rescan in directory.rescans() {
+        if rescan.width > 0 {
+            retire_half(directory, rescan)?;
+            directory.put_rescan(Some(rescan), None)?;
+            directory.raise_generation()?;
+        }
+    }
+    Ok(())
+}
+
+/// Retires the segments that were replaced; or the new ones, if they do not cover all of the rescan's ranges.
+fn retire_half(directory: &mut Directory<'_>, rescan: Rescan) -> Read<()> {
     let is_inside = |s: &Segment| {
         s.column == rescan.column
             && rescan.first_range <= s.first_range
@@ -103,32 +130,12 @@ pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> 
     let is_retired = |s: &Segment| if is_complete { !is_new(s) } else { is_new(s) && !is_addition(s) };
     let retired: Vec<u64> =
         directory.all_segments().filter(|s| is_inside(s) && is_retired(s)).map(|s| s.id).collect();
-    directory.retire(&retired)?;
-    let before = directory.rescans().into_iter().filter(|r| is_complete && is_note(r, rescan.column));
-    let before: Vec<Rescan> = before.collect();
-    let next = next.map(|first_range| Rescan { first_range, width: 0, ..rescan });
-    directory.put_rescan(Some(rescan), next)?;
-    // If a crash leaves both notes, either will do.
-    before.into_iter().try_for_each(|note| directory.put_rescan(Some(note), None))?;
-    directory.raise_generation()
+    directory.retire(&retired)
 }
 
 /// Whether an entry says where to go on with a column.
 fn is_note(rescan: &Rescan, column: u16) -> bool {
     rescan.column == column && rescan.width == 0
-}
-
-/// Ends the rescans that an interrupted maintenance has left.
-///
-/// # Errors
-/// Damage to the index.
-pub fn end_interrupted(directory: &mut Directory<'_>) -> Read<()> {
-    for rescan in directory.rescans() {
-        if rescan.width > 0 {
-            end(directory, rescan, None)?;
-        }
-    }
-    Ok(())
 }
 
 /// The range from which on the next rescan of a column goes on, if that is noted.
