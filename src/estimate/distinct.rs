@@ -9,9 +9,6 @@ use crate::prune::key_counts;
 use pgrx::pg_sys::Oid;
 use std::cell::RefCell;
 
-/// The least number of rows of a table whose indexes are read for this: ANALYZE reads 30,000 rows, by default, and
-/// knows enough of tables that are not much larger.
-const LEAST_ROWS: f64 = 100_000.0;
 /// The least part of the table that the index must have summarized.
 const LEAST_SUMMARIZED: f64 = 0.9;
 
@@ -31,9 +28,6 @@ pub(super) fn forget() {
 /// The number of distinct values, without NULL, of a column that is compared under a collation. None if no index knows
 /// it: it must have maps of whole values of the column, and of all rows.
 pub fn distinct(table: &Table<'_>, attribute: i16, collation: Oid) -> Option<f64> {
-    if table.rows() < LEAST_ROWS {
-        return None;
-    }
     let column = (table.oid(), attribute, collation);
     let is_same = |known: &&(Column, Option<f64>)| known.0 == column;
     if let Some(known) = KNOWN.with_borrow(|known| known.iter().find(is_same).map(|known| known.1)) {

@@ -67,7 +67,8 @@ pub fn estimate<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estim
 fn estimate_anew<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Estimate {
     let mut sight = Sight::new(table, condition);
     let is_coarse = Cell::new(false);
-    let reads = usual(&sight, condition).unwrap_or_else(|| {
+    let known = of_unsummarized(&sight, condition).or_else(|| usual(&sight, condition));
+    let reads = known.unwrap_or_else(|| {
         let terms = terms(&mut sight, condition);
         let statistics = |leaf: &&Leaf<'a>| sight.statistics(leaf, Over::TheseKeys);
         let reads = ExpectedReads::of(&terms, sight.count().into(), &statistics, |known| {
@@ -97,6 +98,19 @@ pub fn surviving<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Opti
     let terms = terms(&mut sight, condition);
     let (found, ..) = survivors(&sight, &estimate::known(&terms)?)?;
     Some((found, sight.unit))
+}
+
+/// The estimate for indexes that have summarized nothing yet: the whole table is read. Partitions are often too small
+/// to be summarized, or were filled just now. None also if a test could turn out to be one that nothing satisfies, such
+/// as a list without elements.
+fn of_unsummarized<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<ExpectedReads> {
+    let rules_nothing_out = |leaf: &&Leaf<'a>| sight.is_unsummarized(leaf) && sight.is_of_own_type(leaf);
+    condition.leaves().iter().all(rules_nothing_out).then(|| ExpectedReads {
+        ranges: sight.count().into(),
+        runs: 1.0,
+        pages: OTHER_PAGES * sight.asked.len() as f64,
+        is_exact: true,
+    })
 }
 
 /// The estimate by statistics, where it is good enough: when planning may read no more pages, or when the values of
@@ -145,15 +159,15 @@ fn terms<'l, 'a>(sight: &mut Sight<'_, 'a>, condition: &'l Condition<Leaf<'a>>) 
 
 fn of_leaf<'l, 'a>(sight: &mut Sight<'_, 'a>, leaf: &'l Leaf<'a>) -> Terms<'l, 'a> {
     let (place, blocks) = (sight.place(leaf), sight.blocks);
-    let IndexInSight { index: Some(index), facts, clauses, .. } = &mut sight.asked[place] else {
-        return Condition::Leaf(Term::Unknown(leaf));
-    };
+    let asked = &mut sight.asked[place];
+    let Some(index) = asked.open(sight.table) else { return Condition::Leaf(Term::Unknown(leaf)) };
+    let IndexInSight { facts, clauses, .. } = asked;
     let Some(key) = sight.table.known_key(leaf) else { return Condition::Leaf(Term::Unknown(leaf)) };
-    let Some(condition) = hashed::one(*index, &facts.meta, &key) else {
+    let Some(condition) = hashed::one(index, &facts.meta, &key) else {
         return Condition::Leaf(Term::Sampled(Share::ANYTHING));
     };
     condition.map(&mut |clause| {
-        if let Some(share) = sampled(*index, facts, &clause, blocks) {
+        if let Some(share) = sampled(index, facts, &clause, blocks) {
             return Term::Sampled(share);
         }
         clauses.push(clause);
@@ -187,7 +201,8 @@ fn survivors(sight: &Sight<'_, '_>, known: &Condition<Ask>) -> Option<(RangeSet,
     let found = known.evaluate(&RangeSet::full(count), &mut |leaves: &[&Ask], candidates: &RangeSet| {
         let of = &sight.asked[leaves[0].index];
         let clauses = leaves.iter().map(|leaf| of.clauses[leaf.clause].clone()).collect();
-        let pruned = probe::probe(of.index.ok_or(())?, &of.facts, clauses, sight.blocks).ok_or(())?;
+        let pruned =
+            probe::probe(of.open(sight.table).ok_or(())?, &of.facts, clauses, sight.blocks).ok_or(())?;
         pages += pruned.slices + OTHER_PAGES as u64;
         is_coarse |= pruned.is_coarse;
         // The layout of the index may have been chosen meanwhile.

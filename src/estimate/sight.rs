@@ -2,7 +2,7 @@
 //! and read.
 
 use crate::pg::Rel;
-use crate::pg::clause::Match;
+use crate::pg::clause::{Match, Strategy};
 use crate::pg::custom::expr::{Expr, Leaf};
 use crate::pg::custom::table::Table;
 use crate::pg::planner::ASSUMED_ELEMENTS;
@@ -15,33 +15,38 @@ use skip_scan::expected::Over;
 use std::rc::Rc;
 
 /// One of the indexes of a condition.
-pub struct IndexInSight<'t> {
+pub struct IndexInSight {
     /// The number of the index among the table's indexes.
     pub number: usize,
-    /// The index, if anything can be looked up in it: None if its meta page is damaged, or if it is hypothetical.
-    pub index: Option<Rel<'t>>,
+    /// Whether nothing can be looked up in the index: its meta page is damaged, or it is hypothetical.
+    is_unreadable: bool,
     /// Assumed ones if nothing can be looked up in the index.
     pub facts: Rc<Facts>,
     /// The clauses that are looked up in it.
     pub clauses: Vec<HashedClause>,
 }
 
-impl<'t> IndexInSight<'t> {
-    fn open(table: &'t Table<'_>, number: usize) -> Self {
-        let known = table.open_index(number).and_then(|index| Some((index, Facts::of(index).ok()?)));
-        let (index, facts) = known.map_or_else(
-            // The executor will report damage.
-            || (None, Rc::new(Facts::assumed())),
-            |(index, facts)| (Some(index), facts),
-        );
-        Self { number, index, facts, clauses: Vec::new() }
+impl IndexInSight {
+    fn new(table: &Table<'_>, number: usize) -> Self {
+        let index = table.indexes()[number];
+        let known = if index.is_hypothetical() { None } else { Facts::known(index.oid()) };
+        let facts = known.or_else(|| Facts::of(table.open_index(number)?).ok());
+        // The executor will report damage.
+        let is_unreadable = facts.is_none();
+        let facts = facts.unwrap_or_else(|| Rc::new(Facts::assumed()));
+        Self { number, is_unreadable, facts, clauses: Vec::new() }
+    }
+
+    /// The index, open as long as the table is; None if nothing can be looked up in it.
+    pub fn open<'t>(&self, table: &'t Table<'_>) -> Option<Rel<'t>> {
+        if self.is_unreadable { None } else { table.open_index(self.number) }
     }
 }
 
 /// The table, and the indexes of a condition.
 pub struct Sight<'t, 'a> {
     pub table: &'t Table<'a>,
-    pub asked: Vec<IndexInSight<'t>>,
+    pub asked: Vec<IndexInSight>,
     /// Blocks of the table.
     pub blocks: u32,
     /// Number of blocks in a unit.
@@ -54,7 +59,7 @@ impl<'t, 'a> Sight<'t, 'a> {
         let leaves = condition.leaves();
         for leaf in &leaves {
             if sight.asked.iter().all(|asked| asked.number != leaf.index) {
-                sight.asked.push(IndexInSight::open(table, leaf.index));
+                sight.asked.push(IndexInSight::new(table, leaf.index));
             }
         }
         sight.unit = unit(leaves.iter().map(|leaf| sight.facts(leaf).meta.pages_per_part(leaf.column)));
@@ -78,6 +83,17 @@ impl<'t, 'a> Sight<'t, 'a> {
 
     fn facts(&self, leaf: &Leaf<'_>) -> &Facts {
         &self.asked[self.place(leaf)].facts
+    }
+
+    /// Whether the index of a test has summarized no range of the table.
+    pub fn is_unsummarized(&self, leaf: &Leaf<'_>) -> bool {
+        self.facts(leaf).meta.watermark == 0
+    }
+
+    /// Whether a test is an equality with one value of the column's own type, which always has a key.
+    pub fn is_of_own_type(&self, leaf: &Leaf<'_>) -> bool {
+        let own = self.table.indexes()[leaf.index].input_type(leaf.column);
+        (leaf.how, leaf.strategy) == (Match::Value, Strategy::Equal) && leaf.key_type == own
     }
 
     /// What is known of a test without a lookup, on average over keys.
@@ -109,7 +125,7 @@ impl<'t, 'a> Sight<'t, 'a> {
         if !matches!(leaf.how, Match::Value | Match::Array) || !is_unknown() || !is_equality() {
             return None;
         }
-        key_counts::of_column(asked.index?, &asked.facts, leaf.column)?.pairs_of_key()
+        key_counts::of_column(asked.open(self.table)?, &asked.facts, leaf.column)?.pairs_of_key()
     }
 
     /// Number of keys of a test that is not looked up.

@@ -7,7 +7,9 @@ mod soft_error;
 
 pub use explain_hook::{NodeHook, install_explain_hook};
 pub use feed::{PageFeed, release_page};
-pub use files::{created_in_transaction, extend_file, file_number, pin_recent, pin_recent_guarded};
+pub use files::{
+    Locator, created_in_transaction, extend_file, file_number, locator, pin_recent, pin_recent_guarded,
+};
 use pgrx::pg_sys;
 pub use soft_error::save_error;
 use std::ffi::c_int;

@@ -54,6 +54,7 @@ mod plan_tree;
 pub mod planner;
 pub mod query;
 pub mod relation;
+pub mod relation_changes;
 pub mod result_rows;
 pub mod sandbox;
 pub mod scankey;

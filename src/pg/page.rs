@@ -162,26 +162,25 @@ pub(super) unsafe fn unpin(buffer: pg_sys::Buffer) {
     unsafe { unguarded::ReleaseBuffer(buffer) }
 }
 
-/// The stored checksum of a block, and the block's buffer, read without its content lock and without verifying the
-/// checksum. It identifies the content: two contents of a block hardly ever have the same checksum. `recent` is the
-/// buffer in which the block was before: if it is still there, neither the buffer table nor the file is accessed. A
-/// table with thousands of partitions has more files than a process may have open, so that accessing a file means
-/// opening it.
+/// The stored checksum of a block, and the buffer that it was found in, read without its content lock and without
+/// verifying the checksum. It identifies the content: two contents of a block hardly ever have the same checksum.
 ///
 /// # Errors
 /// Damage: the index has no pages.
-pub fn peek_checksum(rel: Rel, block: u32, recent: Option<Recent>) -> Read<(u64, Recent)> {
+pub fn peek_checksum(rel: Rel, block: u32) -> Read<(u64, Option<Recent>)> {
+    check_not_empty(rel)?;
+    let buffer = Locked::pin(rel, block);
+    // SAFETY: pinned above, and given back once.
+    let checksum = unsafe { checksum_and_unpin(buffer) };
+    // SAFETY: rel is open.
+    let recent = || Recent { file: unsafe { compat::locator(rel.raw()) }, block, buffer };
     // A temporary table may have the same file number as another table.
-    let recent = recent.filter(|_| !rel.is_temporary());
-    // SAFETY: a buffer number that this backend has got before.
-    let is_there = |recent: &Recent| unsafe { compat::pin_recent_guarded(rel.raw(), block, recent.0) };
-    let buffer = match recent.filter(is_there) {
-        Some(Recent(buffer)) => buffer,
-        None => {
-            check_not_empty(rel)?;
-            Locked::pin(rel, block)
-        }
-    };
+    Ok((checksum, (!rel.is_temporary()).then(recent)))
+}
+
+/// # Safety
+/// The buffer is pinned once by this function's caller, who does not use it any more.
+unsafe fn checksum_and_unpin(buffer: pg_sys::Buffer) -> u64 {
     // SAFETY: the page of a pinned buffer does not move; pages are aligned.
     let words = unsafe { pg_sys::BufferGetPage(buffer).cast::<u32>() };
     let word = |at: usize| {
@@ -189,14 +188,30 @@ pub fn peek_checksum(rel: Rel, block: u32, recent: Option<Recent>) -> Read<(u64,
         u64::from(unsafe { AtomicU32::from_ptr(words.add(at / 4)) }.load(Ordering::Relaxed))
     };
     let checksum = word(PAYLOAD_END) | word(PAYLOAD_END + 4) << 32;
-    // SAFETY: pinned above.
+    // SAFETY: as the caller promises.
     unsafe { unguarded::ReleaseBuffer(buffer) };
-    Ok((checksum, Recent(buffer)))
+    checksum
 }
 
-/// A buffer in which a page was found.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Recent(pg_sys::Buffer);
+/// A buffer in which a page was found. If the page is still there, neither the relation nor the buffer table nor the
+/// file is needed to read it. A table with thousands of partitions has more files than a process may have open, so that
+/// accessing a file means opening it.
+#[derive(Clone, Copy)]
+pub struct Recent {
+    file: compat::Locator,
+    block: u32,
+    buffer: pg_sys::Buffer,
+}
+
+impl Recent {
+    /// As [`peek_checksum`]; None if the buffer holds another page by now.
+    pub fn checksum(&self) -> Option<u64> {
+        // SAFETY: a buffer number that this backend has got before. The server checks which page is in the buffer.
+        let is_there = unsafe { compat::pin_recent_guarded(self.file, self.block, self.buffer) };
+        // SAFETY: pinned just now.
+        is_there.then(|| unsafe { checksum_and_unpin(self.buffer) })
+    }
+}
 
 /// A pinned page: it stays in its buffer, but its content may change.
 pub struct PinnedPage {

@@ -3,9 +3,10 @@
 //!
 //! Planning reads the same indexes again and again, thousands of them where tables have many partitions. So the result
 //! is kept for each index as long as the checksum of its meta page stays the same: every change of that page changes
-//! the checksum. The meta page changes shortly before or after segments are added or retired. A result that is slightly
-//! out of date does no harm: it is used for costs, and [`super::planned`] compares it with the index before the
-//! executor takes an answer that was made with it.
+//! the checksum. While the page is in the buffer where it was last, the index need not even be opened
+//! ([`Facts::known`]). The meta page changes shortly before or after segments are added or retired. A result that is
+//! slightly out of date does no harm: it is used for costs, and [`super::planned`] compares it with the index before
+//! the executor takes an answer that was made with it.
 
 use crate::pages::bounds;
 use crate::pages::directory::{self, Live, LiveSegment};
@@ -14,14 +15,15 @@ use crate::pages::map::Map;
 use crate::pages::meta::{ColumnMeta, META_BLOCK, MapForm, Meta, SegmentLayout};
 use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
 use crate::pg::page::{self, Recent};
-use crate::pg::{Rel, error::Read};
+use crate::pg::{Rel, error::Read, relation_changes};
+use pgrx::pg_sys::Oid;
 use skip_bounds::overlap::overlap;
 use skip_filter::Sizing;
 use skip_filter::params::theoretical_rate;
 use skip_map::key_part::KeySet;
 use skip_scan::expected::slices_of_key;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The meta page and the directory of an index, and the numbers and sizes of its segments.
@@ -69,42 +71,72 @@ const MOST_INDEXES: usize = 16_384;
 const SAMPLED_PAGES: u64 = 8;
 const SAMPLED_RANGES: u32 = 32;
 
-/// What is remembered of an index: the checksum of its meta page, the buffer that the page was in, and the facts.
-type Remembered = (u64, Recent, Rc<Facts>);
+/// What is remembered of an index.
+#[derive(Clone)]
+struct Remembered {
+    /// The checksum of the meta page.
+    checksum: u64,
+    /// The buffer that the page was in; None for temporary tables.
+    place: Option<Recent>,
+    facts: Rc<Facts>,
+}
 
 /// The most columns of an index (INDEX_MAX_KEYS).
 const MOST_COLUMNS: u8 = 32;
 
-/// By the index's OID and the number of its file.
-type KnownIndexes = BTreeMap<(u32, u32), Remembered>;
-
 thread_local! {
-    static KNOWN: RefCell<KnownIndexes> = RefCell::default();
+    /// By the OID of the index.
+    static KNOWN: RefCell<HashMap<Oid, Remembered>> = RefCell::default();
+    /// Whether the server knows [`forget`].
+    static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Forgets an index that has a new file, for instance.
+fn forget(index: Option<Oid>) {
+    KNOWN.with_borrow_mut(|known| match index {
+        Some(index) => drop(known.remove(&index)),
+        None => known.clear(),
+    });
 }
 
 impl Facts {
+    /// The facts of an index that is locked and need not be open. None if nothing is remembered, or if it does not hold
+    /// any more, or if that takes more than a look at a buffer.
+    pub fn known(index: Oid) -> Option<Rc<Self>> {
+        // Nothing is borrowed while the buffer is looked at: the server may raise an error.
+        let (place, of) =
+            KNOWN.with_borrow(|known| known.get(&index).map(|known| (known.place, known.checksum)))?;
+        let is_current = place?.checksum()? == of;
+        if is_current {
+            KNOWN.with_borrow(|known| known.get(&index).map(|known| known.facts.clone()))
+        } else {
+            None
+        }
+    }
+
     /// The facts of an index, remembered or read.
     ///
     /// # Errors
     /// Damage to the meta page, or an index without pages. A damaged directory counts as one without segments here.
     pub fn of(index: Rel) -> Read<Rc<Self>> {
-        let key = (index.oid().to_u32(), index.file_number());
-        let known = KNOWN.with_borrow(|known| known.get(&key).cloned());
-        let remembered = known.as_ref().map(|&(_, recent, _)| recent);
-        let (stamp, recent) = page::peek_checksum(index, META_BLOCK, remembered)?;
-        if let Some((.., facts)) = known.filter(|&(of, ..)| of == stamp) {
-            if remembered != Some(recent) {
-                KNOWN.with_borrow_mut(|known| known.get_mut(&key).map(|(_, place, _)| *place = recent));
-            }
+        if !IS_REGISTERED.replace(true) {
+            relation_changes::on_change(forget);
+        }
+        if let Some(facts) = Self::known(index.oid()) {
             return Ok(facts);
         }
+        let (checksum, place) = page::peek_checksum(index, META_BLOCK)?;
+        let known = KNOWN.with_borrow(|known| known.get(&index.oid()).cloned());
         // Nothing is borrowed here: reading may raise an error.
-        let facts = Rc::new(Self::read(index)?);
+        let facts = match known {
+            Some(known) if known.checksum == checksum => known.facts,
+            _ => Rc::new(Self::read(index)?),
+        };
         KNOWN.with_borrow_mut(|known| {
             if known.len() >= MOST_INDEXES {
                 known.clear();
             }
-            known.insert(key, (stamp, recent, facts.clone()));
+            known.insert(index.oid(), Remembered { checksum, place, facts: facts.clone() });
         });
         Ok(facts)
     }

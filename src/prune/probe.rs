@@ -4,8 +4,9 @@
 //! The access method's cost estimate and that of the Skip Index Scan look up the same clauses in the same index, one
 //! right after the other. The first answer is kept until all paths of the table have been made ([`forget`]).
 //!
-//! The bound is on the pages that planning one query may read, because a table of a thousand partitions must not cause
-//! a thousand lookups. A lookup in a damaged index gives no answer here; the executor will report the damage.
+//! The bound is on the pages that planning one query may read, and on the tables for which it reads any, because a
+//! table of a thousand partitions must not cause a thousand lookups. A lookup in a damaged index gives no answer here;
+//! the executor will report the damage.
 
 use super::facts::Facts;
 use super::{Budget, HashedClause, IndexClauses, Pruned, planned, prune_with, unit};
@@ -26,6 +27,9 @@ struct Answer {
 struct PlanningState {
     /// Index pages read in this planner run.
     pages: u64,
+    /// The tables for which any were read, and the pages read for those before the present one.
+    tables: usize,
+    pages_before: u64,
     answers: Vec<Answer>,
     /// Total size of the answers in bytes.
     bytes: usize,
@@ -34,6 +38,10 @@ struct PlanningState {
 /// The most bytes of answers that are kept. The answers for a query with hundreds of conditions on a huge table exceed
 /// it; those beyond it are not kept.
 const MOST_BYTES: usize = 16 << 20;
+
+/// The most tables of a query for whose costs keys are looked up. Those beyond are mostly partitions: one exact number
+/// more of a hundred makes no better plan, and takes as long as planning the partition otherwise does.
+const MOST_TABLES: usize = 64;
 
 thread_local! {
     static STATE: RefCell<PlanningState> = RefCell::default();
@@ -107,7 +115,8 @@ pub fn is_answered(index: Rel, clause: &HashedClause, blocks: u32) -> bool {
 
 /// Index pages that this planner run may still read.
 pub fn pages_left() -> u64 {
-    settings::plan_probe_pages().saturating_sub(STATE.with_borrow(|state| state.pages))
+    let (pages, tables) = STATE.with_borrow(|state| (state.pages, state.tables));
+    if tables >= MOST_TABLES { 0 } else { settings::plan_probe_pages().saturating_sub(pages) }
 }
 
 /// Counts pages that were read otherwise in this planner run.
@@ -120,5 +129,7 @@ pub fn forget() {
     STATE.with_borrow_mut(|state| {
         state.answers.clear();
         state.bytes = 0;
+        state.tables += usize::from(state.pages > state.pages_before);
+        state.pages_before = state.pages;
     });
 }

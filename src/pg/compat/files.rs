@@ -23,9 +23,9 @@ pub fn file_number(rel: &pg_sys::RelationData) -> u32 {
 
 /// The identifier of a relation's files.
 #[cfg(feature = "pg15")]
-type Locator = pg_sys::RelFileNode;
+pub type Locator = pg_sys::RelFileNode;
 #[cfg(not(feature = "pg15"))]
-type Locator = pg_sys::RelFileLocator;
+pub type Locator = pg_sys::RelFileLocator;
 
 /// Adds blocks to the end of the main fork in one go, without a buffer for each. They are zero, and in 15 they take no
 /// room on disk before they are written, as those that a hash index adds. Returns false if that is not possible, and
@@ -86,18 +86,20 @@ pub unsafe fn pin_recent(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buff
     unsafe { unguarded::ReadRecentBuffer(locator(rel), pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
 }
 
-/// As [`pin_recent`], but may be called from anywhere.
+/// As [`pin_recent`], but may be called from anywhere, and the relation need not be open.
 ///
 /// # Safety
-/// As [`pin_recent`].
-pub unsafe fn pin_recent_guarded(rel: pg_sys::Relation, block: u32, buffer: pg_sys::Buffer) -> bool {
+/// `buffer` is a buffer number that was once valid in this backend. The file is not that of a temporary table.
+pub unsafe fn pin_recent_guarded(file: Locator, block: u32, buffer: pg_sys::Buffer) -> bool {
     // SAFETY: as in pin_recent().
-    unsafe { pg_sys::ReadRecentBuffer(locator(rel), pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
+    unsafe { pg_sys::ReadRecentBuffer(file, pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
 }
 
+/// The identifier of a relation's files.
+///
 /// # Safety
 /// `rel` is open.
-unsafe fn locator(rel: pg_sys::Relation) -> Locator {
+pub unsafe fn locator(rel: pg_sys::Relation) -> Locator {
     // SAFETY: the relcache entry of an open relation does not move.
     unsafe {
         #[cfg(feature = "pg15")]

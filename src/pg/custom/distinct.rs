@@ -21,6 +21,10 @@ static PREVIOUS: OnceLock<pg_sys::get_relation_stats_hook_type> = OnceLock::new(
 /// may be wrong by a tenth, and rows that are gone may have a fifth of its pairs.
 const AGREE: f64 = 1.5;
 
+/// The least number of rows of a table whose indexes are asked: ANALYZE reads 30,000 rows, by default, and knows enough
+/// of tables that are not much larger.
+const LEAST_ROWS: f64 = 100_000.0;
+
 /// Installs the hook, which calls the one that was installed before it.
 pub(super) fn install() {
     // SAFETY: called from _PG_init, by the only thread.
@@ -69,8 +73,8 @@ unsafe extern "C-unwind" fn get_relation_stats(
     })
 }
 
-/// The table of an entry of the query, if it has skip indexes. The entry may be that of a subquery, whose planner's
-/// state is `root` then. Unless it is, `rel` is the table, or NULL.
+/// The table of an entry of the query, if it has skip indexes and many rows. The entry may be that of a subquery, whose
+/// planner's state is `root` then. Unless it is, `rel` is the table, or NULL.
 ///
 /// # Safety
 /// The arguments are the planner's.
@@ -91,7 +95,7 @@ unsafe fn table_of<'a>(
         let guess = rel.as_ref().map(|rel| rel.relid as usize).filter(|number| (1..size).contains(number));
         let number = guess.filter(is_it).or_else(|| (1..size).find(is_it))?;
         let rel = *(*root).simple_rel_array.add(number);
-        if rel.is_null() || (*rel).indexlist.is_null() {
+        if rel.is_null() || (*rel).indexlist.is_null() || (*rel).tuples < LEAST_ROWS {
             return None;
         }
         Table::new(root, rel, rte, plan::ours())

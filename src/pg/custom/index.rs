@@ -74,7 +74,7 @@ impl Index<'_> {
     }
 
     /// The input type of a column's operator class.
-    pub(super) fn input_type(&self, column: u16) -> pg_sys::Oid {
+    pub fn input_type(&self, column: u16) -> pg_sys::Oid {
         // SAFETY: one entry for each column.
         unsafe { *self.info().opcintype.add(usize::from(column)) }
     }

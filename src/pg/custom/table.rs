@@ -364,16 +364,26 @@ impl<'a> Table<'a> {
 
     /// Fraction of the table's rows that satisfy an expression, by the planner's statistics.
     pub fn selectivity(&self, expr: Expr<'_>) -> f64 {
-        // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`; other tables' values
-        // count as unknown constants.
+        // SAFETY: an Expr's node, or the condition that it is, lives as long as the planner's run, which is that of
+        // `root`; other tables' values count as unknown constants.
         unsafe {
             server::clause_selectivity(
                 self.root,
-                expr.raw(),
+                self.condition_of(expr).map_or_else(|| expr.raw(), |rinfo| rinfo.cast()),
                 self.rel().relid as i32,
                 pg_sys::JoinType::JOIN_INNER,
                 std::ptr::null_mut(),
             )
+        }
+    }
+
+    /// The condition on the table that an expression is the whole of. The server has computed its selectivity before,
+    /// and keeps it there.
+    fn condition_of(&self, expr: Expr<'_>) -> Option<*mut pg_sys::RestrictInfo> {
+        // SAFETY: a list of the planner, for this table.
+        unsafe {
+            list::<pg_sys::RestrictInfo>(self.rel().baserestrictinfo)
+                .find(|&rinfo| std::ptr::eq((*rinfo).clause.cast(), expr.raw()))
         }
     }
 

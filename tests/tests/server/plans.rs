@@ -45,6 +45,35 @@ fn before_anything_is_summarized(database: &Database) {
         assert_eq!(plan.contains("t_skip"), is_used, "{predicate}:\n{plan}");
         same(&mut session, "t", &Question::any(predicate.to_owned()));
     }
+    // What planning remembers of an index is not that of a file which this transaction has replaced.
+    session.run("BEGIN");
+    assert!(!session.plan("SELECT * FROM t WHERE k = 5").contains("t_skip"));
+    session.run("REINDEX INDEX t_skip");
+    assert!(session.plan("SELECT * FROM t WHERE k = 5").contains("t_skip"));
+    session.run("ROLLBACK");
+    assert!(!session.plan("SELECT * FROM t WHERE k = 5").contains("t_skip"));
+}
+
+on_shared!(lookups_for_partitions);
+/// Keys are looked up for the costs of 64 partitions. For the others, averages are taken.
+fn lookups_for_partitions(database: &Database) {
+    let mut session = database.session();
+    session
+        .run("CREATE TABLE t (part int, k int, id int, pad text DEFAULT repeat('x', 500)) PARTITION BY LIST (part)");
+    for part in 0..70 {
+        session.run(&format!("CREATE TABLE t_{part} PARTITION OF t FOR VALUES IN ({part})"));
+    }
+    session.run(
+        "INSERT INTO t SELECT i % 70, i, i FROM generate_series(1, 70 * 300) i;
+         CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 4); ANALYZE t;
+         SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_partition_pruning = off;
+         SET max_parallel_workers_per_gather = 0",
+    );
+    let plan = session.plan("SELECT * FROM t WHERE k = 777");
+    let expected = |line: &&str| line.contains("Ranges Expected");
+    assert_eq!(plan.lines().filter(expected).count(), 70, "{plan}");
+    assert_eq!(plan.lines().filter(|line| line.contains("(average)")).count(), 70 - 64, "{plan}");
+    same(&mut session, "t", &Question::any("k = 777".to_owned()));
 }
 
 on_shared!(index_or_not);
