@@ -65,8 +65,8 @@ fn at_level<'a>(
     let compare = |c: Comparison<'a>, how| {
         let asks = |operator| {
             move |info: &Index<'_>, column| {
-                let fits = info.has_collation(column, c.collation);
-                if fits { info.comparison(column, operator) } else { None }
+                let asked = info.comparison(column, operator);
+                asked.filter(|&(strategy, _)| info.compares_under(column, strategy, c.collation))
             }
         };
         // It costs more to find out whether the other side is a key, and most comparisons fail before that is needed.

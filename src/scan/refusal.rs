@@ -139,10 +139,10 @@ fn compared(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>, how: Match
         return inside(table, index, c, how);
     };
     let name = table.index_column_name(index, column);
-    if operator.and_then(|operator| index.comparison(column, operator)).is_none() {
+    let Some((strategy, _)) = operator.and_then(|operator| index.comparison(column, operator)) else {
         return other_operator(table, index, column, c, operator);
-    }
-    if !index.has_collation(column, c.collation) {
+    };
+    if !index.compares_under(column, strategy, c.collation) {
         let (own, asked) = (index.collation_text(column), c.collation_text());
         let why =
             format!("it uses collation \"{asked}\", but index column \"{name}\" has collation \"{own}\"");

@@ -85,6 +85,21 @@ impl Index<'_> {
         own == pg_sys::InvalidOid || own == collation
     }
 
+    /// Whether the index column can be used for an operator under a collation: under its own, or, if strings are
+    /// compared for equality, under any by which only strings with the same bytes are equal. These are equal by all
+    /// others, too.
+    pub fn compares_under(&self, column: u16, strategy: Strategy, collation: pg_sys::Oid) -> bool {
+        let is_of_bytes = || {
+            let is_string =
+                [pg_sys::TEXTOID, pg_sys::BPCHAROID, pg_sys::NAMEOID].contains(&self.input_type(column));
+            is_string
+                && self.is_hashed_by_server(column)
+                && collation != pg_sys::InvalidOid
+                && datum::is_deterministic(collation)
+        };
+        self.has_collation(column, collation) || strategy == Strategy::Equal && is_of_bytes()
+    }
+
     /// Whether the index column is boolean, so that a bare expression is a comparison.
     pub fn is_boolean(&self, column: u16) -> bool {
         self.input_type(column) == pg_sys::BOOLOID
@@ -126,9 +141,13 @@ impl Index<'_> {
 
     /// Whether the column's equality is that of its type under a collation: not if the operator class is a user's.
     pub fn has_equality_of_type(&self, column: u16, collation: pg_sys::Oid) -> bool {
+        self.is_hashed_by_server(column) && self.collation(column) == collation
+    }
+
+    /// Whether a function of the server's own hashes values of the column.
+    fn is_hashed_by_server(&self, column: u16) -> bool {
         let function = datum::hash_function_of(self.family(column), self.input_type(column));
-        let is_built_in = |function: pg_sys::Oid| function.to_u32() < pg_sys::FirstNormalObjectId;
-        function.is_some_and(is_built_in) && self.collation(column) == collation
+        function.is_some_and(|function| function.to_u32() < pg_sys::FirstNormalObjectId)
     }
 
     /// Whether the keys of the column are the scalars of documents.

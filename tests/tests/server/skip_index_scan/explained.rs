@@ -69,9 +69,10 @@ fn conditions(database: &Database) {
         ("t_parts", "name LIKE '%e 77%'", "name", true, "", ""),
         ("t_parts", "name LIKE '%77%'", "name", false, "No 4 characters in a row", "at least 4 characters"),
         ("t_parts", "name ILIKE '%name%'", "name", false, "No 4 characters in a row", "fold_case = on"),
+        ("t_skip", "name = 'name 7' COLLATE \"POSIX\"", "name", true, "", ""),
         (
-            "t_skip",
-            "name = 'name 7' COLLATE \"POSIX\"",
+            "t_parts",
+            "name LIKE '%e 77%' COLLATE \"POSIX\"",
             "name",
             false,
             "collation \"POSIX\"",

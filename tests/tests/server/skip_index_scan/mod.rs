@@ -5,6 +5,7 @@ mod buffers;
 mod bytes_on_pages;
 mod changes;
 mod choice;
+mod collations;
 mod columns;
 mod conditions;
 mod counters;

@@ -36,7 +36,6 @@ fn why_a_forced_index_is_not_used(database: &Database) {
         ("k <> 7", vec!["<>(integer,integer)", "not an equality operator"], ""),
         ("k = k + 0", vec!["on \"k\"", "not the same for all rows"], ""),
         ("k = (random() * 10)::int", vec!["on \"k\"", "volatile"], ""),
-        ("name = 'n7' COLLATE \"POSIX\"", vec!["on \"name\"", "\"POSIX\"", "\"C\""], "COLLATE \"C\""),
         ("name LIKE 'n7%'", vec!["on \"name\"", "~~", "not in the operator class"], "text_ngram_skip_ops"),
         (
             "lower(name) = 'n7'",
