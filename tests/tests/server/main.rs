@@ -85,6 +85,7 @@ fn main() -> ExitCode {
         shared::watch();
     }
     let conclusion = libtest_mimic::run(&arguments, registry::trials());
+    shared::tell_slowest();
     shared::stop();
     server::stop_all();
     conclusion.exit_code()

@@ -16,6 +16,10 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 static SHARED: OnceLock<Mutex<Option<&'static Server>>> = OnceLock::new();
 static RUNNING: LazyLock<Mutex<HashMap<String, Instant>>> = LazyLock::new(Mutex::default);
+/// How long each test took that has ended.
+static TOOK: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
+/// The number of tests that [`tell_slowest`] names.
+const SLOWEST: usize = 25;
 
 /// A mutex's content; that some test panicked holding it says nothing about the content here.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -140,9 +144,22 @@ fn timed(name: String, test: impl FnOnce() -> Result<Completion, Failed> + Send 
     Trial::ignorable_test(name.clone(), move || {
         locked(&RUNNING).insert(name.clone(), Instant::now());
         let outcome = test();
-        locked(&RUNNING).remove(&name);
+        if let Some(since) = locked(&RUNNING).remove(&name) {
+            locked(&TOOK).push((since.elapsed(), name));
+        }
         outcome
     })
+}
+
+/// Names the tests that took longest, after a run of many.
+pub fn tell_slowest() {
+    let mut took = std::mem::take(&mut *locked(&TOOK));
+    if took.len() < 100 {
+        return;
+    }
+    took.sort_by(|one, other| other.cmp(one));
+    println!("the slowest tests, in seconds:");
+    took.iter().take(SLOWEST).for_each(|(time, name)| println!("{:8.1} {name}", time.as_secs_f64()));
 }
 
 /// Ends the run, servers and all, when a test hangs.
