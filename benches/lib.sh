@@ -135,6 +135,7 @@ create_index() {
         filters_off)
                   echo "CREATE INDEX bench_index ON $table USING skip ($column)
                         WITH (layout = filters, autosummarize = off)" ;;
+        excluded) echo "CREATE INDEX bench_index ON $table USING btree ($column) WHERE id < 0" ;;
         none)     echo "SELECT" ;;
         *)        die "no such variant: $variant" ;;
     esac

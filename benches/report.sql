@@ -85,6 +85,17 @@ SELECT format('| %s | %s | %s |', CASE variant WHEN 'skip_bitmap' THEN 'skip, pg
 FROM bench.summary,
      (SELECT plan_us AS base FROM bench.summary WHERE subject = 'partitions' AND variant = 'none') AS none
 WHERE subject = 'partitions';
+SELECT E'\nThese have 1,000 rows each, none of them summarized. The same with 3,000 rows, most of them summarized:\n\n'
+       '| | a planning | a partition, more than without an index |\n|---|---|---|\n'
+       || string_agg(format('| %s | %s | %s |',
+                            CASE variant WHEN 'skip_bitmap' THEN 'skip, pg_skip.enable_scan = off' ELSE title END,
+                            bench.figure(subject, variant, 'plan_us', 'ms', 1000),
+                            to_char((plan_us - base) / :partitions, 'FM990.0') || ' µs'), E'\n' ORDER BY place)
+FROM bench.summary,
+     (SELECT plan_us AS base FROM bench.summary
+      WHERE subject = 'summarized partitions' AND variant = 'none') AS none
+WHERE subject = 'summarized partitions'
+HAVING count(*) > 0;
 
 \qecho
 \qecho '## Prepared lookups'
@@ -222,7 +233,12 @@ WITH figure AS (
              WHERE (s.subject, s.variant, n.subject, n.variant) = ('partitions', 'skip', 'partitions', 'none')
          UNION ALL SELECT 29, 'filters: planning a partition, more than without an index', 'µs', 10,
              (s.plan_us - n.plan_us) / :partitions FROM bench.summary AS s, bench.summary AS n
-             WHERE (s.subject, s.variant, n.subject, n.variant) = ('partitions', 'filters', 'partitions', 'none'))
+             WHERE (s.subject, s.variant, n.subject, n.variant) = ('partitions', 'filters', 'partitions', 'none')
+         UNION ALL SELECT t.place, t.what || 'planning a summarized partition, more than without an index', 'µs', 10,
+             (s.plan_us - n.plan_us) / :partitions
+             FROM (VALUES (30, '', 'skip'), (31, 'filters: ', 'filters')) AS t (place, what, variant)
+             JOIN bench.summary AS s ON (s.subject, s.variant) = ('summarized partitions', t.variant)
+             JOIN bench.summary AS n ON (n.subject, n.variant) = ('summarized partitions', 'none'))
 SELECT format('| %s | %s | %s | %s |', what,
               CASE WHEN unit <> '' THEN 'below ' || bound || ' ' || unit
                    WHEN bound < 0.3 THEN 'at most 1/' || round(1 / bound)
