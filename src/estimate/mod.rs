@@ -101,10 +101,10 @@ pub fn surviving<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Opti
 }
 
 /// The estimate for indexes that have summarized nothing yet: the whole table is read. Partitions are often too small
-/// to be summarized, or were filled just now. None also if a test could turn out to be one that nothing satisfies, such
-/// as a list without elements.
+/// to be summarized, or were filled just now. None also if a key is not known, or a test could turn out to be one that
+/// nothing satisfies, such as a list without elements.
 fn of_unsummarized<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<ExpectedReads> {
-    let rules_nothing_out = |leaf: &&Leaf<'a>| sight.is_unsummarized(leaf) && sight.is_of_own_type(leaf);
+    let rules_nothing_out = |leaf: &&Leaf<'a>| sight.is_unsummarized(leaf) && sight.has_one_value(leaf);
     condition.leaves().iter().all(rules_nothing_out).then(|| ExpectedReads {
         ranges: sight.count().into(),
         runs: 1.0,
@@ -120,7 +120,7 @@ fn usual<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<E
         let statistics = |leaf: &Leaf<'a>| sight.statistics(leaf, over);
         ExpectedReads::by_statistics(condition, sight.count().into(), &statistics)
     };
-    if probe::pages_left() == 0 {
+    if !probe::may_look_up() {
         return Some(average(Over::TheseKeys));
     }
     if !sight.table.has_parameters() {

@@ -90,10 +90,12 @@ impl<'t, 'a> Sight<'t, 'a> {
         self.facts(leaf).meta.watermark == 0
     }
 
-    /// Whether a test is an equality with one value of the column's own type, which always has a key.
-    pub fn is_of_own_type(&self, leaf: &Leaf<'_>) -> bool {
+    /// Whether a test is an equality with one known value of the column's own type, not NULL.
+    pub fn has_one_value(&self, leaf: &Leaf<'_>) -> bool {
         let own = self.table.indexes()[leaf.index].input_type(leaf.column);
-        (leaf.how, leaf.strategy) == (Match::Value, Strategy::Equal) && leaf.key_type == own
+        (leaf.how, leaf.strategy) == (Match::Value, Strategy::Equal)
+            && leaf.key_type == own
+            && self.table.known_key(leaf).is_some_and(|clause| !clause.key.is_empty())
     }
 
     /// What is known of a test without a lookup, on average over keys.

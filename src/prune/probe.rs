@@ -77,7 +77,7 @@ pub fn probe(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: 
         return Some(Rc::new(Pruned::nothing(blocks, unit(pages_per_part))));
     }
     let left = pages_left();
-    if left == 0 {
+    if !may_look_up() {
         return None;
     }
     // Nothing is borrowed here: the lookup may be cancelled.
@@ -115,8 +115,12 @@ pub fn is_answered(index: Rel, clause: &HashedClause, blocks: u32) -> bool {
 
 /// Index pages that this planner run may still read.
 pub fn pages_left() -> u64 {
-    let (pages, tables) = STATE.with_borrow(|state| (state.pages, state.tables));
-    if tables >= MOST_TABLES { 0 } else { settings::plan_probe_pages().saturating_sub(pages) }
+    settings::plan_probe_pages().saturating_sub(STATE.with_borrow(|state| state.pages))
+}
+
+/// Whether keys may still be looked up for the present table.
+pub fn may_look_up() -> bool {
+    STATE.with_borrow(|state| state.tables) < MOST_TABLES && pages_left() > 0
 }
 
 /// Counts pages that were read otherwise in this planner run.

@@ -66,7 +66,7 @@ fn at_level<'a>(
         let asks = |operator| {
             move |info: &Index<'_>, column| {
                 let asked = info.comparison(column, operator);
-                asked.filter(|&(strategy, _)| info.compares_under(column, strategy, c.collation))
+                asked.filter(|&(strategy, _)| info.compares_under(column, operator, strategy, c.collation))
             }
         };
         // It costs more to find out whether the other side is a key, and most comparisons fail before that is needed.

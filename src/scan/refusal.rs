@@ -139,10 +139,11 @@ fn compared(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>, how: Match
         return inside(table, index, c, how);
     };
     let name = table.index_column_name(index, column);
-    let Some((strategy, _)) = operator.and_then(|operator| index.comparison(column, operator)) else {
+    let served = operator.and_then(|operator| Some((operator, index.comparison(column, operator)?.0)));
+    let Some((of_column, strategy)) = served else {
         return other_operator(table, index, column, c, operator);
     };
-    if !index.compares_under(column, strategy, c.collation) {
+    if !index.compares_under(column, of_column, strategy, c.collation) {
         let (own, asked) = (index.collation_text(column), c.collation_text());
         let why =
             format!("it uses collation \"{asked}\", but index column \"{name}\" has collation \"{own}\"");

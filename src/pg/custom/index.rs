@@ -85,19 +85,28 @@ impl Index<'_> {
         own == pg_sys::InvalidOid || own == collation
     }
 
-    /// Whether the index column can be used for an operator under a collation: under its own, or, if strings are
-    /// compared for equality, under any by which only strings with the same bytes are equal. These are equal by all
-    /// others, too.
-    pub fn compares_under(&self, column: u16, strategy: Strategy, collation: pg_sys::Oid) -> bool {
-        let is_of_bytes = || {
-            let is_string =
-                [pg_sys::TEXTOID, pg_sys::BPCHAROID, pg_sys::NAMEOID].contains(&self.input_type(column));
-            is_string
+    /// Whether the index column can be used for an operator with a strategy under a collation: under its own, or, if
+    /// strings are hashed and compared by the server's own functions, under any by which the same strings are equal.
+    pub fn compares_under(
+        &self,
+        column: u16,
+        operator: pg_sys::Oid,
+        strategy: Strategy,
+        collation: pg_sys::Oid,
+    ) -> bool {
+        let own = self.collation(column);
+        let is_string =
+            || [pg_sys::TEXTOID, pg_sys::BPCHAROID, pg_sys::NAMEOID].contains(&self.input_type(column));
+        // By all deterministic collations the same strings are equal.
+        let is_deterministic =
+            |collation| collation != pg_sys::InvalidOid && datum::is_deterministic(collation);
+        self.has_collation(column, collation)
+            || strategy == Strategy::Equal
+                && is_of_server(operator)
+                && is_string()
                 && self.is_hashed_by_server(column)
-                && collation != pg_sys::InvalidOid
-                && datum::is_deterministic(collation)
-        };
-        self.has_collation(column, collation) || strategy == Strategy::Equal && is_of_bytes()
+                && is_deterministic(own)
+                && is_deterministic(collation)
     }
 
     /// Whether the index column is boolean, so that a bare expression is a comparison.
@@ -147,7 +156,7 @@ impl Index<'_> {
     /// Whether a function of the server's own hashes values of the column.
     fn is_hashed_by_server(&self, column: u16) -> bool {
         let function = datum::hash_function_of(self.family(column), self.input_type(column));
-        function.is_some_and(|function| function.to_u32() < pg_sys::FirstNormalObjectId)
+        function.is_some_and(is_of_server)
     }
 
     /// Whether the keys of the column are the scalars of documents.
@@ -184,4 +193,9 @@ impl Index<'_> {
         let is_served = catalog::is_in_family(operator, family) && !catalog::may_match_null(operator);
         is_served.then_some((Strategy::HasElement, left))
     }
+}
+
+/// Whether an object is the server's own: neither a user nor an extension has made it.
+fn is_of_server(object: pg_sys::Oid) -> bool {
+    object.to_u32() < pg_sys::FirstNormalObjectId
 }

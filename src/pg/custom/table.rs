@@ -377,8 +377,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The condition on the table that an expression is the whole of. The server has computed its selectivity before,
-    /// and keeps it there.
+    /// The condition on the table that an expression is the whole of. The server has mostly computed its selectivity
+    /// before, and keeps it there.
     fn condition_of(&self, expr: Expr<'_>) -> Option<*mut pg_sys::RestrictInfo> {
         // SAFETY: a list of the planner, for this table.
         unsafe {
