@@ -177,15 +177,15 @@ done
 
 # Planning over many partitions, with each kind of index on all of them, in turn: in small partitions nothing is
 # summarized, in large ones it is.
-for subject in partitions:1000 'summarized partitions:3000'; do
-    step "planning over ${subject%:*}"
-    sql -v partitions="$partitions" -v rows="${subject#*:}" -f "$here/partitions.sql" >/dev/null
+for planned in partitions:1000 'summarized partitions:3000'; do
+    step "planning over ${planned%:*}"
+    sql -v partitions="$partitions" -v rows="${planned#*:}" -f "$here/partitions.sql" >/dev/null
     query="SELECT * FROM partitions WHERE trace_id = md5('trace 77')::uuid"
     for round in $(seq "$rounds"); do
         for variant in none $core; do
             sql -c "$(create_index "$variant" partitions trace_id "$distinct")" \
                 -c 'VACUUM ANALYZE partitions' >/dev/null
-            sql -c "CALL bench.measure_planning('${subject%:*}', '$variant', \$\$$query\$\$, 5, 3)"
+            sql -c "CALL bench.measure_planning('${planned%:*}', '$variant', \$\$$query\$\$, 5, 3)"
             sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
         done
     done
