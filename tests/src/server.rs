@@ -332,13 +332,19 @@ impl Server {
     #[track_caller]
     pub fn kill(&self) {
         let postmaster = self.slot.child.lock().unwrap().as_ref().map(Child::id).expect("a running server");
+        // A stopped postmaster makes no child that this does not know of.
+        self.slot.signal(Signal::SIGSTOP);
         let children = children_of(postmaster);
         self.slot.signal(Signal::SIGKILL);
-        for pid in children {
+        for &pid in &children {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
         assert!(self.slot.wait(Duration::from_secs(60)), "the server does not die");
         // The children's shared memory must be free before the next start; they are not ours to wait for.
+        let end = Instant::now() + Duration::from_secs(10);
+        while children.iter().any(|&pid| is_running(pid)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         std::thread::sleep(Duration::from_millis(100));
     }
 
@@ -408,6 +414,13 @@ const LEFT: [&str; 5] =
 
 fn recovering(error: &postgres::Error) -> bool {
     error.code() == Some(&SqlState::CANNOT_CONNECT_NOW)
+}
+
+/// Whether a process exists that has not ended. One that has ended may still be there, because nobody waits for it.
+fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which is in brackets and may contain some.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 /// The processes whose parent is `parent`.
