@@ -9,7 +9,7 @@ use pgrx::pg_sys::{self, Oid};
 /// the transaction may be aborting.
 pub type Forget = fn(Option<Oid>);
 
-/// Has `forget` called from now on, in this session. The server has room for ten such functions, its own and those of
+/// Has `forget` called from now on, in this process. The server has room for ten such functions, its own and those of
 /// all extensions; it ends a session that asks for more.
 pub fn on_change(forget: Forget) {
     // SAFETY: a function of this library, which is never unloaded; it gets `forget` back.

@@ -86,3 +86,25 @@ fn nondeterministic(database: &Database) {
     let found = session.number("SELECT count(*) FROM t WHERE s COLLATE any_case = 'Word 77'");
     assert_eq!(found, session.number("SELECT count(*) FROM t WHERE lower(s) = 'word 77'"));
 }
+
+on_shared!(operators_of_users);
+/// An operator of a user's may find other strings under another collation, even if the server's function hashes them.
+fn operators_of_users(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE FUNCTION same (text, text) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT
+             AS 'BEGIN RETURN texteq($1, $2); END';
+         CREATE OPERATOR === (FUNCTION = same, LEFTARG = text, RIGHTARG = text, COMMUTATOR = ===);
+         CREATE OPERATOR CLASS same_ops FOR TYPE text USING skip AS
+             OPERATOR 1 === (text, text), FUNCTION 1 hashtextextended(text, int8);
+         CREATE TABLE t (id int, s text COLLATE \"C\", filler text DEFAULT repeat('x', 300));
+         INSERT INTO t SELECT i, 'word ' || i FROM generate_series(1, 3000) i;
+         CREATE INDEX ON t USING skip (s same_ops) WITH (pages_per_range = 1); ANALYZE t",
+    );
+    Way::skip_scan().set(&mut session);
+    for (collation, is_used) in [("C", true), ("POSIX", false)] {
+        let asked = format!("SELECT id FROM t WHERE s COLLATE \"{collation}\" === 'word 77'");
+        assert_eq!(skips(&session.plan(&asked)), is_used, "{asked}");
+        same(&mut session, &Way::skip_scan(), &Case::any(asked));
+    }
+}
