@@ -2,8 +2,10 @@
 
 use crate::demand::MOST_KEYS;
 use crate::ngrams::{self, Ngrams};
+use crate::template::LONGEST_TEMPLATE;
 use crate::{Demand, Encoding, KeyCase, Literal, Matching, RecentFragments, Symbol, Template};
 use crate::{folding, like, prefixes, regex, words};
+use std::collections::HashSet;
 
 /// What the keys of a value are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,11 +161,12 @@ impl TextKeys {
     /// The text at the start of the value, and then `last`.
     fn text_template(&self, text: &[u8], matching: Matching, last: Symbol) -> Option<Template> {
         let mut template = Template(vec![Symbol::Start]);
-        for c in self.encoding.chars(text)? {
+        let mut chars = self.encoding.chars(text)?;
+        for c in chars.by_ref().take(LONGEST_TEMPLATE) {
             let symbol = folding::symbol(c, self.case, matching, self.encoding);
             symbol.into_iter().for_each(|symbol| template.push(symbol));
         }
-        template.push(last);
+        template.push(if chars.next().is_some() { Symbol::Gap } else { last });
         Some(template)
     }
 
@@ -228,11 +231,19 @@ impl<'v> Iterator for TextKeyIter<'v> {
     }
 }
 
+/// Up to this number of words, each is searched for in the value; of more, the words of the value go to a hash table.
+/// Comparing a word takes a few nanoseconds, adding one to the table some fifty.
+const FEW_WORDS: usize = 8;
+
 /// Has the value all words of the text? The meaning of [`TextQuery::HasWords`], for the operator that checks rows. A
 /// text without words is had by every value.
 pub fn has_words(value: &[u8], text: &[u8], matching: Matching, encoding: Encoding) -> bool {
     let has = |value: &[u8], text: &[u8]| {
-        words::words(text).all(|wanted| words::words(value).any(|word| word == wanted))
+        if words::words(text).nth(FEW_WORDS).is_none() {
+            return words::words(text).all(|wanted| words::words(value).any(|word| word == wanted));
+        }
+        let of_value: HashSet<&[u8]> = words::words(value).collect();
+        words::words(text).all(|wanted| of_value.contains(wanted))
     };
     match matching {
         Matching::Exact => has(value, text),
@@ -347,6 +358,34 @@ mod tests {
         assert!(has("disk is full", "full disk", Exact) && !has("disks are full", "disk", Exact));
         assert!(!has("Disk", "disk", Exact) && has("Dısk", "DISK", IgnoreCase));
         assert!(has("", "", Exact) && !has("", "a", Exact));
+        let many = (0..20).map(|i| format!("w{i} ")).collect::<String>();
+        assert!(has(&format!("{many}w20"), &many, Exact) && has(&many.to_uppercase(), &many, IgnoreCase));
+        assert!(!has(&many, &format!("{many}w20"), Exact) && !has(&many.to_uppercase(), &many, Exact));
+    }
+
+    #[test]
+    fn long_texts_have_many_words() {
+        // With a search of each word in the value, these would take an hour.
+        let text = (0..1_000_000).map(|i| format!("{i:x} ")).collect::<String>();
+        assert!(has_words(text.as_bytes(), text.as_bytes(), Exact, Encoding::Utf8));
+        assert!(!has_words(text.as_bytes(), format!("{text}xyz").as_bytes(), Exact, Encoding::Utf8));
+    }
+
+    #[test]
+    fn of_a_long_text_the_first_part_is_demanded() {
+        let fragments = cut(TextKeyKind::Ngrams(3), KeyCase::AsIs);
+        let long = format!("abc{}xyz", "-".repeat(LONGEST_TEMPLATE));
+        let first_part = all(&["abc", "---"]);
+        for query in [
+            TextQuery::Equals(long.as_bytes(), Exact),
+            TextQuery::StartsWith(long.as_bytes(), Exact),
+            like(&long, Exact),
+        ] {
+            assert_eq!(fragments.demand(&query), first_part);
+        }
+        let words = cut(TextKeyKind::Words, KeyCase::AsIs);
+        let long = format!("first {}", "w".repeat(LONGEST_TEMPLATE));
+        assert_eq!(words.demand(&TextQuery::Equals(long.as_bytes(), Exact)), all(&["first"]));
     }
 
     #[test]

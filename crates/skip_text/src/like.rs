@@ -9,6 +9,7 @@
 //! the reverse, so reading it first comes to the same.
 
 use crate::folding;
+use crate::template::LONGEST_TEMPLATE;
 use crate::{Encoding, KeyCase, Matching, Symbol, Template};
 
 /// What a pattern says. None: nothing (it is not valid, or not in the encoding).
@@ -23,8 +24,12 @@ pub fn template(
         return None; // characters of several bytes are not told apart
     }
     let mut template = Template(vec![Symbol::Start]);
-    let mut chars = encoding.chars(pattern)?.into_iter();
+    let mut chars = encoding.chars(pattern)?;
     while let Some(c) = chars.next() {
+        if template.0.len() > LONGEST_TEMPLATE {
+            template.push(Symbol::Gap);
+            return Some(template);
+        }
         let literal = match c {
             c if Some(c) == escape => chars.next()?,
             '%' | '_' => {

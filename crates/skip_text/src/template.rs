@@ -7,6 +7,10 @@
 use crate::demand::MOST_KEYS;
 use crate::{Demand, Encoding};
 
+/// The most characters of a text or LIKE pattern that are read. The rest counts as a gap: of the keys of a query, no
+/// more than [`MOST_KEYS`] are looked up, and these stand in the first part.
+pub(crate) const LONGEST_TEMPLATE: usize = 1 << 16;
+
 /// One step of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbol {

@@ -67,6 +67,7 @@ fn expression(dice: &mut Dice, level: usize) -> (String, String) {
             ("+", 3),
             ("?", 0),
             ("?", 1),
+            ("{0}", 0),
             ("{2}", 2),
             ("{1,3}", 2),
             ("{0,2}", 1),

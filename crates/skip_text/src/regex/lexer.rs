@@ -116,13 +116,9 @@ impl<'p> RegexLexer<'p> {
                     Escape::Class => RegexToken::Some,
                     Escape::Other(token) => token,
                 },
-                c if self.encoding == Encoding::Bytes && !c.is_ascii() => {
-                    // A byte of a character that may have several: a quantifier is for all of them.
-                    while self.peek().is_some_and(|next| !next.is_ascii()) {
-                        self.at += 1;
-                    }
-                    RegexToken::Some
-                }
+                // A byte of a character that may have several, the first of which are gaps before it: so a quantifier
+                // behind it may be for this byte alone, or for the whole character.
+                c if self.encoding == Encoding::Bytes && !c.is_ascii() => RegexToken::Some,
                 c => RegexToken::Char(c),
             }));
         }

@@ -38,7 +38,8 @@ pub(crate) struct NotUnderstood;
 
 /// What stands in every value that matches the pattern under `~` (exact) or `~*`.
 pub fn demand(pattern: &[u8], keys: KeyCase, matching: Matching, encoding: Encoding) -> Demand<Literal> {
-    let short = encoding.chars(pattern).filter(|chars| chars.len() <= LONGEST_PATTERN);
+    let chars = encoding.chars(pattern).map(|chars| chars.take(LONGEST_PATTERN + 1).collect::<Vec<char>>());
+    let short = chars.filter(|chars| chars.len() <= LONGEST_PATTERN);
     short
         .and_then(|chars| parser::parse(&chars, keys, matching, encoding).ok())
         .map_or(Demand::Anything, |shape| shape.demand(encoding))

@@ -244,6 +244,10 @@ fn other_encodings() {
     // The quantifier may be for both bytes.
     assert_eq!(bytes(b"ab\xA4\xA2*cd", KeyCase::AsIs, Matching::Exact), "ab & cd");
     assert_eq!(bytes(b"ab\\\xA4\xA2*cd", KeyCase::AsIs, Matching::Exact), "*");
+    // In an encoding of one byte, the quantifier is for the last of these characters.
+    assert_eq!(bytes(b"ab\xA4\xA2{0}cd", KeyCase::AsIs, Matching::Exact), "ab & cd");
+    assert_eq!(bytes(b"ab\xA4\xA2{0,0}cd", KeyCase::AsIs, Matching::Exact), "ab & cd");
+    assert_eq!(bytes(b"ab\xA2{0}cd", KeyCase::AsIs, Matching::Exact), "abcd");
     assert_eq!(bytes(b"a[\xA4\xA2]cd", KeyCase::AsIs, Matching::Exact), "a & cd");
     assert_eq!(bytes(b"a\\xE9cd", KeyCase::AsIs, Matching::Exact), "*");
     assert_eq!(bytes(b"LIKE", KeyCase::Folded, Matching::IgnoreCase), "l & e");

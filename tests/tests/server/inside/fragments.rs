@@ -276,7 +276,7 @@ fn encoded(database: &Database, encoding: &str, word: &str) {
          CREATE INDEX folded ON t USING skip (v text_ngram_skip_ops (n = 3, fold_case = on))
          WITH (pages_per_range = 1, false_positive_rate = 0.0001)"
     ));
-    for (predicate, found) in [
+    let mut predicates = vec![
         (format!("v LIKE '%{word}%'"), 4),
         (format!("v LIKE '{word} Q507z'"), 1),
         (format!("v LIKE '{word}_Q507_'"), 1),
@@ -285,7 +285,12 @@ fn encoded(database: &Database, encoding: &str, word: &str) {
         (format!("v ILIKE '%{word} q507z%'"), 1),
         (format!("v ^@ '{word}'"), 4),
         (format!("v = '{word} Q507z'"), 1),
-    ] {
+    ];
+    if encoding == "LATIN1" {
+        // The quantifier is for the last of three characters that are not ASCII.
+        predicates.push(("v ~ 'größö{0}e Q507z'".to_owned(), 1));
+    }
+    for (predicate, found) in predicates {
         same(&mut session, &Way::skip_scan(), &Case::using(format!("SELECT id FROM t WHERE {predicate}")));
         let count = session.number(&format!("SELECT count(*) FROM t WHERE {predicate}"));
         assert_eq!(count, f64::from(found), "{encoding}: {predicate}");
