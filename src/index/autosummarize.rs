@@ -1,7 +1,8 @@
 //! Maintenance by inserts, or by the background worker that they start, within bounds: they summarize ranges that have
 //! filled up, fold a delta that is too long, and retire segments behind the table's end after VACUUM has truncated it.
 //!
-//! Each of these takes the maintenance lock only if it is free: an insert never waits for maintenance.
+//! Each of these takes the maintenance lock only if it is free: an insert does not wait until maintenance ends. It may
+//! wait for one of its steps, if it needs a new page of the delta while maintenance goes through that.
 
 use super::close;
 use super::summarize::{self, Caller, Summary};

@@ -278,6 +278,11 @@ pub fn summarize_to(
     }
     let meta = Meta::read(index)?;
     let (mut watermark, most_ranges) = (meta.watermark, caller.most_ranges(&meta));
+    if !spans::stretches(&gaps(directory, meta.columns.len(), watermark)).is_empty() {
+        // Perhaps a segment was taken out here, and an error prevented that inserts were told. They must not take
+        // its filters for those that are made now.
+        directory.raise_generation()?;
+    }
     let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?;
     while watermark < end && summary.ranges < u64::from(most_ranges) {
         let left = most_ranges - summary.ranges as u32;
@@ -338,6 +343,13 @@ pub fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Re
         .max()
         .unwrap_or(0)
         .max(end);
-    meta::update(index, |meta| meta.watermark = meta.watermark.min(covered))?;
+    meta::update(index, |meta| {
+        if meta.watermark > covered {
+            // Inserts that know segments behind the end read the directory again, even if an error has ended an earlier
+            // retire() before it told them. These ranges will be new ones.
+            meta.generation += 1;
+            meta.watermark = covered;
+        }
+    })?;
     Meta::read(index)
 }
