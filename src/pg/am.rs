@@ -342,7 +342,7 @@ unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
             let Some(table) = relation::table_of(index.oid()) else { return 0 };
             let heap = OpenRel::table(table, lock::Mode::AccessShare);
             // A nested loop calls this once for each row of the outer side, so nothing may stay allocated.
-            Scratch::new().run(|| {
+            let estimate = Scratch::new().run(|| {
                 let clauses = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);
                 A::bitmap(heap.rel(), index, &clauses, &mut |from, to| {
                     super::memory::check_for_interrupts();
@@ -350,7 +350,9 @@ unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
                         pg_sys::tbm_add_page(bitmap, block as u32);
                     }
                 })
-            })
+            });
+            compat::test_for_old_snapshot(index, (*scan).xs_snapshot);
+            estimate
         }
     })
 }

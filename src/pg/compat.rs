@@ -3,6 +3,7 @@
 mod explain_hook;
 mod feed;
 mod files;
+mod old_snapshot;
 mod soft_error;
 
 pub use explain_hook::{NodeHook, install_explain_hook};
@@ -10,6 +11,7 @@ pub use feed::{PageFeed, release_page};
 pub use files::{
     Locator, created_in_transaction, extend_file, file_number, locator, pin_recent, pin_recent_guarded,
 };
+pub use old_snapshot::test_for_old_snapshot;
 use pgrx::pg_sys;
 pub use soft_error::save_error;
 use std::ffi::c_int;

@@ -56,7 +56,14 @@ pub fn column(index: Rel, column: u16, blocks: u32) -> Option<OrderedColumn> {
         additions: found.additions.clone(),
         pages_per_range: found.pages_per_range,
         is_exact: keys.is_exact(),
-        ranges_of: Box::new(move |index, group| or_raise(index, found.ranges_of(index, group))),
+        ranges_of: Box::new(move |index, group, is_wanted| {
+            if !is_wanted(&found.span(group)) {
+                return Vec::new();
+            }
+            let mut ranges = or_raise(index, found.ranges_of(index, group));
+            ranges.retain(|&(range, _)| is_wanted(&(range..range + 1)));
+            ranges
+        }),
         key: Box::new(move |value| keys.key(value)),
     })
 }

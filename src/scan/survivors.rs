@@ -4,8 +4,8 @@ use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
-use crate::pg::page;
-use crate::prune::{self, Ask, HashedClause, IndexClauses, Pruned, hashed, planned};
+use crate::pg::{memory, page};
+use crate::prune::{self, Ask, HashedClause, IndexClauses, Pruned, Test, hashed, planned};
 use skip_bounds::KeySpans;
 use skip_scan::Condition;
 use skip_scan::blocks::Survivors;
@@ -81,14 +81,26 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
         }
         Condition::Or(parts) => {
             let mut kept: Vec<Condition<Ask>> = Vec::new();
+            // For each of them the clauses that are added to it. Adding one by one would copy its keys each time.
+            let mut added: Vec<Vec<usize>> = Vec::new();
             for part in parts {
+                memory::check_for_interrupts();
                 let part = merged(part, asked);
-                let joined = kept.iter().any(|before| match (before, &part) {
-                    (Condition::Leaf(into), Condition::Leaf(from)) => join(asked, *into, *from),
-                    _ => false,
-                });
-                if !joined {
+                let is_fit = |into: &Condition<Ask>, from| matches!(into, Condition::Leaf(into) if may_join(asked, *into, from));
+                if let Condition::Leaf(from) = part
+                    && let Some(place) = kept.iter().position(|into| is_fit(into, from))
+                {
+                    added[place].push(from.clause);
+                } else {
                     kept.push(part);
+                    added.push(Vec::new());
+                }
+            }
+            for (into, added) in kept.iter().zip(added) {
+                if let Condition::Leaf(into) = into
+                    && !added.is_empty()
+                {
+                    join(&mut asked[into.index].clauses, into.clause, &added);
                 }
             }
             Condition::Or(kept)
@@ -107,7 +119,7 @@ fn narrow(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
     let from = clauses[from.clause].clone();
     let into = &mut clauses[into.clause];
     match (&mut into.test, &from.test) {
-        (prune::Test::Within(spans), prune::Test::Within(others)) if into.column == from.column => {
+        (Test::Within(spans), Test::Within(others)) if into.column == from.column => {
             *spans = spans.intersection(others);
             true
         }
@@ -115,29 +127,24 @@ fn narrow(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
     }
 }
 
-/// Adds the keys of one clause to another one of the same index and column. False if the two differ in these, or one
-/// has no keys.
-fn join(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
-    if into.index != from.index {
-        return false;
-    }
-    let clauses = &mut asked[into.index].clauses;
-    let from = clauses[from.clause].clone();
-    let into = &mut clauses[into.clause];
-    match (&mut into.test, from) {
-        (prune::Test::Keys(keys), HashedClause { column, test: prune::Test::Keys(more) })
-            if into.column == column =>
-        {
-            let all = keys.drain(..).chain(more).collect();
-            into.test = prune::Test::keys(all);
-            true
+/// Whether the keys, or spans, of one clause can be added to those of another one: both are of one index and column.
+fn may_join(asked: &[IndexClauses<'_>], into: Ask, from: Ask) -> bool {
+    let clause = |ask: Ask| &asked[ask.index].clauses[ask.clause];
+    let tests = (&clause(into).test, &clause(from).test);
+    let is_alike = matches!(tests, (Test::Keys(_), Test::Keys(_)) | (Test::Within(_), Test::Within(_)));
+    is_alike && into.index == from.index && clause(into).column == clause(from).column
+}
+
+/// Adds the keys, or spans, of some clauses to those of another one. Nothing refers to these clauses any more.
+fn join(clauses: &mut [HashedClause], into: usize, added: &[usize]) {
+    let (mut keys, mut spans) = (Vec::new(), Vec::new());
+    for &number in std::iter::once(&into).chain(added) {
+        match std::mem::replace(&mut clauses[number].test, Test::Keys(Vec::new())) {
+            Test::Keys(more) => keys.extend(more),
+            Test::Within(more) => spans.push(more),
+            Test::IsNull | Test::IsNotNull => {} // never joined
         }
-        (prune::Test::Within(spans), HashedClause { column, test: prune::Test::Within(more) })
-            if into.column == column =>
-        {
-            into.test = prune::Test::Within(KeySpans::union([std::mem::take(spans), more]));
-            true
-        }
-        _ => false,
     }
+    clauses[into].test =
+        if spans.is_empty() { Test::keys(keys) } else { Test::Within(KeySpans::union(spans)) };
 }

@@ -178,6 +178,11 @@ impl<R> RowHeap<R> {
         self.0.len()
     }
 
+    /// Memory for rows, in bytes, used or not; without what they point to.
+    pub fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<R>()
+    }
+
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

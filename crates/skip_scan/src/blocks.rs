@@ -10,6 +10,7 @@
 //! [`Blocks::found_row`] are the rows' side.
 
 use crate::RangeSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What an index left over.
@@ -223,11 +224,22 @@ impl Blocks {
 
     /// Feeds the blocks of a range of `pages_per_range` blocks next, as far as they survived; false if none did.
     pub fn choose(&mut self, range: u32, pages_per_range: u32) -> bool {
-        let unit = u64::from(self.survivors.pages_per_range);
-        let first = u64::from(range) * u64::from(pages_per_range);
-        self.claim = (first / unit, (first + u64::from(pages_per_range)).div_ceil(unit));
+        self.claim = self.units_of(&(range..range + 1), pages_per_range);
         self.run = (0, 0);
         self.survivors.ranges.any_in(self.claim.0, self.claim.1)
+    }
+
+    /// Whether a block of these ranges of `pages_per_range` blocks survived.
+    pub fn any_of(&self, ranges: &Range<u32>, pages_per_range: u32) -> bool {
+        let (from, to) = self.units_of(ranges, pages_per_range);
+        self.survivors.ranges.any_in(from, to)
+    }
+
+    /// The ranges of the survivors' size that have blocks of these ranges of `pages_per_range` blocks: from, to.
+    fn units_of(&self, ranges: &Range<u32>, pages_per_range: u32) -> (u64, u64) {
+        let unit = u64::from(self.survivors.pages_per_range);
+        let block = |range: u32| u64::from(range) * u64::from(pages_per_range);
+        (block(ranges.start) / unit, block(ranges.end).div_ceil(unit))
     }
 
     /// Whether nothing survived.

@@ -4,7 +4,7 @@
 use crate::pg::heap::HeapPage;
 use crate::pg::memory;
 #[cfg(any(feature = "pg15", feature = "pg16"))]
-use crate::pg::server;
+use crate::pg::{compat::old_snapshot::may_lose_rows, server};
 use pgrx::pg_sys;
 use skip_scan::blocks::Blocks;
 
@@ -124,7 +124,8 @@ impl PageFeed {
         // SAFETY: the block is below the size that the scan found when it began. heapgetpage() releases the page that
         // the scan is on.
         unsafe {
-            if let Some(look) = look {
+            // The server's own function raises an error for a snapshot that is too old.
+            if let Some(look) = look.filter(|_| !may_lose_rows()) {
                 release_page(scan);
                 let (main, normal) = (pg_sys::ForkNumber::MAIN_FORKNUM, pg_sys::ReadBufferMode::RBM_NORMAL);
                 let buffer = server::ReadBufferExtended(self.heap, main, block, normal, (*scan).rs_strategy);

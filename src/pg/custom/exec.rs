@@ -199,6 +199,14 @@ unsafe fn survivors(run: &mut Run, node: *mut pg_sys::CustomScanState, blocks: u
     }
 }
 
+/// Takes the predicate locks on the table and on the indexes. This precedes reading the table's size, and using what
+/// planning has found: that is used if no key was added since.
+fn take_predicate_locks(heap: Rel, run: &Run, snapshot: pg_sys::Snapshot) {
+    for &rel in std::iter::once(&heap).chain(run.indexes.rels()) {
+        lock::predicate_lock_relation(rel, snapshot);
+    }
+}
+
 /// Prepares reading rows, unless that was done already.
 ///
 /// # Safety
@@ -214,11 +222,7 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
         let estate = (*node).ss.ps.state;
         let heap = Rel::from_raw((*node).ss.ss_currentRelation);
         let before = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
-        lock::predicate_lock_relation(heap, (*estate).es_snapshot);
-        // Before what planning found is used again, too: it is, if no key was added since.
-        for &index in run.indexes.rels() {
-            lock::predicate_lock_relation(index, (*estate).es_snapshot);
-        }
+        take_predicate_locks(heap, run, (*estate).es_snapshot);
         let size = run.shared.map_or_else(|| heap.blocks(), SharedScan::blocks);
         let survivors = survivors(run, node, size);
         let blocks = Blocks::new(survivors, size, run.shared, run.is_worker);
@@ -235,6 +239,9 @@ unsafe fn start(node: *mut pg_sys::CustomScanState, run: &mut Run) {
             blocks.get().read_in_order(ordered.pages_per_range());
             blocks.get().counters.index_pages += page::pages_read() - pages;
             run.ordered = Some(ordered);
+        }
+        for &index in run.indexes.rels() {
+            compat::test_for_old_snapshot(index, (*estate).es_snapshot);
         }
         // Often there is nothing to read. Then no scan is set up.
         if !blocks.get().is_nothing() {

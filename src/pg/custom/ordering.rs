@@ -13,12 +13,15 @@ use crate::pg::key_kind::KeyKind;
 use pgrx::pg_sys;
 use skip_bounds::Bounds;
 use skip_bounds::ordered::SortOrder;
+use std::ops::Range;
 
 /// The number of the function of a btree operator class that compares two values (BTORDER_PROC).
 const COMPARE: i16 = 1;
 
-/// Finds out the bounds of the ranges of a group in the index.
-type RangesOf = dyn Fn(Rel<'_>, u32) -> Vec<(u32, Bounds)>;
+/// Tells whether a range, or one of several, is to be read.
+pub type IsWanted<'w> = &'w dyn Fn(&Range<u32>) -> bool;
+/// Finds out the bounds of the ranges of a group in the index, of those that are to be read.
+type RangesOf = dyn Fn(Rel<'_>, u32, IsWanted<'_>) -> Vec<(u32, Bounds)>;
 
 /// What an index column knows of the order of a table's rows.
 pub struct OrderedColumn {
@@ -26,7 +29,7 @@ pub struct OrderedColumn {
     pub groups: Vec<Bounds>,
     /// The bounds of a part of what some ranges hold, beside the bounds that their groups have of them.
     pub additions: Vec<(u32, Bounds)>,
-    /// The bounds of the ranges of a group, with their numbers. A range may be in several groups.
+    /// The bounds of those ranges of a group that are to be read, with their numbers. A range may be in several groups.
     pub ranges_of: Box<RangesOf>,
     /// Heap blocks per range.
     pub pages_per_range: u32,

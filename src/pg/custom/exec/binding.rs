@@ -5,8 +5,12 @@
 
 use super::lists::{Check, Elements, Hash, List};
 use crate::pg::list::list;
-use crate::pg::server;
+use crate::pg::{memory, server, types};
 use pgrx::{is_a, pg_sys};
+
+/// The most columns of the slot, and the most keys among which the one is searched that a condition refers to: as many
+/// as a table may have columns (MaxHeapAttributeNumber). The server evaluates further keys itself, for each row.
+const MOST_COLUMNS: usize = 1600;
 
 /// The slot's columns while conditions are being prepared.
 pub(super) struct Binding<'k> {
@@ -19,7 +23,8 @@ pub(super) struct Binding<'k> {
 }
 
 impl Binding<'_> {
-    /// Adds a column to the slot; returns an expression for its value.
+    /// Adds a column to the slot; returns an expression for its value. None if the slot has all the columns that it may
+    /// have: the server numbers columns with 16 bits.
     ///
     /// # Safety
     /// As [`Served::new`].
@@ -28,15 +33,17 @@ impl Binding<'_> {
         kind: pg_sys::Oid,
         typmod: i32,
         collation: pg_sys::Oid,
-    ) -> (usize, *mut pg_sys::Node) {
+    ) -> Option<(usize, *mut pg_sys::Node)> {
+        if self.types.len() >= MOST_COLUMNS {
+            return None;
+        }
         self.types.push((kind, typmod));
-        (self.types.len() - 1, self.value_of(self.types.len() - 1, collation))
+        Some((self.types.len() - 1, self.value_of(self.types.len() - 1, collation)))
     }
 
     pub(super) fn value_of(&self, column: usize, collation: pg_sys::Oid) -> *mut pg_sys::Node {
         let (kind, typmod) = self.types[column];
-        // A query has far fewer keys than 32,767.
-        let number = i16::try_from(column + 1).unwrap_or(i16::MAX);
+        let number = (column + 1) as i16; // at most MOST_COLUMNS
         // SAFETY: a palloc'd node.
         unsafe { pg_sys::makeVar(pg_sys::OUTER_VAR, number, kind, typmod, collation, 0).cast() }
     }
@@ -46,8 +53,9 @@ impl Binding<'_> {
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn key(&self, node: *mut pg_sys::Node) -> Option<usize> {
+        memory::check_for_interrupts();
         // SAFETY: both are expressions of the plan, and are only read.
-        self.keys.iter().position(|&key| unsafe { pg_sys::equal(key.cast(), node.cast()) })
+        self.keys.iter().take(MOST_COLUMNS).position(|&key| unsafe { pg_sys::equal(key.cast(), node.cast()) })
     }
 
     /// The replacement of an argument of a comparison: the slot column of the key that it is, unless evaluating the key
@@ -71,7 +79,8 @@ impl Binding<'_> {
             if let Some(column) = self.columns[key] {
                 return self.value_of(column, collation);
             }
-            let (column, value) = self.column(pg_sys::exprType(node), pg_sys::exprTypmod(node), collation);
+            let (kind, typmod) = (pg_sys::exprType(node), pg_sys::exprTypmod(node));
+            let Some((column, value)) = self.column(kind, typmod, collation) else { return node };
             self.columns[key] = Some(column);
             value
         }
@@ -203,7 +212,11 @@ impl Binding<'_> {
             }
             let key = self.key(array)?;
             let (mut of_left, mut of_element) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+            let collation = (*node).inputcollid;
             let is_hashable = pg_sys::get_op_hash_functions((*node).opno, &mut of_left, &mut of_element)
+                && ![left, array]
+                    .iter()
+                    .any(|&side| types::hashes_against_collation(pg_sys::exprType(side.cast()), collation))
                 && pg_sys::op_hashjoinable((*node).opno, pg_sys::exprType(left))
                 && pg_sys::op_strict((*node).opno)
                 && pg_sys::func_strict(of_left)
@@ -216,7 +229,7 @@ impl Binding<'_> {
                 return None;
             }
             let collation = pg_sys::exprCollation(array);
-            let (column, value) = self.column(element, -1, collation);
+            let (column, value) = self.column(element, -1, collation)?;
             let equals = pg_sys::make_opclause(
                 (*node).opno,
                 pg_sys::BOOLOID,

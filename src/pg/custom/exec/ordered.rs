@@ -12,9 +12,9 @@
 //! is removed, or moves. (The server checks the conditions again that it checks itself. If one of them is volatile, it
 //! is checked only then.)
 //!
-//! What is kept is bounded by work_mem. Beyond that, all kept rows, and those of the ranges that must be read before
-//! the first of them can be returned, go to a sort of the server ([`super::sorted`]), which is then a second source of
-//! rows. If the bound is reached again, the rows of all ranges go to a sort.
+//! The rows that are kept are bounded by work_mem. Beyond that, all kept rows, and those of the ranges that must be
+//! read before the first of them can be returned, go to a sort of the server ([`super::sorted`]), which is then a
+//! second source of rows. If the bound is reached again, the rows of all ranges go to a sort.
 
 use super::super::ordering::{OrderedColumn, SortColumn};
 use super::super::pages::Pages;
@@ -23,10 +23,11 @@ use super::lists::is_true;
 use super::served::Served;
 use super::sort_keys::{KeptRow, SortKeys, attribute, context};
 use super::sorted::{Filling, Sorted};
-use crate::pg::{Rel, fail, memory, page, server};
+use crate::pg::{Rel, compat, fail, memory, page, server};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use skip_bounds::Bounds;
 use skip_bounds::ordered::{Next, Rank, RowHeap, UnreadRanges};
+use std::ops::Range;
 
 /// What a scan in order reads rows with.
 pub(super) struct RowReader<'r> {
@@ -72,7 +73,7 @@ impl Ordered {
             additions: vec![(0, Bounds { open: true, ..Bounds::EMPTY })],
             pages_per_range: blocks.max(1),
             is_exact: false,
-            ranges_of: Box::new(|_, _| Vec::new()),
+            ranges_of: Box::new(|_, _, _| Vec::new()),
             key: Box::new(|_| Some(0)),
         });
         // SAFETY: the node's table is open. What is made here lives until end(), or to the query's end.
@@ -138,6 +139,8 @@ impl Ordered {
             let context = (*reader.node).ss.ps.ps_ExprContext;
             let before = pg_sys::MemoryContextSwitchTo((*context).ecxt_per_tuple_memory);
             let found = loop {
+                // Ranges may come that have no rows to return.
+                memory::check_for_interrupts();
                 let first = self.first();
                 if let Some((rank, is_sorted)) = first
                     && self.keys.order.may_return(rank, self.unread.first())
@@ -193,7 +196,7 @@ impl Ordered {
         }
     }
 
-    /// Reads a range, or finds out the bounds of the ranges of a group.
+    /// Reads a range, or finds out the bounds of those ranges of a group that the conditions leave.
     ///
     /// # Safety
     /// As [`Ordered::next_row`].
@@ -204,8 +207,13 @@ impl Ordered {
             Next::Group(group) => {
                 let pages = page::pages_read();
                 let Some(index) = reader.index else { no_index() };
-                self.unread.add(&self.keys.order, (self.column.ranges_of)(index, group));
-                reader.blocks.get().counters.index_pages += page::pages_read() - pages;
+                let blocks = reader.blocks.get();
+                let pages_per_range = self.column.pages_per_range;
+                let has_survivors = |ranges: &Range<u32>| blocks.any_of(ranges, pages_per_range);
+                self.unread.add(&self.keys.order, (self.column.ranges_of)(index, group, &has_survivors));
+                // SAFETY: the executor is running the node.
+                unsafe { compat::test_for_old_snapshot(index, (*(*reader.node).ss.ps.state).es_snapshot) }
+                blocks.counters.index_pages += page::pages_read() - pages;
             }
         }
     }
@@ -269,7 +277,7 @@ impl Ordered {
             }
             let value = value.map_or(pg_sys::Datum::null(), |value| self.kept(value));
             self.rows.push(KeptRow { rank, value, place }, |one, other| keys.is_before(one, other));
-            if self.rows.len() * size_of::<KeptRow>() + self.bytes > memory::work_mem() {
+            if self.rows.bytes() + self.bytes > memory::work_mem() {
                 self.spill();
             }
         }
@@ -328,6 +336,7 @@ impl Ordered {
             while let Some(filling) = &self.filling
                 && let Some(first) = self.unread.first()
             {
+                memory::check_for_interrupts();
                 let is_enough =
                     filling.first().is_some_and(|row| self.keys.order.may_return(row, Some(first)));
                 if is_enough && !filling.takes_all() {

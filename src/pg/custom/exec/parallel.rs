@@ -3,7 +3,7 @@
 //! The leader makes the shared state before workers start, and takes over their counts before it is removed. Claims are
 //! made in [`skip_scan::blocks`]; a rescan makes all ranges available again.
 
-use super::{count_shared, run_of, stop};
+use super::{count_shared, run_of, stop, take_predicate_locks};
 use crate::pg::{Rel, boundary};
 use pgrx::pg_sys;
 use skip_scan::blocks::SharedScan;
@@ -28,7 +28,11 @@ pub(in crate::pg::custom) unsafe extern "C-unwind" fn initialize(
         unsafe {
             let Some(run) = run_of(node) else { return };
             let shared = memory.cast::<SharedScan>();
-            shared.write(SharedScan::new(Rel::from_raw((*node).ss.ss_currentRelation).blocks()));
+            let heap = Rel::from_raw((*node).ss.ss_currentRelation);
+            // The first row may be requested much later. A row that another transaction adds behind this size until
+            // then must conflict with these locks.
+            take_predicate_locks(heap, run, (*(*node).ss.ps.state).es_snapshot);
+            shared.write(SharedScan::new(heap.blocks()));
             stop(run);
             (run.is_stale, run.is_over) = (true, false);
             run.shared = Some(&*shared);

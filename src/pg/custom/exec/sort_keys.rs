@@ -90,13 +90,22 @@ impl SortKeys {
         self.order.rank(Some(key))
     }
 
-    /// Bytes of a value that is behind a pointer.
+    /// Bytes of memory that a value behind a pointer takes. The server rounds small pieces of memory up to powers of
+    /// two, and puts a header of up to 16 bytes before each.
     ///
     /// # Safety
     /// A value of the column.
     pub(super) unsafe fn size(&self, value: pg_sys::Datum) -> usize {
         // SAFETY: the header of a varlena tells its length.
-        usize::try_from(self.len).unwrap_or_else(|_| unsafe { pgrx::varsize_any(value.cast_mut_ptr()) })
+        let bytes =
+            usize::try_from(self.len).unwrap_or_else(|_| unsafe { pgrx::varsize_any(value.cast_mut_ptr()) });
+        const HEADER: usize = 16;
+        HEADER
+            + if bytes <= pg_sys::ALLOCSET_SEPARATE_THRESHOLD as usize {
+                bytes.next_power_of_two()
+            } else {
+                bytes
+            }
     }
 }
 

@@ -65,6 +65,34 @@ fn stops_early(database: &Database) {
     assert!(!plan.contains("Index Cond"), "{plan}");
 }
 
+on_shared!(bounds_of_ruled_out_ranges_are_not_read);
+/// In a table without order, ranges from everywhere may have the first row. Of these, only the bounds of those are read
+/// that the condition leaves.
+fn bounds_of_ruled_out_ranges_are_not_read(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (k int, u uuid, filler text DEFAULT repeat('x', 1900));
+         INSERT INTO t SELECT i, md5(i::text)::uuid FROM generate_series(1, 20000) i;
+         CREATE INDEX t_skip ON t USING skip (k, u uuid_minmax_skip_ops) WITH (pages_per_range = 1);
+         ANALYZE t",
+    );
+    let statement = |condition: &str| format!("SELECT k FROM t WHERE {condition} ORDER BY u LIMIT 3");
+    let mut pages = |condition: &str| {
+        same_order(&mut session, &statement(condition));
+        in_order().set(&mut session);
+        let node = executed(&mut session, &statement(condition));
+        session.run("RESET ALL");
+        assert!(node.text("Order By").contains('u'), "{node:?}");
+        node.number("Index Pages Read")
+    };
+    // There are ten pages of bounds. For the key some four others are read, and for the order three.
+    for (condition, most) in [("k = 42", 10), ("k IN (42, 43)", 10), ("k IN (42, 15000)", 11)] {
+        let read = pages(condition);
+        assert!(read <= most, "{condition}: {read} pages");
+    }
+    pages("k > 0");
+}
+
 on_shared!(no_order);
 fn no_order(database: &Database) {
     let mut session = database.session();

@@ -49,6 +49,48 @@ fn lists_that_are_no_constants_are_hashed(database: &Database) {
     comparisons_are_few(&mut session);
 }
 
+on_shared!(names_are_equal_in_any_case);
+/// The hash function of names ignores the collation, although their operator does not. So lists of them are not hashed
+/// under collations in which different bytes may be equal.
+fn names_are_equal_in_any_case(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE COLLATION nd (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         CREATE TABLE t (id int, d text, n name);
+         INSERT INTO t SELECT i, CASE WHEN i % 2 = 0 THEN 'x' || i ELSE 'key' || i END, 'KEY' || i
+            FROM generate_series(1, 2000) i;
+         CREATE INDEX t_skip ON t USING skip (d) WITH (pages_per_range = 1);
+         SET plan_cache_mode = force_generic_plan;
+         PREPARE q (text[]) AS SELECT count(*) FROM t
+            WHERE d = ANY ($1) AND n COLLATE nd = ANY ($1) OR d = 'x2'",
+    );
+    let list = (1..40).map(|i| format!("key{i}")).collect::<Vec<_>>().join(",");
+    Way::skip_scan().set(&mut session);
+    let query = format!("EXECUTE q ('{{{list}}}')");
+    assert!(skips(&session.plan(&query)), "{}", session.plan(&query));
+    assert_eq!(session.one(&query), "21");
+}
+
+on_shared!(thousands_of_expressions);
+/// More keys than a row may have columns, none of which is a constant.
+fn thousands_of_expressions(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int, v text);
+         INSERT INTO t SELECT i, i % 2000, i FROM generate_series(1, 4000) i;
+         CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1);
+         SET plan_cache_mode = force_generic_plan",
+    );
+    let terms =
+        |from: u32, to: u32| (from..to).map(|i| format!("k = $1 + {i}")).collect::<Vec<_>>().join(" OR ");
+    let condition = format!("{} OR v = 'none' OR {}", terms(0, 900), terms(900, 1800));
+    session.run(&format!("PREPARE q (int) AS SELECT count(*), min(k), max(k) FROM t WHERE {condition}"));
+    for way in [Way::skip_scan(), Way::plain()] {
+        way.set(&mut session);
+        assert_eq!(lines(&session.rows("EXECUTE q (100)")), "3600\n100\n1899", "{way:?}");
+    }
+}
+
 /// A type whose operator counts how often it is called.
 const COUNTING: &str = "
     CREATE TYPE num;

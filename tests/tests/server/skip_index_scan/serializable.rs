@@ -104,6 +104,55 @@ fn write_skew(database: &Database) {
     assert_eq!(finished([(&mut one, update(50012, 7)), (&mut two, update(50011, 8))]), ["40001"]);
 }
 
+on_shared!(write_skew_before_the_first_row);
+/// A parallel scan knows the size of its table before the first row is requested. A row that comes to a new block
+/// meanwhile must conflict.
+fn write_skew_before_the_first_row(database: &Database) {
+    let (mut one, mut two, mut holder) = (database.session(), database.session(), database.session());
+    one.run(TABLES);
+    // Workers may not take advisory locks.
+    one.run(
+        "CREATE FUNCTION waits() RETURNS boolean STABLE PARALLEL SAFE LANGUAGE plpgsql AS $$
+         BEGIN
+            WHILE EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 5
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+            LOOP
+                PERFORM pg_sleep(0.02);
+            END LOOP;
+            RETURN true;
+         END $$",
+    );
+    // New rows come to new blocks.
+    one.run("ALTER TABLE t SET (fillfactor = 10)");
+    holder.run("SELECT pg_advisory_lock(5)");
+    let way = Way::skip_scan().parallel().with("parallel_leader_participation", "off");
+    let query = "SELECT count(*) FROM t WHERE (k = 70001 OR n = 3) AND waits()";
+    one.run(&format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {}", way.local()));
+    let plan = one.plan(query);
+    let is_held_up = plan.contains("One-Time Filter: waits()") && plan.contains("Parallel Custom Scan");
+    assert!(is_held_up && plan.contains("Gather"), "{plan}");
+    let pid = one.one("SELECT pg_backend_pid()");
+    let seen = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| one.column(query));
+        let waits = format!(
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE leader_pid = {pid} AND wait_event = 'PgSleep'"
+        );
+        wait_until("the reader waits", || holder.one(&waits) == "t");
+        two.run("BEGIN ISOLATION LEVEL SERIALIZABLE");
+        assert_eq!(two.one("SELECT count(*) FROM t WHERE k = 70002"), "0");
+        two.run("INSERT INTO t (k, n) VALUES (70001, 7)");
+        let written = outcome(&mut two, "COMMIT");
+        holder.run("SELECT pg_advisory_unlock(5)");
+        (reading.join().unwrap(), written)
+    });
+    let (read, written) = seen;
+    assert!(written.is_ok(), "the first one commits: {written:?}");
+    assert_eq!(read, ["50"], "the other transaction's rows are not seen");
+    let inserted = outcome(&mut one, "INSERT INTO t (k, n) VALUES (70002, 7)").map(|_| ());
+    let ended = inserted.and_then(|()| outcome(&mut one, "COMMIT").map(|_| ()));
+    assert_eq!(ended, Err("40001".to_owned()));
+}
+
 on_shared!(no_skew_no_failure);
 /// Where nothing is read that the other writes, both commit. The lock is the whole table's, as a sequential scan's:
 /// any insert into it conflicts.
