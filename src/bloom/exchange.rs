@@ -31,7 +31,8 @@ fn bloom_export(filter: &[u8]) -> Made {
 /// The filter in the bytes of another system.
 #[pg_extern(sql = false)]
 fn bloom_import(call: Call<'_>, bytes: &[u8], policy: Text, key_type: pg_sys::Oid) -> Made {
-    boundary::callback(|| {
+    boundary::callback(move || {
+        // The body owns the text: an error jumps over the frame around it.
         let spec = spec::parse(&policy.0).unwrap_or_else(|error| bad_policy(&error));
         let given = match spec.size {
             Some(Size::Fixed { bytes, num_probes }) => {

@@ -6,6 +6,7 @@ use super::{keys, problem};
 use crate::pg::Report;
 use crate::pg::boundary;
 use crate::pg::function::Call;
+use crate::pg::memory;
 use crate::pg::varlena::Made;
 use pgrx::prelude::*;
 use skip_value::seal::SEAL;
@@ -43,7 +44,7 @@ fn bloom_in(call: Call<'_>) -> Option<Made> {
 fn bloom_out(value: &[u8]) -> CString {
     boundary::callback(|| {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = Vec::with_capacity((value.len() + SEAL) * 2 + 3);
+        let mut text = memory::buffer((value.len() + SEAL) * 2 + 3);
         text.extend(b"\\x");
         for byte in value.iter().chain(&seal(value)) {
             text.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
@@ -109,5 +110,9 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let digit = |byte: u8| char::from(byte).to_digit(16);
-    pairs.iter().map(|&[high, low]| Some((digit(high)? << 4 | digit(low)?) as u8)).collect()
+    let mut bytes = memory::buffer(pairs.len());
+    for &[high, low] in pairs {
+        bytes.push((digit(high)? << 4 | digit(low)?) as u8);
+    }
+    Some(bytes)
 }

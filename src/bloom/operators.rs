@@ -73,7 +73,8 @@ fn bloom_empty(
     rate: Option<f64>,
     policy: Option<Text>,
 ) -> Option<Made> {
-    boundary::callback(|| {
+    boundary::callback(move || {
+        // The body owns the text: an error jumps over the frame around it.
         let (key_type, expected) = (key_type?, expected?);
         let spec = spec::parse(policy.as_ref().map_or("skip", |policy| &policy.0))
             .unwrap_or_else(|error| bad_policy(&error));

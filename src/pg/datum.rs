@@ -24,9 +24,10 @@ pub enum Repr {
 const C_STRING: i16 = -2;
 
 impl Repr {
-    /// The representation of a type.
+    /// The representation of a type. A domain over name has that of a name.
     pub fn of_type(oid: Oid) -> Self {
-        if oid == pg_sys::NAMEOID {
+        // SAFETY: a catalog lookup that raises an error for a missing type.
+        if unsafe { pg_sys::getBaseType(oid) } == pg_sys::NAMEOID {
             return Repr::Name;
         }
         let (mut len, mut by_value) = (0i16, false);
@@ -296,13 +297,9 @@ impl ElementLayout {
     /// The layout of elements of a type.
     pub fn of(element: Oid) -> Self {
         let (mut len, mut by_value, mut align) = (0i16, false, Default::default());
-        // SAFETY: catalog lookups, which raise an error for a missing type. A domain over name has the representation
-        // of a name.
-        let repr = unsafe {
-            pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align);
-            Repr::of_type(pg_sys::getBaseType(element))
-        };
-        Self { element, len, by_value, align, repr }
+        // SAFETY: a catalog lookup, which raises an error for a missing type.
+        unsafe { pg_sys::get_typlenbyvalalign(element, &mut len, &mut by_value, &mut align) };
+        Self { element, len, by_value, align, repr: Repr::of_type(element) }
     }
 }
 

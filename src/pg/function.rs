@@ -19,7 +19,7 @@ use super::list::list;
 use super::parallel_memory::{Found, SharedPlace};
 use super::tagged::{Lent, Tag, Tagged};
 use super::varlena::Varlena;
-use super::{Report, catalog, compat, handover, plan_tree, types};
+use super::{Report, catalog, compat, handover, memory, plan_tree, types};
 use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pg_sys;
 use pgrx::pgrx_sql_entity_graph::metadata::{
@@ -145,8 +145,11 @@ impl Call<'_> {
             let buffer = &mut *buffer.cast::<pg_sys::StringInfoData>();
             let (start, end) = (buffer.cursor.max(0) as usize, buffer.len.max(0) as usize);
             buffer.cursor = buffer.len;
-            std::slice::from_raw_parts(buffer.data.cast::<u8>().add(start), end.saturating_sub(start))
-                .to_vec()
+            let length = end.saturating_sub(start);
+            let mut message = memory::buffer(length);
+            message
+                .extend_from_slice(std::slice::from_raw_parts(buffer.data.cast::<u8>().add(start), length));
+            message
         }
     }
 

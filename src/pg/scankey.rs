@@ -3,9 +3,9 @@
 use super::clause::{Clause, Match, Strategy, Values};
 use super::datum::{Repr, Value};
 use super::key_kind::KeyKind;
-use super::{Rel, catalog};
+use super::{Rel, catalog, types};
 use pgrx::pg_sys::Oid;
-use pgrx::{AnyElement, FromDatum, pg_sys};
+use pgrx::{AnyElement, FromDatum, PgSqlErrorCode, pg_sys};
 
 /// Decodes the executor's scan keys. A key with an operator of an unknown strategy, or with one that may be true for
 /// NULL, rules nothing out and is left out.
@@ -44,7 +44,8 @@ unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Option<Clause<Values<'a>>
 
 /// The argument of an SQL function as a value that can be compared with the column. A text is read as a literal of the
 /// column's type, unless the column can be compared with texts. A domain is replaced by its base type: a value that a
-/// domain forbids is in no row, and the domain's checks may be code of the table's owner.
+/// domain forbids is in no row, and the domain's checks may be code of the table's owner. A literal in which domains
+/// are is refused, because reading it would run their checks with the rights of whoever asks.
 pub fn argument(index: Rel, column: u16, value: AnyElement) -> AnyElement {
     let own = index.column_type(usize::from(column));
     if value.oid() != pg_sys::TEXTOID || key_type_of(index, column, value.oid()).is_some() {
@@ -54,6 +55,15 @@ pub fn argument(index: Rel, column: u16, value: AnyElement) -> AnyElement {
     // literal.
     unsafe {
         let own = pg_sys::getBaseType(own);
+        if types::contains_domain(own) {
+            let name = types::display_name(own);
+            super::fail(
+                PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("a literal of type {name} is not read here"),
+                Some("The type contains a domain, whose checks are code of its owner.".into()),
+                Some(format!("Cast the value yourself: '…'::{name}.")),
+            )
+        }
         let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
         pg_sys::getTypeInputInfo(own, &mut function, &mut parameter);
         let text = pg_sys::text_to_cstring(value.datum().cast_mut_ptr());

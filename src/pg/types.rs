@@ -233,6 +233,15 @@ pub fn is_pseudo(oid: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
 }
 
+/// Whether values of a type contain some of a domain, at any depth. The type itself may be a domain.
+pub fn contains_domain(oid: pg_sys::Oid) -> bool {
+    let is_domain = |part: pg_sys::Oid| {
+        // SAFETY: a catalog lookup.
+        unsafe { pg_sys::get_typtype(part) as u8 == pg_sys::TYPTYPE_DOMAIN }
+    };
+    any_part(oid, &|part| parts(part).into_iter().any(is_domain))
+}
+
 /// Whether a condition holds for a type or for any part of its values, at any depth; a domain counts as its base type.
 pub fn any_part(oid: pg_sys::Oid, holds: &dyn Fn(pg_sys::Oid) -> bool) -> bool {
     /// Limit of the depth. A type cannot contain itself except through an array, and no real type has more levels.

@@ -341,6 +341,25 @@ fn untyped_literals(database: &Database) {
     ] {
         assert_eq!(map(&mut session, arguments), line, "{arguments}");
     }
+    // Nor are they inside of other types: then the caller has to read the literal.
+    session.run(
+        "CREATE DOMAIN called AS name;
+         DROP TABLE t; CREATE TABLE t (c small[], n called); INSERT INTO t VALUES ('{3}', 'yes')",
+    );
+    index(&mut session, "c, n");
+    for function in ["skip_matching_ranges", "skip_range_map"] {
+        let error = session.error(&format!("SELECT {function}('t_skip', 'c', '{{11}}')"));
+        assert_eq!(error.code().code(), "0A000", "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("'…'::small[]")), "{error:?}");
+    }
+    for (arguments, line) in [
+        ("'c', '{3}'::small[]", "#"),
+        ("'c', '{4}'::small[]", "."),
+        ("'n', 'yes'::called", "#"),
+        ("'n', 'no'::called", "."),
+    ] {
+        assert_eq!(map(&mut session, arguments), line, "{arguments}");
+    }
 }
 
 on_shared!(rights);

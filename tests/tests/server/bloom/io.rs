@@ -42,6 +42,50 @@ fn round_trips(database: &Database) {
     assert_eq!(session.one("SELECT count(*) FROM f JOIN f g ON f.b <> g.b"), "272");
 }
 
+on_shared!(too_little_memory);
+/// A filter whose text does not fit in memory is an error of its session, not the end of the server.
+fn too_little_memory(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE f AS SELECT bloom_empty('int', 50000000, 0.01) AS b");
+    let pid = session.one("SELECT pg_backend_pid()");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a size");
+    let kilobytes: u64 = size.trim().trim_end_matches(" kB").parse().expect("a number");
+    // Enough for the value of 60 MB, not for its digits.
+    let limit = (kilobytes << 10) + (110 << 20);
+    let limited =
+        install().command("/usr/bin/prlimit").args(["--pid", &pid, &format!("--as={limit}")]).status();
+    assert!(limited.expect("prlimit").success());
+    let error = session.error("SELECT length(b::text) FROM f");
+    assert_eq!(error.code().code(), "53200", "{error:?}");
+    assert!(error.detail().is_some_and(|detail| detail.contains("size 12")), "{error:?}");
+    assert_eq!(session.one("SELECT count(*) FROM f"), "1");
+}
+
+on_shared!(invalid_policies_take_no_memory);
+fn invalid_policies_take_no_memory(database: &Database) {
+    let mut session = database.session();
+    let resident = r"SELECT substring(pg_read_file('/proc/self/status') FROM 'VmRSS:\s*(\d+)')";
+    let refuse = |call: &str| {
+        format!(
+            "DO $$ BEGIN FOR i IN 1..25 LOOP BEGIN
+                PERFORM {call};
+                RAISE 'not refused' USING ERRCODE = 'XX000';
+             EXCEPTION WHEN invalid_parameter_value OR syntax_error THEN NULL; END; END LOOP; END $$"
+        )
+    };
+    for call in [
+        "bloom_empty('int', 1, NULL, repeat('x', 4000000) || i)",
+        "bloom_import('', repeat('x', 4000000) || i, 'int')",
+    ] {
+        session.run(&refuse(call));
+        let before = session.number(resident);
+        session.run(&refuse(call));
+        let more = session.number(resident) - before;
+        assert!(more < 50_000.0, "{call}: {more} kB more");
+    }
+}
+
 on_shared!(copies_and_dumps);
 fn copies_and_dumps(database: &Database) {
     let mut session = database.session();

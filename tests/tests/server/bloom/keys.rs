@@ -107,6 +107,12 @@ fn of_other_types(database: &Database) {
     ] {
         assert_eq!(session.one(&format!("SELECT bloom_agg({key}) @> {value}")), "t", "{key} {value}");
     }
+    // Also as elements of arrays: the end of a name is its first NUL.
+    session.run("CREATE DOMAIN called AS name");
+    for array in ["ARRAY['a'::called]", "ARRAY['b', 'a']::called[]", "ARRAY['a'::name]"] {
+        let question = format!("SELECT bloom_contains_any(bloom_agg('a'::name), {array})");
+        assert_eq!(session.one(&question), "t", "{array}");
+    }
     // A literal of no type is read as the filter's type, as it is beside a column.
     let uuid = "0f0e0d0c-0b0a-0908-0706-050403020100";
     let long = "x".repeat(77);
