@@ -216,16 +216,18 @@ impl<'a> AloneLock<'a> {
 
     /// Cuts the index's file off behind its first `blocks` blocks, and logs that.
     ///
-    /// What was logged before is flushed first: a directory on disk must not name segments that are cut off. The server
-    /// does this itself since 15.11, 16.7 and 17.3; before, only for files with a free space or visibility map.
+    /// What this transaction has logged before is flushed first, which is the last that the directory may name: a
+    /// directory on disk must not name segments that are cut off. The server does this itself since 15.11, 16.7 and
+    /// 17.3; before, only for files with a free space or visibility map. (The end of all WAL is no place to flush to: it
+    /// may be the start of a page that nobody has begun.)
     pub fn truncate(&self, blocks: u32) {
         let index = self.index.0;
         // SAFETY: the index is open, and locked as the function demands; this process has no block pinned but perhaps
-        // the meta page (`meta_pin`), which is the first one and stays. The position in WAL is that of a running
-        // server, because only such a one takes the locks.
+        // the meta page (`meta_pin`), which is the first one and stays. The position is the end of a record of this
+        // process, or 0 if it has logged nothing.
         unsafe {
-            if index.needs_wal() {
-                pg_sys::XLogFlush(pg_sys::GetXLogInsertRecPtr());
+            if index.needs_wal() && pg_sys::XactLastRecEnd != 0 {
+                pg_sys::XLogFlush(pg_sys::XactLastRecEnd);
             }
             pg_sys::RelationTruncate(index.raw(), blocks)
         }

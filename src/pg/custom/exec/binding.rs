@@ -214,9 +214,11 @@ impl Binding<'_> {
             let (mut of_left, mut of_element) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
             let collation = (*node).inputcollid;
             let is_hashable = pg_sys::get_op_hash_functions((*node).opno, &mut of_left, &mut of_element)
-                && ![left, array]
-                    .iter()
-                    .any(|&side| types::hashes_against_collation(pg_sys::exprType(side.cast()), collation))
+                && ![left, array].iter().any(|&side| {
+                    let side = pg_sys::exprType(side.cast());
+                    types::hashes_against_collation(side, collation)
+                        || types::is_hashed_with_blanks(side, collation)
+                })
                 && pg_sys::op_hashjoinable((*node).opno, pg_sys::exprType(left))
                 && pg_sys::op_strict((*node).opno)
                 && pg_sys::func_strict(of_left)
