@@ -19,6 +19,7 @@ pub fn check(index: Rel, column: usize) {
     // Bounds are not made of hashes.
     if types::is_pseudo(class.input) && kind != KeyKind::Order {
         check_parts(values, class);
+        check_ranges(values);
     }
     if kind.cuts_text() {
         check_text(index, column, kind, class);
@@ -201,6 +202,21 @@ fn check_parts(values: Oid, class: ColumnClass) {
             format!("access method \"skip\" does not support type {}, which contains rows", types::display_name(values)),
             Some("The hash of a row changes when a column is added to its type: the index would not find older rows.".into()),
             Some("Index an expression of the rows' columns, or use an operator class with a hash function of your own.".into()),
+        );
+    }
+}
+
+/// Checks the order of the bounds of ranges in values of a type.
+fn check_ranges(values: Oid) {
+    if types::has_ranges_in_users_order(values) {
+        fail(
+            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!(
+                "access method \"skip\" does not support ranges of type {} in an order of users",
+                types::display_name(values)
+            ),
+            Some("Ranges that this order finds equal may have different hashes.".into()),
+            Some("Index the bounds as expressions, such as lower(column).".into()),
         );
     }
 }

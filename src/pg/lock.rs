@@ -218,8 +218,8 @@ impl<'a> AloneLock<'a> {
     ///
     /// What this transaction has logged before is flushed first, which is the last that the directory may name: a
     /// directory on disk must not name segments that are cut off. The server does this itself since 15.11, 16.7 and
-    /// 17.3; before, only for files with a free space or visibility map. (The end of all WAL is no place to flush to: it
-    /// may be the start of a page that nobody has begun.)
+    /// 17.3; before, only for files with a free space or visibility map. (The end of all WAL is no place to flush to:
+    /// it may be the start of a page that nobody has begun.)
     pub fn truncate(&self, blocks: u32) {
         let index = self.index.0;
         // SAFETY: the index is open, and locked as the function demands; this process has no block pinned but perhaps

@@ -129,6 +129,8 @@ pub struct RangeOrder {
     pub collation: pg_sys::Oid,
     /// Whether the order is the usual one of the type.
     pub is_usual: bool,
+    /// Whether the function that compares bounds is a user's, and not the usual one of the type.
+    pub is_of_users: bool,
 }
 
 /// The order of a range type's bounds.
@@ -139,9 +141,18 @@ pub fn range_order(range: pg_sys::Oid) -> RangeOrder {
         let range = &*pg_sys::lookup_type_cache(range, pg_sys::TYPECACHE_RANGE_INFO as i32);
         let subtype = (*range.rngelemtype).type_id;
         let usual = &*pg_sys::lookup_type_cache(subtype, pg_sys::TYPECACHE_CMP_PROC as i32);
-        let is_usual = usual.cmp_proc == range.rng_cmp_proc_finfo.fn_oid;
-        RangeOrder { subtype, collation: range.rng_collation, is_usual }
+        let compare = range.rng_cmp_proc_finfo.fn_oid;
+        let is_usual = usual.cmp_proc == compare;
+        let is_of_users = !is_usual && compare.to_u32() >= pg_sys::FirstNormalObjectId;
+        RangeOrder { subtype, collation: range.rng_collation, is_usual, is_of_users }
     }
+}
+
+/// Whether values of a type are ranges, or contain some, of which equal ones may have different hashes: bounds are
+/// compared by a function of users, but hashed by the usual function of their type. Orders of the server, such as
+/// text_pattern_ops, find no more bounds equal than the usual ones.
+pub fn has_ranges_in_users_order(oid: pg_sys::Oid) -> bool {
+    any_part(oid, &|part| is_range(part) && range_order(part).is_of_users)
 }
 
 /// Types and collations of a row type's fields; empty for other types.

@@ -87,6 +87,36 @@ fn blanks_within_others(database: &Database) {
     session.run("CREATE TABLE plain (id int, c char(4)[]); CREATE INDEX ON plain USING skip (c)");
 }
 
+on_shared!(ranges_in_users_order);
+/// Ranges are equal if their bounds are in the order of their operator class, but the bounds are hashed as usual.
+fn ranges_in_users_order(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE FUNCTION in_any_case(text, text) RETURNS int IMMUTABLE STRICT LANGUAGE sql AS
+            'SELECT bttextcmp(lower($1), lower($2))';
+         CREATE OPERATOR CLASS in_any_case_ops FOR TYPE text USING btree AS FUNCTION 1 in_any_case(text, text);
+         CREATE TYPE loose AS RANGE (subtype = text, subtype_opclass = in_any_case_ops,
+            multirange_type_name = looses);
+         CREATE TYPE bytewise AS RANGE (subtype = text, subtype_opclass = text_pattern_ops);
+         CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, r loose, m looses, a loose[], p bytewise);
+         INSERT INTO t (r, m, a, p) SELECT r, looses(r), ARRAY[r], bytewise('a', 'b' || i)
+            FROM generate_series(1, 500) i, LATERAL (SELECT loose('A', 'V' || i) AS r) v",
+    );
+    assert_eq!(session.one("SELECT count(*) FROM t WHERE r = loose('a', 'v7')"), "1");
+    for column in ["r", "m", "a", "a array_element_skip_ops"] {
+        let error = session.error(&format!("CREATE INDEX ON t USING skip ({column})"));
+        assert_eq!(error.code().code(), "0A000", "{error:?}");
+        assert!(error.message().contains("order of users"), "{error:?}");
+    }
+    for value in ["r", "m", "a"] {
+        let error = session.error(&format!("SELECT bloom_agg({value}) FROM t"));
+        assert!(error.detail().unwrap_or_default().contains("order of users"), "{error:?}");
+    }
+    // An order of the server's finds the same bounds equal as the usual one.
+    session.run("CREATE INDEX t_p ON t USING skip (p) WITH (pages_per_range = 1)");
+    same(&mut session, "t", &Question::using("t_p", "p = bytewise('a', 'b7')"));
+}
+
 on_shared!(blanks_in_filters);
 fn blanks_in_filters(database: &Database) {
     let mut session = database.session();
