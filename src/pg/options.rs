@@ -196,9 +196,9 @@ impl Options {
 
     /// Whether a background worker summarizes new ranges, if there is room for one.
     ///
-    /// With `auto` it does so if a value of some column has several keys. Then summarizing takes longer than inserting:
-    /// docs/inside-benchmarks.md has both. Single keys take a small part of that time, less than starting a process for
-    /// a few new blocks.
+    /// With `auto` it does so if a value of some column has several keys. Then summarizing takes a quarter of the time
+    /// of inserting or more: docs/inside-benchmarks.md has both. Single keys take a small part of that time, less than
+    /// starting a process for a few new blocks.
     pub fn wants_worker(&self, index: Rel) -> bool {
         match self.autosummarize {
             Autosummarize::On | Autosummarize::Off => false,

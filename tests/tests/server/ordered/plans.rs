@@ -73,7 +73,7 @@ fn bounds_of_ruled_out_ranges_are_not_read(database: &Database) {
     session.run(
         "CREATE TABLE t (k int, u uuid, filler text DEFAULT repeat('x', 1900));
          INSERT INTO t SELECT i, md5(i::text)::uuid FROM generate_series(1, 20000) i;
-         CREATE INDEX t_skip ON t USING skip (k, u uuid_minmax_skip_ops) WITH (pages_per_range = 1);
+         CREATE INDEX t_skip ON t USING skip (k, u uuid_minmax_skip_ops) WITH (pages_per_range = 1, layout = map);
          ANALYZE t",
     );
     let statement = |condition: &str| format!("SELECT k FROM t WHERE {condition} ORDER BY u LIMIT 3");
