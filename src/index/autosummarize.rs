@@ -2,7 +2,7 @@
 //! filled up, fold a delta that is too long, and retire segments behind the table's end after VACUUM has truncated it.
 //!
 //! Each of these takes the maintenance lock only if it is free: an insert does not wait until maintenance ends. It may
-//! wait for one of its steps, if it needs a new page of the delta while maintenance goes through that.
+//! wait for one step: if it needs a new page for the delta while maintenance reads the list of the delta's pages.
 
 use super::close;
 use super::summarize::{self, Caller, Summary};

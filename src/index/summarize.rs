@@ -279,8 +279,8 @@ pub fn summarize_to(
     let meta = Meta::read(index)?;
     let (mut watermark, most_ranges) = (meta.watermark, caller.most_ranges(&meta));
     if !spans::stretches(&gaps(directory, meta.columns.len(), watermark)).is_empty() {
-        // Perhaps a segment was taken out here, and an error prevented that inserts were told. They must not take
-        // its filters for those that are made now.
+        // An earlier call may have failed after it took a segment out here, and before it raised the generation.
+        // Inserts must not take the filters of that segment for those that are made now.
         directory.raise_generation()?;
     }
     let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?;

@@ -90,7 +90,7 @@ fn is_maintained_already(index: Rel<'_>) -> ! {
     let name = index.name();
     fail(
         PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
-        format!("index \"{name}\" is being maintained by this session"),
+        format!("index \"{name}\" is being maintained by the current session"),
         Some("A function that the maintenance calls asks for maintenance of the same index.".into()),
         Some("Functions of an index must not change its table.".into()),
     )

@@ -44,8 +44,8 @@ unsafe fn decode_one<'a>(key: &pg_sys::ScanKeyData) -> Option<Clause<Values<'a>>
 
 /// The argument of an SQL function as a value that can be compared with the column. A text is read as a literal of the
 /// column's type, unless the column can be compared with texts. A domain is replaced by its base type: a value that a
-/// domain forbids is in no row, and the domain's checks may be code of the table's owner. A literal in which domains
-/// are is refused, because reading it would run their checks with the rights of whoever asks.
+/// domain forbids is in no row, and the domain's checks may be code of the table's owner. A literal of a type that
+/// contains a domain is refused, because reading it would run the domain's checks with the rights of the caller.
 pub fn argument(index: Rel, column: u16, value: AnyElement) -> AnyElement {
     let own = index.column_type(usize::from(column));
     if value.oid() != pg_sys::TEXTOID || key_type_of(index, column, value.oid()).is_some() {

@@ -86,7 +86,10 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
             for part in parts {
                 memory::check_for_interrupts();
                 let part = merged(part, asked);
-                let is_fit = |into: &Condition<Ask>, from| matches!(into, Condition::Leaf(into) if may_join(asked, *into, from));
+                let is_fit = |into: &Condition<Ask>, from| match into {
+                    Condition::Leaf(into) => may_join(asked, *into, from),
+                    _ => false,
+                };
                 if let Condition::Leaf(from) = part
                     && let Some(place) = kept.iter().position(|into| is_fit(into, from))
                 {

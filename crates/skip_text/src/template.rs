@@ -7,8 +7,8 @@
 use crate::demand::MOST_KEYS;
 use crate::{Demand, Encoding};
 
-/// The most characters of a text or LIKE pattern that are read. The rest counts as a gap: of the keys of a query, no
-/// more than [`MOST_KEYS`] are looked up, and these stand in the first part.
+/// The most characters of a text or LIKE pattern that are read; the rest counts as a gap. No more than [`MOST_KEYS`]
+/// keys of a query are looked up, and the first part mostly has so many.
 pub(crate) const LONGEST_TEMPLATE: usize = 1 << 16;
 
 /// One step of a template.

@@ -80,7 +80,7 @@ pub fn refuse_during_build(index: Rel) {
     if IN_PROGRESS.load(Relaxed) == index.oid().to_u32() {
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
-            format!("index \"{}\" is being built by this session", index.name()),
+            format!("index \"{}\" is being built by the current session", index.name()),
             Some("A function that the build calls inserts into the table, or maintains the index.".into()),
             Some("Functions of an index must not change its table.".into()),
         )

@@ -13,8 +13,8 @@ pub fn may_lose_rows() -> bool {
 }
 
 /// Raises the server's error if rows that the snapshot sees may have been removed. The server raises it only for pages
-/// that were changed since the snapshot was taken; of an index, the change that matters may be on any page. As the
-/// setting promises no more than that queries with newer snapshots do not fail, this does not look for it.
+/// that were changed since the snapshot was taken. Here it is raised for any index, changed or not: the setting
+/// promises only that queries with newer snapshots do not fail.
 ///
 /// # Safety
 /// `snapshot` is a valid snapshot, or NULL.

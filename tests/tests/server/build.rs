@@ -237,7 +237,7 @@ fn functions_that_maintain_during_a_build(database: &Database) {
         let error = session.error(command);
         assert_eq!(
             (error.code().code(), error.message()),
-            ("55006", "index \"t_skip\" is being built by this session"),
+            ("55006", "index \"t_skip\" is being built by the current session"),
             "{command}"
         );
     }
@@ -258,7 +258,7 @@ fn functions_that_insert_during_a_build(database: &Database) {
     let error = session.error("CREATE INDEX t_skip ON t USING skip (f(k)) WITH (pages_per_range = 1)");
     assert_eq!(
         (error.code().code(), error.message()),
-        ("55006", "index \"t_skip\" is being built by this session")
+        ("55006", "index \"t_skip\" is being built by the current session")
     );
     // The transaction was rolled back, so nothing of the build is left.
     session

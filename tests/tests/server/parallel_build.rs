@@ -259,7 +259,7 @@ fn builds_without_workers(database: &Database) {
     ] {
         hearing.session.run(set);
         if has_workers {
-            // Other tests may have so many workers that one more would be above this session's limit.
+            // Other tests may have so many workers that one more would be above the limit.
             wait_until(set, || {
                 hearing.session.run("DROP INDEX IF EXISTS t_skip");
                 !hearing.builds(&make("id")).is_empty()

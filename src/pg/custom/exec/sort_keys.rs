@@ -96,16 +96,12 @@ impl SortKeys {
     /// # Safety
     /// A value of the column.
     pub(super) unsafe fn size(&self, value: pg_sys::Datum) -> usize {
+        const HEADER: usize = 16;
         // SAFETY: the header of a varlena tells its length.
         let bytes =
             usize::try_from(self.len).unwrap_or_else(|_| unsafe { pgrx::varsize_any(value.cast_mut_ptr()) });
-        const HEADER: usize = 16;
-        HEADER
-            + if bytes <= pg_sys::ALLOCSET_SEPARATE_THRESHOLD as usize {
-                bytes.next_power_of_two()
-            } else {
-                bytes
-            }
+        let is_small = bytes <= pg_sys::ALLOCSET_SEPARATE_THRESHOLD as usize;
+        HEADER + if is_small { bytes.next_power_of_two() } else { bytes }
     }
 }
 
