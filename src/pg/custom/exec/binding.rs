@@ -216,9 +216,7 @@ impl Binding<'_> {
             let is_hashable = pg_sys::get_op_hash_functions((*node).opno, &mut of_left, &mut of_element)
                 && ![left, array].iter().any(|&side| {
                     let side = pg_sys::exprType(side.cast());
-                    types::hashes_against_collation(side, collation)
-                        || types::is_hashed_with_blanks(side, collation)
-                        || types::has_ranges_in_users_order(side)
+                    types::hashes_against_collation(side, collation) || types::has_ranges_in_users_order(side)
                 })
                 && pg_sys::op_hashjoinable((*node).opno, pg_sys::exprType(left))
                 && pg_sys::op_strict((*node).opno)
