@@ -313,7 +313,7 @@ BEGIN
              'with a false-positive rate, an expected number of distinct values, and a filter policy such as '
              'leveldb(bits_per_key=10); NULL means that a parameter is not given')
         LOOP
-            EXECUTE format($sql$
+            EXECUTE pg_catalog.format($sql$
                 CREATE FUNCTION bloom_agg_step(internal, %1$s%2$s) RETURNS internal
                     LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_agg_step_wrapper';
                 COMMENT ON FUNCTION bloom_agg_step(internal, %1$s%2$s) IS 'part of bloom_agg';
@@ -325,7 +325,8 @@ BEGIN
                     PARALLEL = SAFE
                 );
                 COMMENT ON AGGREGATE bloom_agg(%1$s%2$s) IS %4$L;
-                $sql$, type, arguments, names, 'the bloom filter of all values that are not NULL; ' || meaning);
+                $sql$, type, arguments, names,
+                'the bloom filter of all values that are not NULL; ' OPERATOR(pg_catalog.||) meaning);
         END LOOP;
     END LOOP;
 END

@@ -32,7 +32,7 @@ SELECT n.nspname AS schemaname,
        coalesce(c.ranges_skipped, k.zero) AS ranges_skipped,
        coalesce(c.full_positives, k.zero) AS full_positives,
        coalesce(c.true_positives, k.zero) AS true_positives,
-       f.false_positives / nullif(f.false_positives + c.ranges_skipped, 0)::double precision
+       f.false_positives::double precision / nullif(f.false_positives + c.ranges_skipped, 0)::double precision
            AS measured_false_positive_rate,
        s.scope,
        s.stats_reset

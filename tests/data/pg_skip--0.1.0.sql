@@ -1048,7 +1048,7 @@ BEGIN
              'with a false-positive rate, an expected number of distinct values, and a filter policy such as '
              'leveldb(bits_per_key=10); NULL means that a parameter is not given')
         LOOP
-            EXECUTE format($sql$
+            EXECUTE pg_catalog.format($sql$
                 CREATE FUNCTION bloom_agg_step(internal, %1$s%2$s) RETURNS internal
                     LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_agg_step_wrapper';
                 COMMENT ON FUNCTION bloom_agg_step(internal, %1$s%2$s) IS 'part of bloom_agg';
@@ -1060,7 +1060,8 @@ BEGIN
                     PARALLEL = SAFE
                 );
                 COMMENT ON AGGREGATE bloom_agg(%1$s%2$s) IS %4$L;
-                $sql$, type, arguments, names, 'the bloom filter of all values that are not NULL; ' || meaning);
+                $sql$, type, arguments, names,
+                'the bloom filter of all values that are not NULL; ' OPERATOR(pg_catalog.||) meaning);
         END LOOP;
     END LOOP;
 END
@@ -1117,7 +1118,7 @@ SELECT n.nspname AS schemaname,
        coalesce(c.ranges_skipped, k.zero) AS ranges_skipped,
        coalesce(c.full_positives, k.zero) AS full_positives,
        coalesce(c.true_positives, k.zero) AS true_positives,
-       f.false_positives / nullif(f.false_positives + c.ranges_skipped, 0)::double precision
+       f.false_positives::double precision / nullif(f.false_positives + c.ranges_skipped, 0)::double precision
            AS measured_false_positive_rate,
        s.scope,
        s.stats_reset

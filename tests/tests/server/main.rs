@@ -32,6 +32,7 @@ mod growth;
 mod guesses;
 mod history;
 mod hooks_of_others;
+mod hostile_schemas;
 mod insert;
 mod inside;
 mod key_part_races;
