@@ -5,15 +5,15 @@ use crate::hash::order::{self, NoOrderKeys};
 use crate::pg::catalog::FamilyMember;
 use crate::pg::key_kind::KeyKind;
 use crate::pg::text_options::TextOptions;
-use crate::pg::{Rel, catalog, datum, fail, relation::ColumnClass, types, user_keys};
-use pgrx::PgSqlErrorCode;
+use crate::pg::{Rel, catalog, datum, error::report, fail, relation::ColumnClass, types, user_keys};
 use pgrx::pg_sys::{self, Oid};
+use pgrx::{PgLogLevel, PgSqlErrorCode};
 
 /// Raises an error for a column that cannot be indexed.
 pub fn check(index: Rel, column: usize) {
     let class = index.column_class(column);
     let values = types::base_type(index.column_type(column));
-    check_equality(values, class);
+    check_equality(index, values, class);
     check_collation(values, class);
     let kind = KeyKind::of_column(index, column);
     // Bounds are not made of hashes.
@@ -55,7 +55,10 @@ pub fn check(index: Rel, column: usize) {
 /// Checks that the operator class has the type's own equality operator. For a type without an operator class the server
 /// takes the class of a type with the same storage: citext, which has no class of its own, gets that of text. But its
 /// `=` is not that of text: no condition on the column would ever use the index.
-fn check_equality(values: Oid, class: ColumnClass) {
+///
+/// An index that is there keeps its class when ALTER TABLE changes the column's type to one with the same storage. It
+/// is only warned of: TRUNCATE and VACUUM FULL, which build it anew, must not fail because of it.
+fn check_equality(index: Rel, values: Oid, class: ColumnClass) {
     if class.input == values || types::is_pseudo(class.input) {
         return;
     }
@@ -71,14 +74,15 @@ fn check_equality(values: Oid, class: ColumnClass) {
             "Create an operator class for {own}, with a hash function that agrees with its operator =; or {cast}."
         ),
     };
-    fail(
-        PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
-        format!("type {own} has no operator class of its own for access method \"skip\""),
-        Some(format!(
-            "The operator class of type {other} does not have the operator = of type {own}: no query would use the index."
-        )),
-        Some(hint),
+    let message = format!("type {own} has no operator class of its own for access method \"skip\"");
+    let detail = format!(
+        "The operator class of type {other} does not have the operator = of type {own}: no query would use the index."
     );
+    let code = PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT;
+    if index.is_new() {
+        fail(code, message, Some(detail), Some(hint));
+    }
+    report(PgLogLevel::WARNING, code, message, Some(detail), Some(hint));
 }
 
 /// The statement that makes an operator class for a type, if the type has an extended hash function.

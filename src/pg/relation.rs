@@ -136,6 +136,11 @@ impl<'a> Rel<'a> {
         compat::created_in_transaction(self.data())
     }
 
+    /// Whether the relation was created in this transaction: not only its present file.
+    pub fn is_new(self) -> bool {
+        self.data().rd_createSubid != 0 // InvalidSubTransactionId
+    }
+
     /// Whether the relation is temporary.
     pub fn is_temporary(self) -> bool {
         self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP

@@ -109,8 +109,9 @@ pub fn build(heap: Rel, index: Rel, workers: u32) -> (f64, f64) {
         }
     });
     let summary = or_raise(index, result);
-    let rows_left_out =
-        if blocks < meta.pages_per_range { try_rows(heap, index, &meta, blocks) } else { 0.0 };
+    // Not for an empty table: see `am::build`.
+    let has_few = blocks > 0 && blocks < meta.pages_per_range;
+    let rows_left_out = if has_few { try_rows(heap, index, &meta, blocks) } else { 0.0 };
     am::progress_phase(PHASE_LOG);
     wal::log_whole(index);
     (summary.live_rows + rows_left_out, summary.ranges as f64)

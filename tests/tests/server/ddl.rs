@@ -2,6 +2,7 @@
 //! dump and restore, and the extension itself.
 use crate::registry::on_shared;
 use crate::shared::{Database, server};
+use libtest_mimic::Completion;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::must;
 use pg_skip_tests::session::Session;
@@ -304,4 +305,56 @@ fn the_extension(database: &Database) {
     session.run("VACUUM t"); // with a search_path that does not have the schema
     session.run("SET search_path = elsewhere, public");
     works(&mut session, "t", "t_skip", "k");
+}
+
+on_shared!(on_commit_delete_rows_calls_nothing);
+/// At the commit, when no snapshot is there, the server builds the index of the emptied table. No function is called.
+fn on_commit_delete_rows_calls_nothing(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE FUNCTION one() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT max(x) FROM (VALUES (1)) v(x)';
+         CREATE FUNCTION two() RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN 1 + one(); END'",
+    );
+    for (number, index) in [
+        "((a + one()))",
+        "((a + two()))",
+        "(a) WHERE a > one()",
+        "(a); CREATE INDEX ON t USING btree ((a + two()))",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        session.run("CREATE TEMP TABLE t (a int) ON COMMIT DELETE ROWS");
+        session.run(&format!("CREATE INDEX t_skip ON t USING skip {index}"));
+        // Each commit empties the table; the server has not prepared the index's expressions again before.
+        session.run(&format!("CREATE TEMP TABLE other_{number} (x int)"));
+        session.run("INSERT INTO t SELECT generate_series(1, 5000)");
+        assert_eq!(session.one("SELECT count(*) FROM t"), "0", "{index}");
+        session.run("DROP TABLE t");
+    }
+}
+
+on_shared!(a_column_becomes_of_a_type_with_another_equality);
+/// ALTER TABLE keeps the index of a text column that becomes citext. Commands that build the index anew work, and say
+/// that no query will use it; a new index of this kind is refused.
+fn a_column_becomes_of_a_type_with_another_equality(database: &Database) -> Completion {
+    let (mut session, heard) = server().connect_hearing(&database.name);
+    if session.number("SELECT count(*) FROM pg_available_extensions WHERE name = 'citext'") == 0.0 {
+        return Completion::ignored_with("this server has no citext");
+    }
+    session.run(
+        "CREATE EXTENSION citext; CREATE TABLE t (k text); INSERT INTO t SELECT generate_series(1, 5000)",
+    );
+    session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)");
+    session.run("ALTER TABLE t ALTER k TYPE citext");
+    for command in ["VACUUM FULL t", "REINDEX TABLE t", "TRUNCATE t"] {
+        heard.lock().unwrap().clear();
+        session.run(command);
+        let warned = heard.lock().unwrap().concat();
+        assert!(warned.contains("type citext has no operator class of its own"), "{command}: {warned}");
+    }
+    assert_eq!(session.error("CREATE INDEX ON t USING skip (k)").code().code(), "42704");
+    session.run("SELECT skip_create_operator_classes(); DROP INDEX t_skip; INSERT INTO t VALUES ('a')");
+    session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)");
+    Completion::Completed
 }
