@@ -61,7 +61,7 @@ fn skip_range_map(
         };
         let mut holding = RangeSet::empty(matching.universe());
         if !matching.is_empty() {
-            let _sandbox = Sandbox::enter(table);
+            let _sandbox = Sandbox::enter_to_read_all(table);
             query::blocks_of_rows(table, index, &clause, value, |block| {
                 holding.insert(u64::from(block / pages_per_range));
             });

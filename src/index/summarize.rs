@@ -235,8 +235,9 @@ pub fn warn_of_overflow(index: Rel) {
 /// Warns of a row for which users' code failed: maintenance has continued without it.
 pub fn warn_of_failure(heap: Rel, index: Rel, failure: Option<Failure>) {
     let Some(Failure { block, message }) = failure else { return };
-    // The message may quote the row to a user who inserts another row and may not read this one.
-    let message = if catalog::may_read(heap.oid()) { message } else { "an error in its expressions".into() };
+    // The message may quote the row to a user who inserts another row, or runs VACUUM, and may not read this one.
+    let may_read = catalog::may_be_read_by(heap.oid(), catalog::outer_user());
+    let message = if may_read { message } else { "an error in its expressions".into() };
     report(
         PgLogLevel::WARNING,
         PgSqlErrorCode::ERRCODE_WARNING,

@@ -58,6 +58,13 @@ pub fn may_be_read_by(table: pg_sys::Oid, user: pg_sys::Oid) -> bool {
     }
 }
 
+/// The user who gets the session's messages, whoever the current user is: in VACUUM and in functions with the rights of
+/// their owner it is another one.
+pub fn outer_user() -> pg_sys::Oid {
+    // SAFETY: reads the session's state.
+    unsafe { pg_sys::GetOuterUserId() }
+}
+
 /// Whether the current user has the privileges of pg_monitor.
 pub fn is_monitor() -> bool {
     // SAFETY: catalog lookups.
@@ -365,22 +372,27 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<(String, String)> {
     }
 }
 
-/// Whether there is a relation of this name, which may include a schema.
+/// Whether there is a relation of this name, which may include a schema. No right to the schema is needed: an error
+/// here, where a setting is checked, would end a session that begins with the setting.
 pub fn relation_named(parts: &[String]) -> bool {
     let names: Vec<CString> = parts.iter().map(|part| text::to_server(part)).collect();
-    let (schema, name) = match names.as_slice() {
-        [name] => (std::ptr::null_mut(), name.as_ptr().cast_mut()),
-        [schema, name] => (schema.as_ptr().cast_mut(), name.as_ptr().cast_mut()),
-        _ => return false,
+    // SAFETY: NUL-terminated strings that outlive the lookups, which take no lock and allow for missing objects.
+    let relation = unsafe {
+        match names.as_slice() {
+            [name] => pg_sys::RelnameGetRelid(name.as_ptr()),
+            [schema, name] => {
+                let (mut schema_oid, mut toast) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+                if schema.as_c_str() == c"pg_temp" {
+                    pg_sys::GetTempNamespaceState(&mut schema_oid, &mut toast);
+                } else {
+                    schema_oid = pg_sys::get_namespace_oid(schema.as_ptr(), true);
+                }
+                pg_sys::get_relname_relid(name.as_ptr(), schema_oid)
+            }
+            _ => return false,
+        }
     };
-    // SAFETY: NUL-terminated strings that outlive the lookup, which takes no lock and allows for a missing relation.
-    unsafe {
-        let range = pg_sys::makeRangeVar(schema, name, -1);
-        let missing_ok = pg_sys::RVROption::RVR_MISSING_OK;
-        let none = std::ptr::null_mut();
-        pg_sys::RangeVarGetRelidExtended(range, pg_sys::NoLock as i32, missing_ok, None, none)
-            != pg_sys::InvalidOid
-    }
+    relation != pg_sys::InvalidOid
 }
 
 /// The partitioned relations that a partition is part of, nearest first.

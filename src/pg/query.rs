@@ -2,14 +2,42 @@
 //!
 //! A query's text is composed in the database's encoding, from C strings, never from Rust strings. Every name in it
 //! is qualified, and the operator is the one of the operator family, so a search_path or an operator of the same name
-//! cannot change its meaning. A query runs under the snapshot of the calling query, and is planned like any SELECT.
+//! cannot change its meaning. A query runs under the snapshot of the calling query, and is planned like any SELECT, but
+//! that no index is forced on it ([`is_running`]).
 
 use super::Rel;
 use super::clause::{Clause, Values};
 use super::{compat, server};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
+use std::cell::Cell;
 use std::ffi::CStr;
+
+thread_local! {
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether one of these queries is being planned or run.
+pub fn is_running() -> bool {
+    IS_RUNNING.get()
+}
+
+/// While it lives, one of these queries runs.
+struct Running {
+    before: bool,
+}
+
+impl Running {
+    fn begin() -> Self {
+        Self { before: IS_RUNNING.replace(true) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        IS_RUNNING.set(self.before);
+    }
+}
 
 /// Rows fetched at a time.
 const BATCH: std::ffi::c_long = 1000;
@@ -209,6 +237,7 @@ type RowValues<'r> = &'r dyn Fn(i32) -> Option<pg_sys::Datum>;
 /// # Safety
 /// The query's only parameter, if it has any, is of the value's type.
 unsafe fn each_row(text: &SqlBuilder, value: Option<AnyElement>, each: &mut dyn FnMut(RowValues<'_>)) {
+    let _running = Running::begin();
     // SAFETY: SPI is connected, and fetched rows live until they are freed here. After an ERROR the transaction's abort
     // frees everything.
     unsafe {

@@ -14,14 +14,21 @@ pub struct Sandbox {
 impl Sandbox {
     /// Becomes the owner of `table`.
     pub fn enter(table: Rel) -> Self {
+        Self::enter_with(table, 0)
+    }
+
+    /// Becomes the owner of `table`, whom no row security restrains, for a query that must see all rows.
+    pub fn enter_to_read_all(table: Rel) -> Self {
+        Self::enter_with(table, pg_sys::SECURITY_NOFORCE_RLS as i32)
+    }
+
+    fn enter_with(table: Rel, more: i32) -> Self {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
         // SAFETY: reads and sets the session's user state; an ERROR resets it at transaction abort.
         unsafe {
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-            pg_sys::SetUserIdAndSecContext(
-                table.owner(),
-                context | pg_sys::SECURITY_RESTRICTED_OPERATION as i32,
-            );
+            let restricted = context | pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
+            pg_sys::SetUserIdAndSecContext(table.owner(), restricted | more);
             let guc_level = pg_sys::NewGUCNestLevel();
             compat::restrict_search_path();
             Self { user, context, guc_level }

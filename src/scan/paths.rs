@@ -17,7 +17,7 @@ use crate::pg::custom::Planned;
 use crate::pg::custom::expr::{Expr, Leaf};
 use crate::pg::custom::plan::{Expected, NewPath};
 use crate::pg::custom::table::{Outer, Qual, Table};
-use crate::pg::{catalog, fail, settings};
+use crate::pg::{catalog, fail, query, settings};
 use crate::prune::probe;
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
@@ -53,10 +53,11 @@ pub fn add(table: &Table<'_>) {
     probe::forget();
 }
 
-/// The table's indexes that the session forces. None for the server's own queries that check foreign keys.
+/// The table's indexes that the session forces. None for the server's own queries that check foreign keys, and for
+/// those of pg_skip's functions.
 fn forced(table: &Table<'_>) -> Vec<Oid> {
     let names = settings::forced_indexes();
-    if names.is_empty() || catalog::in_foreign_key_check() {
+    if names.is_empty() || catalog::in_foreign_key_check() || query::is_running() {
         return Vec::new();
     }
     table.all_indexes().into_iter().filter(|&index| settings::is_listed(&names, index)).collect()

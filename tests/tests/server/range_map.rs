@@ -206,6 +206,30 @@ fn names_and_search_paths(database: &Database) {
     session.run("SET search_path = public");
 }
 
+on_shared!(all_rows_are_searched);
+/// No policy hides rows from a caller who may read all of them, not even one that restrains the table's owner; and no
+/// setting forces another index on the search.
+fn all_rows_are_searched(database: &Database) {
+    let mut session = database.session();
+    let owner = format!("{}_owner", database.name);
+    one_row_a_block(&mut session, "1, 7, 2");
+    index(&mut session, "k");
+    session.run(&format!(
+        "CREATE ROLE {owner}; ALTER TABLE t OWNER TO {owner};
+         CREATE POLICY p ON t USING (k <> 7); ALTER TABLE t ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+    ));
+    for setting in ["RESET row_security", "SET row_security = off"] {
+        session.run(setting);
+        assert_eq!(map(&mut session, "'k', 7"), ".#.", "{setting}");
+    }
+    session
+        .run("CREATE INDEX other_skip ON t USING skip ((k + 1)); SET pg_skip.force_indexes = 'other_skip'");
+    assert_eq!(map(&mut session, "'k', 7"), ".#.");
+    assert!(!session.rows("SELECT * FROM skip_advise('t')").is_empty());
+    assert_eq!(session.error("SELECT * FROM t WHERE k = 7").code().code(), "55000");
+    session.run(&format!("REASSIGN OWNED BY {owner} TO postgres; DROP OWNED BY {owner}; DROP ROLE {owner}"));
+}
+
 on_shared!(the_snapshot_counts);
 fn the_snapshot_counts(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());

@@ -304,6 +304,32 @@ fn settings_of_a_database(database: &Database) {
     assert!(skips(&session.plan(FIND)));
 }
 
+on_shared!(names_in_a_schema_of_others);
+/// A setting may name an index in a schema that the user may not use, also when the session begins with the setting.
+fn names_in_a_schema_of_others(database: &Database) {
+    let mut session = table(database);
+    let (name, user) = (&database.name, format!("{}_bob", database.name));
+    session.run(&format!(
+        "CREATE SCHEMA private; CREATE TABLE private.p (k int); CREATE INDEX p_skip ON private.p USING skip (k);
+         CREATE TEMP TABLE own (k int); CREATE INDEX own_skip ON own USING skip (k);
+         CREATE ROLE {user}; GRANT SELECT ON t TO {user};
+         ALTER DATABASE {name} SET pg_skip.ignore_indexes = 'private.p_skip'"
+    ));
+    let (mut other, heard) = server().connect_hearing(name);
+    other.run(&format!("SET ROLE {user}"));
+    assert!(skips(&other.plan(FIND)));
+    other.run("SET pg_skip.ignore_indexes = 'private.p_skip, public.t_skip'");
+    assert!(!other.plan(FIND).contains("t_skip"));
+    assert_eq!(*heard.lock().unwrap(), Vec::<String>::new());
+    other.run("SET pg_skip.ignore_indexes = 'private.q_skip, nowhere.p_skip'");
+    other.rows("SELECT 1");
+    assert_eq!(heard.lock().unwrap().len(), 2, "{heard:?}");
+    let none = session.try_rows("SET pg_skip.ignore_indexes = 'pg_temp.own_skip'");
+    assert!(none.is_ok(), "{none:?}");
+    drop(other);
+    session.run(&format!("ALTER DATABASE {name} RESET ALL; DROP OWNED BY {user}; DROP ROLE {user}"));
+}
+
 on_shared!(the_probe_budget_is_of_one_planning);
 /// Hundreds of plannings in one statement each have the whole budget.
 fn the_probe_budget_is_of_one_planning(database: &Database) {
