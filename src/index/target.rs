@@ -77,7 +77,19 @@ pub fn for_reading_rows(index: pg_sys::Oid) -> Target {
     let named = Named::find(index);
     named.check_may(catalog::may_read, "The function requires SELECT on all rows of the table.");
     named.check_has_storage();
-    open(index, lock::Mode::AccessShare)
+    let target = open(index, lock::Mode::AccessShare);
+    if !target.index.rel().is_valid_index() {
+        let name = named.name;
+        fail(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("index \"{name}\" is not valid"),
+            Some(
+                "CREATE INDEX CONCURRENTLY has not finished, or has failed: the index may lack rows.".into(),
+            ),
+            Some(format!("Wait for the command, or REINDEX INDEX {name}.")),
+        );
+    }
+    target
 }
 
 /// A skip index that is not open yet.

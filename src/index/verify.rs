@@ -13,7 +13,7 @@ use crate::pages::delta::{self, DeltaEntry};
 use crate::pages::directory::{self, Directory, Live, LiveSegment};
 use crate::pages::entry::{Segment, SegmentKind};
 use crate::pages::map::Map;
-use crate::pages::meta::Meta;
+use crate::pages::meta::{META_BLOCK, Meta};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment::{self, Group};
 use crate::pg::boundary;
@@ -33,6 +33,9 @@ use std::collections::HashSet;
 
 /// The most problems reported; a broken index can have so many that further ones are of no use.
 const MOST_PROBLEMS: usize = 100;
+
+/// What is said of an index that no query uses. Rows may be missing in it, as in any such index.
+const NOT_VALID: &str = "the index is not valid: CREATE INDEX CONCURRENTLY has not finished, or has failed";
 
 result_columns! {
     /// Columns of `skip_index_verify`.
@@ -70,7 +73,9 @@ fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
         let before = Meta::read(index)?;
         let mut problems = Vec::new();
         check_pages(index, &mut problems);
-        if problems.is_empty() {
+        if !index.is_valid_index() {
+            problems.push(Damage::new(META_BLOCK, NOT_VALID));
+        } else if problems.is_empty() {
             match check_contents(table, index) {
                 Ok(missing) => problems.extend(missing),
                 Err(Miss::Damage(damage)) => problems.push(damage),
@@ -133,7 +138,7 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
         }
     }
     extents.extend(delta::spare_pages(index, meta)?.into_iter().map(|block| (block, 1, "spare page")));
-    extents.push((crate::pages::meta::META_BLOCK, 1, "meta page"));
+    extents.push((META_BLOCK, 1, "meta page"));
     extents.sort_unstable();
     for pair in extents.windows(2) {
         if pair[0].0.saturating_add(pair[0].1) > pair[1].0 {

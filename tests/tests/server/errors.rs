@@ -217,7 +217,16 @@ fn functions_on_something_else(database: &Database) {
     // An index that a failed CREATE INDEX CONCURRENTLY left behind.
     session.run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 't_skip'::regclass");
     for function in FUNCTIONS {
-        let _ = session.try_rows(&function.replace('X', "t_skip"));
+        let call = function.replace('X', "t_skip");
+        match function {
+            // Rows may be missing in it.
+            _ if function.contains("matching_ranges") => drop(refused(&mut session, &call, &["55000"], true)),
+            _ if function.contains("verify") => {
+                let problems = session.rows(&call);
+                assert!(problems.len() == 1 && format!("{problems:?}").contains("not valid"), "{problems:?}");
+            }
+            _ => drop(session.rows(&call)),
+        }
     }
     session.run("UPDATE pg_index SET indisvalid = true WHERE indexrelid = 't_skip'::regclass");
     sound(&mut session, "t_skip");
