@@ -134,6 +134,8 @@ impl PageFeed {
                     (*scan).rs_cblock = block;
                     return Some(block);
                 }
+                // heapgetpage() prunes no page that is pinned twice.
+                pg_sys::heap_page_prune_opt(self.heap, buffer);
                 pg_sys::heapgetpage(scan.cast(), block);
                 pg_sys::ReleaseBuffer(buffer);
                 count_once(self.heap);

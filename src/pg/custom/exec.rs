@@ -354,10 +354,11 @@ pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState
     boundary::callback(|| {
         // SAFETY: a node after begin().
         unsafe {
-            let has_new_keys = !(*node).ss.ps.chgParam.is_null();
             if let Some(run) = run_of(node) {
                 pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
-                run.is_stale |= has_new_keys || run.zone != SessionZone::now();
+                // Keys may depend on the time zone, as casts of texts to times do.
+                let has_new_keys = !(*node).ss.ps.chgParam.is_null() || run.zone != SessionZone::now();
+                run.is_stale |= has_new_keys;
                 if has_new_keys {
                     run.served.forget();
                 }

@@ -19,6 +19,7 @@ mod isolation;
 mod keys;
 mod planned;
 mod prepared;
+mod pruning;
 mod queries;
 mod refusals;
 mod security;
