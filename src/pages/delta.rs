@@ -146,7 +146,7 @@ pub fn append(index: Rel, mut new: &[DeltaEntry]) -> Read<u64> {
             }
             Some(0) => missed = Some((meta.delta_tail, meta.delta_tail_sequence)),
             Some(done) => new = &new[done..],
-            None => grow(index, meta.delta_tail_sequence)?,
+            None => grow(index, &meta)?,
         }
     }
 }
@@ -184,12 +184,14 @@ fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> Read<Option<us
 }
 
 /// Adds a page behind the last one, which seals that one. Does nothing when another process has done so since the
-/// caller saw `tail_sequence` as the tail.
-fn grow(index: Rel, tail_sequence: u64) -> Read<()> {
+/// caller read the meta page `seen`.
+fn grow(index: Rel, seen: &Meta) -> Read<()> {
     let _lock = PartLock::take(index, Part::DeltaGrowth);
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
-    if meta.delta_tail != NO_BLOCK && meta.delta_tail_sequence != tail_sequence {
+    // A delta's first page gets the sequence number that the tail had when there was no page.
+    let tail_of = |meta: &Meta| (meta.delta_tail, meta.delta_tail_sequence);
+    if meta.delta_tail != NO_BLOCK && tail_of(&meta) != tail_of(seen) {
         return Ok(());
     }
     let (tail, sequence) = last_page(index, &meta)?;
@@ -313,7 +315,7 @@ pub struct Sealed {
 pub fn seal(index: Rel) -> Read<u64> {
     let meta = Meta::read(index)?;
     if meta.delta_tail != NO_BLOCK {
-        grow(index, meta.delta_tail_sequence)?;
+        grow(index, &meta)?;
     }
     Meta::read(index).map(|meta| meta.delta_tail_sequence)
 }

@@ -4,8 +4,8 @@
 //! is one WAL record. For columns with filters, readers need no consistent view of all pages:
 //!
 //! - a range without an entry has no filter and matches;
-//! - a range with two entries (a merge between its two steps, or a rescan) has two correct filters, and either may be
-//!   used;
+//! - a range with two entries (a merge between its two steps, or a rescan) has two correct filters; the wider one is
+//!   used, or else the newer one;
 //! - an entry whose blocks were recycled is detected when the first page is read ([`super::segment`]).
 //!
 //! For columns with maps, readers need a consistent view ([`super::map`] says why). A directory of one page is read at

@@ -5,8 +5,9 @@
 //! over the free blocks right before it, so that they join those behind it.
 //!
 //! A segment is copied page by page under a new id and published, then the old one is retired, as in a merge
-//! ([`super::merge`]). A crash in between leaves both, which are equal; the next maintenance retires the older one. A
-//! segment that slides over fewer blocks than it has is copied twice, because the old and the new one must not overlap.
+//! ([`super::merge`]). A crash in between leaves both, which are equal. The next maintenance retires the older one; of
+//! an addition both stay, and lookups read both, until additions are merged. A segment that slides over fewer blocks
+//! than it has is copied twice, because the old and the new one must not overlap.
 
 use crate::pages::delta;
 use crate::pages::directory::Directory;
