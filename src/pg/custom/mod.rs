@@ -30,6 +30,7 @@ mod raw;
 pub mod table;
 
 use super::clause::{Clause, Values};
+use super::library::{self, BUILD};
 use super::list::{integers, list};
 use super::{Rel, fail};
 use expr::Expr;
@@ -88,8 +89,8 @@ pub trait Implementation: Sync {
 /// The data that a plan keeps for the executor.
 ///
 /// custom_private contains a list of integers (expected ranges, ranges of the table, whether the number is exact,
-/// number of served conditions), a list of the indexes' OIDs, a list of integers that only the [`Implementation`]
-/// understands, and the order of the rows ([`SortColumn`]; an empty list if they come in no order).
+/// number of served conditions, the library's [`BUILD`]), a list of the indexes' OIDs, a list of integers that only the
+/// [`Implementation`] understands, and the order of the rows ([`SortColumn`]; an empty list if they come in no order).
 #[derive(Default)]
 pub struct Planned<'a> {
     /// For each condition whether the indexes serve it.
@@ -195,6 +196,7 @@ unsafe fn encode_private(
     unsafe {
         let mut head = pg_sys::list_copy(expected);
         head = pg_sys::lappend_int(head, i32::try_from(served).unwrap_or(i32::MAX));
+        head = pg_sys::lappend_int(head, BUILD);
         let empty: *mut pg_sys::List = std::ptr::null_mut();
         let indexes = planned.indexes.iter().fold(empty, |all, &oid| pg_sys::lappend_oid(all, oid));
         let code = int_list(planned.code.iter().copied());
@@ -225,6 +227,7 @@ impl Private {
             let numbers = |part: usize| parts.get(part).map(|&list| integers(list)).unwrap_or_default();
             let head = numbers(0);
             let at = |i: usize| head.get(i).copied().unwrap_or(0);
+            library::check_build(at(4));
             Self {
                 expected: Expected { ranges: at(0) as u32, of: at(1) as u32, is_exact: at(2) != 0 },
                 served: at(3).max(0) as usize,

@@ -49,6 +49,8 @@ const KEY_WAL_USAGE: u64 = 5;
 /// What all processes of a build share.
 #[repr(C)]
 struct SharedBuild {
+    /// The leader's [`BUILD`](super::library::BUILD).
+    library: i32,
     table: pg_sys::Oid,
     index: pg_sys::Oid,
     query_id: i64,

@@ -5,8 +5,9 @@ use super::{
     JobWords, KEY_BUFFER_USAGE, KEY_QUERY, KEY_QUEUES, KEY_SHARED, KEY_WAL_USAGE, QUEUE, SecondPhase,
     SecondWords, SharedBuild,
 };
+use crate::pg::library::{self, BUILD};
 use crate::pg::shared_files::SharedFiles;
-use crate::pg::{Rel, compat, library, memory, server};
+use crate::pg::{Rel, compat, memory, server};
 use pgrx::pg_sys;
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -56,6 +57,7 @@ impl<'a> Team<'a> {
             }
             let shared = allocate::<SharedBuild>(context, KEY_SHARED, 1);
             shared.write(SharedBuild {
+                library: BUILD,
                 table: heap.oid(),
                 index: index.oid(),
                 query_id: compat::query_id(),

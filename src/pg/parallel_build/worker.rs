@@ -6,7 +6,7 @@ use super::{
 };
 use crate::pg::relation::Mode;
 use crate::pg::shared_files::SharedFiles;
-use crate::pg::{OpenRel, Rel, boundary, compat, server};
+use crate::pg::{OpenRel, Rel, boundary, compat, library, server};
 use pgrx::pg_sys;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::Ordering;
@@ -108,7 +108,9 @@ pub unsafe extern "C-unwind" fn pg_skip_build_worker(
         let query = pg_sys::shm_toc_lookup(toc, KEY_QUERY, true).cast::<c_char>();
         pg_sys::debug_query_string = query;
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, query);
-        let shared = &*find(KEY_SHARED).cast::<SharedBuild>();
+        let shared = find(KEY_SHARED).cast::<SharedBuild>();
+        library::check_build((*shared).library);
+        let shared = &*shared;
         pg_sys::SharedFileSetAttach(shared.files.get(), segment);
         compat::report_query_id(shared.query_id);
         let number = usize::try_from(pg_sys::ParallelWorkerNumber).unwrap_or(0);
