@@ -105,7 +105,10 @@ impl<'t, 'a> Sight<'t, 'a> {
         let ranges = f64::from(meta.parts_in(column, self.blocks)).max(1.0);
         let rows = self.table.rows();
         let keys = self.keys(leaf, over);
-        let attribute = self.table.indexes()[leaf.index].attribute(column);
+        let selectivity = self.selectivity(leaf, keys, over);
+        // One row is in one range, whatever the order. The statistics of a thousand partitions take time to find.
+        let has_order = selectivity * rows > 1.0;
+        let attribute = self.table.indexes()[leaf.index].attribute(column).filter(|_| has_order);
         Statistics {
             keys,
             pages_of_key: facts.slices(column),
@@ -113,7 +116,7 @@ impl<'t, 'a> Sight<'t, 'a> {
             ranges,
             summarized: meta.summarized_parts(column).min(ranges),
             rows,
-            selectivity: self.selectivity(leaf, keys, over),
+            selectivity,
             correlation: attribute.map_or(0.0, |attribute| self.table.correlation(attribute)),
             ranges_of_key: self.ranges_of_key(leaf, over),
         }

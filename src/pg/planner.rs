@@ -30,7 +30,8 @@ pub(super) unsafe fn constant(
     // SAFETY: the planner is running, and the expression belongs to its query. estimate_expression_value changes a
     // copy; it evaluates stable functions, too.
     unsafe {
-        let value = server::estimate_expression_value(root, expr);
+        let is_constant = is_a(expr, pg_sys::NodeTag::T_Const);
+        let value = if is_constant { expr } else { server::estimate_expression_value(root, expr) };
         if !is_a(value, pg_sys::NodeTag::T_Const) {
             return None;
         }

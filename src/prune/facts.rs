@@ -104,14 +104,8 @@ impl Facts {
     /// any more, or if that takes more than a look at a buffer.
     pub fn known(index: Oid) -> Option<Rc<Self>> {
         // Nothing is borrowed while the buffer is looked at: the server may raise an error.
-        let (place, of) =
-            KNOWN.with_borrow(|known| known.get(&index).map(|known| (known.place, known.checksum)))?;
-        let is_current = place?.checksum()? == of;
-        if is_current {
-            KNOWN.with_borrow(|known| known.get(&index).map(|known| known.facts.clone()))
-        } else {
-            None
-        }
+        let Remembered { checksum, place, facts } = KNOWN.with_borrow(|known| known.get(&index).cloned())?;
+        (place?.checksum()? == checksum).then_some(facts)
     }
 
     /// The facts of an index, remembered or read.
