@@ -33,6 +33,20 @@ pub fn all_of(mut keys: Vec<u64>) -> Condition<KeyTest> {
     Condition::all(leaves.collect()).unwrap_or(Condition::Leaf(KeyTest::NotNull))
 }
 
+/// All of some of these conditions; None if there are none.
+pub fn some_of(all: impl ExactSizeIterator<Item = Condition<KeyTest>>) -> Option<Condition<KeyTest>> {
+    let chosen: Vec<usize> = spread(all.len()).collect();
+    let is_chosen = |(place, _): &(usize, _)| chosen.binary_search(place).is_ok();
+    Condition::all(all.enumerate().filter(is_chosen).map(|(_, condition)| condition).collect())
+}
+
+/// The places of the parts that are looked up, of `count` that must all hold. They are evenly spread: those of a text
+/// in a row have much in common.
+fn spread(count: usize) -> impl Iterator<Item = usize> {
+    let taken = count.min(MOST_KEYS);
+    (0..taken).map(move |number| number * (count - 1) / (taken - 1).max(1))
+}
+
 /// A demand as a condition over the keys' hashes; None if anything meets it.
 pub fn demanded<K>(demand: &Demand<K>, hash: &impl Fn(&K) -> u64) -> Option<Condition<KeyTest>> {
     match demand {
@@ -40,10 +54,7 @@ pub fn demanded<K>(demand: &Demand<K>, hash: &impl Fn(&K) -> u64) -> Option<Cond
         Demand::Never => Some(Condition::Leaf(KeyTest::AnyOf(Vec::new()))),
         Demand::Key(key) => Some(Condition::Leaf(KeyTest::AnyOf(vec![hash(key)]))),
         Demand::All(parts) => {
-            // Evenly spread: those of a text in a row have much in common.
-            let taken = parts.len().min(MOST_KEYS);
-            let spread = (0..taken).map(|number| number * (parts.len() - 1) / (taken - 1).max(1));
-            let chosen = spread.filter_map(|place| parts.get(place));
+            let chosen = spread(parts.len()).filter_map(|place| parts.get(place));
             Condition::all(chosen.filter_map(|part| demanded(part, hash)).collect())
         }
         Demand::Any(parts) => {

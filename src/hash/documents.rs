@@ -63,8 +63,8 @@ impl DocumentKeys {
             Strategy::HasName => Some(of_keys(value.with_bytes(|name| self.keys.of_name(name)))),
             Strategy::HasAnyName => Some(of_keys(self.of_names(value)?.concat())),
             Strategy::HasAllNames => {
-                let all = Condition::all(self.of_names(value)?.into_iter().map(of_keys).collect());
-                Some(all.unwrap_or(Condition::Leaf(KeyTest::NotNull)))
+                let names = self.of_names(value)?.into_iter();
+                Some(asked::some_of(names.map(of_keys)).unwrap_or(Condition::Leaf(KeyTest::NotNull)))
             }
             Strategy::TextAtPath => {
                 value.with_bytes(|text| self.keys.of_text(clause.path, text)).map(of_keys)

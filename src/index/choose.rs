@@ -11,7 +11,7 @@
 //!
 //! [`skip_map::choice`] says which parts of ranges a map tells apart.
 
-use super::collect::{ColumnContents, Failure, RangeCollector, RangeCollectorOptions, RangeContents};
+use super::collect::{ColumnContents, Failure, RangeCollector, RangeCollectorOptions};
 use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout, Wish};
 use crate::pg::error::Read;
 use crate::pg::key_kind::KeyKind;
@@ -192,8 +192,9 @@ struct LayoutSample {
     /// Pages and rows of the ranges that could be hashed.
     pages: f64,
     rows: f64,
-    /// The number of these ranges, and of the others.
+    /// The number of these ranges, of those with more keys than memory allows, and of the others.
     closed: u32,
+    full: u32,
     open: u32,
     /// Whether keys can be made of the column's values.
     has_keys: bool,
@@ -227,7 +228,7 @@ fn take_samples(
     let mut collector = RangeCollector::new(heap, index, &single, how);
     let empty = |column: &ColumnContents| {
         let (pairs, has_keys) = (PairCounts::new(sizes()), column.has_keys());
-        LayoutSample { pages: 0.0, rows: 0.0, closed: 0, open: 0, has_keys, pages_per_range, pairs }
+        LayoutSample { pages: 0.0, rows: 0.0, closed: 0, full: 0, open: 0, has_keys, pages_per_range, pairs }
     };
     let mut samples: Vec<LayoutSample> = collector.columns.iter().map(empty).collect();
     let ranges = (blocks / pages_per_range).max(1);
@@ -240,9 +241,9 @@ fn take_samples(
         collector.collect(first, end);
         let rows = collector.live_rows - before;
         for (column, sample) in collector.columns.iter().zip(&mut samples) {
-            sample.add(column.contents(), f64::from(end - first), rows);
+            sample.add(column, f64::from(end - first), rows);
         }
-        if i + 1 >= HOPELESS && samples.iter().all(|sample| sample.closed == 0) {
+        if i + 1 >= HOPELESS && samples.iter().all(|sample| sample.closed + sample.full == 0) {
             break;
         }
     }
@@ -250,14 +251,15 @@ fn take_samples(
 }
 
 impl LayoutSample {
-    /// Whether most ranges could not be hashed, but may be later.
+    /// Whether most ranges could not be hashed, but may be later. Ranges with too many keys cannot.
     fn is_unknown(&self) -> bool {
-        self.has_keys && self.open > self.closed
+        self.has_keys && self.open > self.closed + self.full
     }
 
-    fn add(&mut self, contents: RangeContents<'_>, pages: f64, rows: f64) {
+    fn add(&mut self, column: &ColumnContents, pages: f64, rows: f64) {
+        let contents = column.contents();
         if contents.state.open {
-            self.open += 1;
+            *(if column.is_full { &mut self.full } else { &mut self.open }) += 1;
             return;
         }
         self.closed += 1;

@@ -14,7 +14,8 @@
 //! The snapshot of VACUUM does not keep what others delete: a value out of line of a row that was live when its page
 //! was read may be gone when it is wanted. VACUUM therefore reads such values in a subtransaction, and the range stays
 //! open if the row was deleted meanwhile. Before PostgreSQL 17 no subtransaction is possible in a parallel VACUUM: such
-//! ranges stay open.
+//! ranges stay open. All other maintenance reads them in a subtransaction as well: a damaged value of one row must not
+//! make inserts of others fail.
 //!
 //! CREATE INDEX fails if an expression or a user's hash function fails. Maintenance must not fail: the row belongs to
 //! another user, or the function has changed. It therefore runs such code in subtransactions, and a range in which the
@@ -37,6 +38,8 @@ use skip_text::RecentFragments;
 pub struct ColumnContents {
     /// Of all parts together.
     pub state: RangeState,
+    /// Whether the range is open because it has more keys than memory allows.
+    pub is_full: bool,
     /// Of the part that is being collected; of the whole range if that is not divided.
     hashes: DistinctHashes,
     /// Heap blocks per part. None if the range is not divided.
@@ -113,12 +116,13 @@ pub struct RangeCollector<'a> {
     pub overflowed: bool,
     /// Rows that look live, in all ranges collected so far.
     pub live_rows: f64,
-    /// The first error in users' code, if [`RangeCollectorOptions::may_fail`] is set, or, in VACUUM, the first in
-    /// reading a damaged value.
+    /// The first error in users' code, or in reading a damaged value, if [`RangeCollectorOptions::may_fail`] is set.
     pub failure: Option<Failure>,
     in_vacuum: bool,
     versions: Versions,
     may_fail: bool,
+    /// Whether a value out of line that cannot be read leaves the range open instead of ending the command.
+    may_lose_values: bool,
 }
 
 /// A row for which users' code failed, or of which a value cannot be read.
@@ -173,7 +177,7 @@ pub struct RangeCollectorOptions {
     pub most_hashes: usize,
     /// Which tuple versions are collected.
     pub versions: Versions,
-    /// Whether an error in users' code leaves the range open instead of ending the command.
+    /// Whether an error in users' code, or a damaged value, leaves the range open instead of ending the command.
     pub may_fail: bool,
 }
 
@@ -212,6 +216,7 @@ impl<'a> RangeCollector<'a> {
             in_vacuum: options.in_vacuum,
             versions,
             may_fail,
+            may_lose_values: options.may_fail || options.in_vacuum,
         }
     }
 
@@ -240,7 +245,7 @@ impl<'a> RangeCollector<'a> {
             }
         }
         self.load_with_standings(block);
-        let may_lose_values = self.in_vacuum && self.with_values_out_of_line().next().is_some();
+        let may_lose_values = self.may_lose_values && self.with_values_out_of_line().next().is_some();
         let can_attempt = attempt::is_possible();
         let leaves_open = may_lose_values && !can_attempt;
         self.or_open(block, may_lose_values && can_attempt, |this| {
@@ -367,6 +372,7 @@ impl ColumnContents {
         let pages_per_part = meta.pages_per_part(c as u16);
         Self {
             state: RangeState::default(),
+            is_full: false,
             hashes: DistinctHashes::new(),
             pages_per_part: (pages_per_part != meta.pages_per_range).then_some(pages_per_part),
             part_state: RangeState::default(),
@@ -396,6 +402,7 @@ impl ColumnContents {
 
     fn begin(&mut self) {
         self.state = RangeState { open: self.keys.is_none(), ..RangeState::default() };
+        self.is_full = false;
         self.part_state = RangeState::default();
         self.part_ends.clear();
         self.part_hashes.clear();
@@ -412,7 +419,7 @@ impl ColumnContents {
             self.clear_hashes();
             self.part_hashes.clear();
             self.part_ends.iter_mut().for_each(|(_, end)| *end = 0);
-            self.state.open = true;
+            (self.state.open, self.is_full) = (true, true);
         }
         if let Some(pages) = self.pages_per_part
             && (is_last || (number + 1).is_multiple_of(pages))

@@ -17,7 +17,7 @@ pub struct RebuildWork<'a, 'm> {
 }
 
 impl<'a, 'm> RebuildWork<'a, 'm> {
-    /// Work on an index whose meta page is `meta`. In VACUUM its cost limits apply.
+    /// Work on an index whose meta page is `meta`. In VACUUM its cost limits apply to reading the table.
     pub fn new(heap: Rel<'a>, meta: &'m Meta, in_vacuum: bool) -> Self {
         Self { heap, meta, in_vacuum, failure: None }
     }

@@ -8,7 +8,7 @@
 //! the creation.
 
 use super::attempt::attempt;
-use super::{boundary, catalog, compat, error};
+use super::{boundary, compat, error};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{CStr, c_void};
@@ -102,11 +102,8 @@ fn segment<const N: usize>(name: &'static CStr) -> *mut c_void {
     let bytes = N * size_of::<AtomicU64>();
     // SAFETY: each name has one size: callers change the name with their layout.
     let ask = || unsafe { compat::named_segment(name, bytes, zero::<N>) };
-    if catalog::in_parallel_mode() {
-        // No subtransaction is begun in parallel mode. Usually the leader has made the segment before it started
-        // workers.
-        return ask();
-    }
+    // In parallel mode, too: all versions with named segments can begin a subtransaction there. (In a leader whose
+    // command writes, ending it fails; the session then counts for itself.)
     match attempt(ask) {
         Ok(memory) => memory,
         Err(failed) => {

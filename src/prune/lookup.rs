@@ -149,7 +149,8 @@ fn many_keys(
     keys: &[u64],
     result: &mut [u64],
 ) -> Fetch<u64> {
-    let keys_at_once = (PASS_BYTES / (shape.words() * 8)).max(1);
+    let of_key = shape.words() * 8 + usize::from(segment.filters()?.num_probes) * size_of::<WantedSlice>();
+    let keys_at_once = (PASS_BYTES / of_key).max(1);
     let mut slices = 0;
     for keys in keys.chunks(keys_at_once) {
         memory::check_for_interrupts();

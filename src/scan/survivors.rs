@@ -68,11 +68,17 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
         Condition::And(parts) => {
             let mut kept: Vec<Condition<Ask>> = Vec::new();
             for part in parts {
+                memory::check_for_interrupts();
                 let part = merged(part, asked);
-                let narrowed = kept.iter().any(|before| match (before, &part) {
-                    (Condition::Leaf(into), Condition::Leaf(from)) => narrow(asked, *into, *from),
+                let narrowed = match part {
+                    Condition::Leaf(from) if is_within(asked, from) => {
+                        kept.iter().any(|before| match before {
+                            Condition::Leaf(into) => narrow(asked, *into, from),
+                            _ => false,
+                        })
+                    }
                     _ => false,
-                });
+                };
                 if !narrowed {
                     kept.push(part);
                 }
@@ -112,6 +118,11 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
     }
 }
 
+/// Whether a test has spans.
+fn is_within(asked: &[IndexClauses<'_>], of: Ask) -> bool {
+    matches!(asked[of.index].clauses[of.clause].test, Test::Within(_))
+}
+
 /// Narrows the spans of one clause to those of another one of the same index and column: a value has one order key.
 /// False if the two differ in these, or one has no spans.
 fn narrow(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
@@ -119,15 +130,15 @@ fn narrow(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
         return false;
     }
     let clauses = &mut asked[into.index].clauses;
-    let from = clauses[from.clause].clone();
-    let into = &mut clauses[into.clause];
-    match (&mut into.test, &from.test) {
-        (Test::Within(spans), Test::Within(others)) if into.column == from.column => {
-            *spans = spans.intersection(others);
-            true
+    let (one, other) = (&clauses[into.clause], &clauses[from.clause]);
+    let common = match (&one.test, &other.test) {
+        (Test::Within(spans), Test::Within(others)) if one.column == other.column => {
+            spans.intersection(others)
         }
-        _ => false,
-    }
+        _ => return false,
+    };
+    clauses[into.clause].test = Test::Within(common);
+    true
 }
 
 /// Whether the keys, or spans, of one clause can be added to those of another one: both are of one index and column.

@@ -345,3 +345,46 @@ fn unread(session: &mut Session, table: &str, what: &str) {
     let ids = session.column(&format!("SELECT id FROM {table} WHERE a = 77 AND b IS NOT NULL ORDER BY 1"));
     assert_eq!(ids[0], "77", "{what}: after REINDEX");
 }
+
+alone!(a_value_that_cannot_be_read);
+/// A value out of line is lost. Its block range stays open, with a warning; inserts of other rows, VACUUM and
+/// skip_summarize go on.
+fn a_value_that_cannot_be_read() {
+    let server = Server::start(&["autovacuum=off"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    session.run(
+        "CREATE TABLE t (id int, v text); ALTER TABLE t ALTER v SET STORAGE EXTERNAL;
+         CREATE INDEX t_skip ON t USING skip (v) WITH (pages_per_range = 1, autosummarize = on);
+         INSERT INTO t SELECT i, CASE WHEN i = 100 THEN repeat('v', 5000) ELSE 'v' || i END
+             FROM generate_series(1, 120) i;
+         CHECKPOINT",
+    );
+    let of_values = "SELECT pg_relation_filepath(reltoastrelid) FROM pg_class WHERE relname = 't'";
+    let file = server.data().join(session.one(of_values));
+    drop(session);
+    server.stop();
+    let bytes = fs::metadata(&file).expect("the file of the values").len();
+    fs::write(&file, vec![0; bytes as usize]).expect("writing the file of the values");
+    server.restart();
+    let (mut session, heard) = server.connect_hearing("skip_template");
+    assert_eq!(session.error("SELECT max(v) FROM t").code().code(), "XX001");
+    for change in [
+        "INSERT INTO t SELECT i, 'v' || i FROM generate_series(121, 5000) i",
+        "VACUUM t",
+        "SELECT skip_summarize('t_skip')",
+    ] {
+        heard.lock().unwrap().clear();
+        session.run(change);
+        let told = heard.lock().unwrap().concat();
+        assert!(told.contains("could not be updated for a row in block 0"), "{change}: {told}");
+    }
+    session.run("SET enable_seqscan = off; SET enable_bitmapscan = off");
+    assert_eq!(session.one("SELECT id FROM t WHERE v = 'v4711'"), "4711");
+    let summarized = "SELECT ranges - summarized <= 2 FROM skip_index_info('t_skip')";
+    assert_eq!(session.one(summarized), "t");
+    session.run("DELETE FROM t WHERE id = 100");
+    session.run("VACUUM t");
+    drop(session);
+    server.finish();
+}

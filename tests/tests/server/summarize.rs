@@ -267,3 +267,28 @@ fn cancelled_in_an_expression(database: &Database) {
     session.run("VACUUM t");
     same(&mut session, "t", &Question::using("t_skip", "slowly(k) = 8"));
 }
+
+on_shared!(ranges_with_too_many_keys);
+/// An index that is older than its rows chooses its layout, although the ranges of one column have more keys than
+/// memory allows: the other column gets its map, and the user is told.
+fn ranges_with_too_many_keys(database: &Database) {
+    let (mut session, heard) = server().connect_hearing(&database.name);
+    session.run("SET maintenance_work_mem = '1MB'"); // 16,384 keys of a range, of which 28,928 rows fit into one
+    session.run(
+        "CREATE TABLE t (id int, d int);
+         CREATE INDEX t_skip ON t USING skip (id, d) WITH (pages_per_range = 128, autosummarize = off);
+         INSERT INTO t SELECT i, i / 10000 FROM generate_series(1, 200000) i",
+    );
+    for upkeep in ["VACUUM t", "SELECT skip_summarize('t_skip')"] {
+        heard.lock().unwrap().clear();
+        session.run(upkeep);
+        let told = heard.lock().unwrap().concat();
+        assert!(told.contains("more distinct values than maintenance_work_mem allows"), "{upkeep}: {told}");
+    }
+    let summarized = "SELECT summarized FROM skip_index_info('t_skip') WHERE column_name = 'd'";
+    assert_ne!(session.one(summarized), "0");
+    same(&mut session, "t", &Question::using("t_skip", "d = 7"));
+    same(&mut session, "t", &Question::using("t_skip", "id = 77777"));
+    assert_eq!(session.one("SELECT count(*) <= 2 FROM skip_matching_ranges('t_skip', 'd', 7)"), "t");
+    sound(&mut session, "t_skip");
+}

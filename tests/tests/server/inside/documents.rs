@@ -416,3 +416,19 @@ fn expressions(database: &Database) {
     }
     assert_eq!(session.error("SELECT skip_matching_ranges('d_v', 'v', 5)").code().code(), "42804");
 }
+
+on_shared!(all_of_many_names);
+/// Of many names that must all be in a document, some are looked up.
+fn all_of_many_names(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, v jsonb, filler text DEFAULT repeat('x', 200));
+         INSERT INTO t SELECT i, (SELECT jsonb_object_agg('k' || k, 1) FROM generate_series(i % 7, i % 7 + i % 60) k)
+             FROM generate_series(1, 3000) i;
+         CREATE INDEX t_skip ON t USING skip (v jsonb_path_skip_ops) WITH (pages_per_range = 1)",
+    );
+    for names in [0, 1, 2, 15, 16, 17, 18, 31, 40, 59, 60, 5000] {
+        let all = format!("ARRAY(SELECT 'k' || k FROM generate_series(7, {} + 6) k)", names);
+        compare::same(&mut session, "t", &Question::using("t_skip", format!("v ?& {all}")));
+    }
+}
