@@ -313,7 +313,7 @@ fn on_commit_delete_rows_calls_nothing(database: &Database) {
     let mut session = database.session();
     session.run(
         "CREATE FUNCTION one() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT max(x) FROM (VALUES (1)) v(x)';
-         CREATE FUNCTION two() RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN 1 + one(); END'",
+         CREATE FUNCTION two() RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN 1 + public.one(); END'",
     );
     for (number, index) in [
         "((a + one()))",
