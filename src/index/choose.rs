@@ -107,7 +107,9 @@ fn by_samples(index: Rel, meta: &mut Meta, blocks: u32, samples: &[LayoutSample]
         let rate = wish.is_rate_set.then_some(column.rate);
         let pairs = &samples.pairs;
         let own = wish.parts.map(|parts| pages_per_range / parts.max(1));
-        let pages = own.unwrap_or_else(|| pairs.smallest_part(samples.rows)).max(1);
+        // Where no range could be counted, because of too many keys, a part has so many that it may be a whole range.
+        let smallest = if samples.is_full() { pages_per_range } else { pairs.smallest_part(samples.rows) };
+        let pages = own.unwrap_or(smallest).max(1);
         let may_be_filters = !wish.is_map && wish.parts.is_none_or(|parts| parts == 1);
         let kind = KeyKind::of_column(index, c);
         column.layout = if may_be_filters && rate.is_some_and(|rate| rate >= RATE_OF_FILTERS) {
@@ -251,6 +253,11 @@ fn take_samples(
 }
 
 impl LayoutSample {
+    /// Whether no range could be counted because those that could be hashed have too many keys.
+    fn is_full(&self) -> bool {
+        self.closed == 0 && self.full > 0
+    }
+
     /// Whether most ranges could not be hashed, but may be later. Ranges with too many keys cannot.
     fn is_unknown(&self) -> bool {
         self.has_keys && self.open > self.closed + self.full

@@ -14,8 +14,8 @@
 //! The snapshot of VACUUM does not keep what others delete: a value out of line of a row that was live when its page
 //! was read may be gone when it is wanted. VACUUM therefore reads such values in a subtransaction, and the range stays
 //! open if the row was deleted meanwhile. Before PostgreSQL 17 no subtransaction is possible in a parallel VACUUM: such
-//! ranges stay open. All other maintenance reads them in a subtransaction as well: a damaged value of one row must not
-//! make inserts of others fail.
+//! ranges stay open. All other maintenance reads them in a subtransaction as well: one that is lost must not make
+//! inserts of other rows fail.
 //!
 //! CREATE INDEX fails if an expression or a user's hash function fails. Maintenance must not fail: the row belongs to
 //! another user, or the function has changed. It therefore runs such code in subtransactions, and a range in which the
@@ -177,7 +177,7 @@ pub struct RangeCollectorOptions {
     pub most_hashes: usize,
     /// Which tuple versions are collected.
     pub versions: Versions,
-    /// Whether an error in users' code, or a damaged value, leaves the range open instead of ending the command.
+    /// Whether an error in users' code, or a lost value, leaves the range open instead of ending the command.
     pub may_fail: bool,
 }
 

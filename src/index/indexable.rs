@@ -57,7 +57,7 @@ pub fn check(index: Rel, column: usize) {
 /// `=` is not that of text: no condition on the column would ever use the index.
 ///
 /// An index that is there keeps its class when ALTER TABLE changes the column's type to one with the same storage. It
-/// is only warned of: TRUNCATE and VACUUM FULL, which build it anew, must not fail because of it.
+/// is only warned of: TRUNCATE, VACUUM FULL and pg_upgrade, which build it anew, must not fail because of it.
 fn check_equality(index: Rel, values: Oid, class: ColumnClass) {
     if class.input == values || types::is_pseudo(class.input) {
         return;
@@ -79,9 +79,11 @@ fn check_equality(index: Rel, values: Oid, class: ColumnClass) {
         "The operator class of type {other} does not have the operator = of type {own}: no query would use the index."
     );
     let code = PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT;
-    if index.is_new() {
+    // CREATE INDEX CONCURRENTLY builds the index in a later transaction, and makes it valid at last.
+    if (index.is_new() || !index.is_valid_index()) && !catalog::is_binary_upgrade() {
         fail(code, message, Some(detail), Some(hint));
     }
+    let hint = format!("Drop the index, and make another one. {hint}");
     report(PgLogLevel::WARNING, code, message, Some(detail), Some(hint));
 }
 

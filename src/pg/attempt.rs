@@ -33,6 +33,15 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
     catching(work, |code| code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32)
 }
 
+/// Runs `work`, whose effects no rollback undoes. The subtransaction is rolled back in any case: to release it would
+/// count commands, which a leader in parallel mode must not.
+///
+/// # Errors
+/// The ERROR.
+pub fn attempt_without_release<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
+    in_subtransaction(work, |code| code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32, OnSuccess::RollBack)
+}
+
 /// Runs `work`, which reads values. An ERROR that data is damaged or missing is rolled back, and returned; any other
 /// one ends the query.
 ///
@@ -42,8 +51,22 @@ pub fn attempt_to_read<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
     catching(work, |code| code == PgSqlErrorCode::ERRCODE_DATA_CORRUPTED as i32)
 }
 
+/// How a subtransaction ends without an ERROR.
+enum OnSuccess {
+    Release,
+    RollBack,
+}
+
 /// Runs `work`, and returns its ERROR if `is_caught` says so of the SQLSTATE.
 fn catching<R>(work: impl FnOnce() -> R, is_caught: fn(i32) -> bool) -> Result<R, Failed> {
+    in_subtransaction(work, is_caught, OnSuccess::Release)
+}
+
+fn in_subtransaction<R>(
+    work: impl FnOnce() -> R,
+    is_caught: fn(i32) -> bool,
+    on_success: OnSuccess,
+) -> Result<R, Failed> {
     // SAFETY: plain globals of the server, restored below, because beginning and ending a subtransaction change both.
     let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
     let restore = || {
@@ -62,7 +85,12 @@ fn catching<R>(work: impl FnOnce() -> R, is_caught: fn(i32) -> bool) -> Result<R
     let whole = || {
         let result = work();
         // SAFETY: ends the subtransaction that was begun above.
-        unsafe { pg_sys::ReleaseCurrentSubTransaction() };
+        unsafe {
+            match on_success {
+                OnSuccess::Release => pg_sys::ReleaseCurrentSubTransaction(),
+                OnSuccess::RollBack => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+            }
+        }
         restore();
         result
     };

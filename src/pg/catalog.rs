@@ -430,6 +430,12 @@ pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     }
 }
 
+/// Whether pg_upgrade makes the objects of the old server anew.
+pub fn is_binary_upgrade() -> bool {
+    // SAFETY: a plain global of the server.
+    unsafe { pg_sys::IsBinaryUpgrade }
+}
+
 /// Whether the server itself runs the query, to check a foreign key.
 pub fn in_foreign_key_check() -> bool {
     // SAFETY: reads the session's state.

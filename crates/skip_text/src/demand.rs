@@ -90,6 +90,11 @@ impl<K: Clone + PartialEq> Demand<K> {
         }
     }
 
+    /// Whether so many parts must hold that [`Demand::bounded`] leaves out any more.
+    pub fn is_long(&self) -> bool {
+        self.conjuncts().len() >= MOST_KEYS
+    }
+
     /// The demand over other keys; `map` says what one key becomes.
     pub fn flat_map<L: Clone + PartialEq>(&self, map: &mut impl FnMut(&K) -> Demand<L>) -> Demand<L> {
         match self {

@@ -55,7 +55,7 @@ fn before_anything_is_summarized(database: &Database) {
 }
 
 on_shared!(lookups_for_partitions);
-/// Keys are looked up for the costs of 64 partitions. For the others, averages are taken.
+/// Keys are looked up for the costs of 16 partitions. For the others, averages are taken.
 fn lookups_for_partitions(database: &Database) {
     let mut session = database.session();
     session
@@ -72,7 +72,7 @@ fn lookups_for_partitions(database: &Database) {
     let plan = session.plan("SELECT * FROM t WHERE k = 777");
     let expected = |line: &&str| line.contains("Ranges Expected");
     assert_eq!(plan.lines().filter(expected).count(), 70, "{plan}");
-    assert_eq!(plan.lines().filter(|line| line.contains("(average)")).count(), 70 - 64, "{plan}");
+    assert_eq!(plan.lines().filter(|line| line.contains("(average)")).count(), 70 - 16, "{plan}");
     same(&mut session, "t", &Question::any("k = 777".to_owned()));
 }
 

@@ -198,19 +198,20 @@ fn expression_fails_later(database: &Database) {
 /// Who may insert, but not read, is warned without the words of the error, which may quote the row.
 fn who_may_not_read_is_not_told(database: &Database) {
     let (mut session, heard) = server().connect_hearing(&database.name);
-    session.run(
-        "CREATE ROLE writer; CREATE TABLE w (LIKE t);
+    let writer = format!("{}_writer", database.name);
+    session.run(&format!(
+        "CREATE ROLE {writer}; CREATE TABLE w (LIKE t);
          CREATE INDEX w_skip ON w USING skip (breaking(k)) WITH (pages_per_range = 1);
-         GRANT INSERT ON w TO writer; GRANT SELECT ON broken TO writer; TRUNCATE broken;
-         INSERT INTO w VALUES (7, 7); INSERT INTO broken DEFAULT VALUES; SET ROLE writer",
-    );
+         GRANT INSERT ON w TO {writer}; GRANT SELECT ON broken TO {writer}; TRUNCATE broken;
+         INSERT INTO w VALUES (7, 7); INSERT INTO broken DEFAULT VALUES; SET ROLE {writer}"
+    ));
     session.run("INSERT INTO w SELECT 1, 1, repeat('x', 300) FROM generate_series(1, 1000)");
     let warnings = heard.lock().unwrap().clone();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("block 0") && !warnings[0].contains("no value for 7"), "{warnings:?}");
     // Nor is who may only maintain the table told, in whose name a row is read.
     if install().version >= 17 {
-        session.run("RESET ROLE; GRANT MAINTAIN ON w TO writer; SET ROLE writer");
+        session.run(&format!("RESET ROLE; GRANT MAINTAIN ON w TO {writer}; SET ROLE {writer}"));
         for upkeep in ["VACUUM w", "SELECT skip_summarize('w_skip')"] {
             heard.lock().unwrap().clear();
             session.run(upkeep);
@@ -219,7 +220,7 @@ fn who_may_not_read_is_not_told(database: &Database) {
             assert!(!warnings[0].contains("no value for 7"), "{upkeep}: {warnings:?}");
         }
     }
-    session.run("RESET ROLE; DROP OWNED BY writer; DROP ROLE writer");
+    session.run(&format!("RESET ROLE; DROP OWNED BY {writer}; DROP ROLE {writer}"));
 }
 
 on_shared!(hash_function_fails_later);

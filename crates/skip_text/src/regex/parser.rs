@@ -42,7 +42,15 @@ pub(super) fn parse(
     let mut parser = RegexParser { lexer, next: None, options, keys, encoding };
     if options.literal {
         let mut whole = RegexShape::symbols([], encoding);
-        pattern.iter().for_each(|&c| whole.then(parser.char(c)));
+        for &c in pattern {
+            // As in the lexer: outside of UTF-8, and in MULE_INTERNAL, different bytes may be one character.
+            let is_certain = encoding == Encoding::Utf8 || c.is_ascii();
+            whole.then(if is_certain {
+                parser.char(c)
+            } else {
+                RegexShape::symbols([Symbol::Gap], encoding)
+            });
+        }
         return Ok(whole);
     }
     parser.advance()?;

@@ -43,8 +43,19 @@ impl RegexShape {
 
     /// What every value meets that the part matches somewhere.
     pub fn demand(self, encoding: Encoding) -> Demand<Literal> {
+        if self.demand.is_long() {
+            return self.demand;
+        }
         let alternatives = Demand::any(self.templates.iter().map(|template| template.demand(encoding)));
         Demand::all([self.demand, alternatives])
+    }
+
+    /// The whole value meets this as well. Demands are not joined symbol by symbol: that takes quadratic time.
+    fn demand_too(&mut self, more: Demand<Literal>) {
+        if more != Demand::Anything && !self.demand.is_long() {
+            let demand = std::mem::replace(&mut self.demand, Demand::Anything);
+            self.demand = Demand::all([demand, more]);
+        }
     }
 
     /// Moves the templates into the demand and leaves a gap.
@@ -80,8 +91,7 @@ impl RegexShape {
             });
             self.templates = joined.collect();
         }
-        let demand = std::mem::replace(&mut self.demand, Demand::Anything);
-        self.demand = Demand::all([demand, next.demand]);
+        self.demand_too(next.demand);
     }
 
     /// One of the parts; there is at least one.
