@@ -1,6 +1,7 @@
 //! Conditions of a query become a condition that can be looked up in indexes.
 
 use crate::pg::clause::{Match, Strategy};
+use crate::pg::custom::document::PartComparison;
 use crate::pg::custom::expr::{Comparison, Expr, ExprKind, Leaf, Source};
 use crate::pg::custom::index::Index;
 use crate::pg::custom::table::Table;
@@ -139,12 +140,27 @@ fn of_part<'a>(
     c: &Comparison<'a>,
     how: Match,
 ) -> Option<Condition<Leaf<'a>>> {
-    let part = match how {
-        Match::Value => c.of_part().or_else(|| c.turned()?.of_part())?,
-        Match::Array => c.of_part()?,
+    match how {
+        // Both sides may be parts of documents, of two tables.
+        Match::Value => {
+            let on_the_left =
+                c.of_part().and_then(|part| of_its_document(table, order, condition, &part, how));
+            on_the_left.or_else(|| of_its_document(table, order, condition, &c.turned()?.of_part()?, how))
+        }
+        Match::Array => of_its_document(table, order, condition, &c.of_part()?, how),
         // The part may be NULL where the document is not.
-        Match::ValueOrNull | Match::IsNull | Match::IsNotNull => return None,
-    };
+        Match::ValueOrNull | Match::IsNull | Match::IsNotNull => None,
+    }
+}
+
+/// The condition for a comparison of a part with a value, if the document is in an index column.
+fn of_its_document<'a>(
+    table: &Table<'a>,
+    order: &[usize],
+    condition: Expr<'a>,
+    part: &PartComparison<'a>,
+    how: Match,
+) -> Option<Condition<Leaf<'a>>> {
     let columns = order.iter().flat_map(|&number| {
         let index = table.indexes()[number];
         (0..index.columns()).map(move |column| (number, index, column))

@@ -8,6 +8,7 @@ use super::super::catalog;
 use super::super::datum::{self, Repr, Value};
 use super::super::list::list;
 use super::expr::{Comparison, Expr};
+use super::index::Index;
 use crate::pg::clause::Strategy;
 use pgrx::is_a;
 use pgrx::pg_sys::{self, Oid};
@@ -62,6 +63,12 @@ const NUMBERS_EQUAL: [u32; 10] = [
     pg_sys::F_INT8EQ,
     pg_sys::F_NUMERIC_EQ,
 ];
+
+/// Whether an expression is a part of the documents in an index column, so that a comparison with it may be served.
+pub(super) fn is_part_of_column(expr: Expr<'_>, index: &Index<'_>, column: u16) -> bool {
+    let is_its = |(document, _): &(Expr<'_>, Vec<Step>)| index.is_column(*document, column);
+    index.has_paths(column) && part(expr).is_some_and(|(_, documents)| documents.iter().any(is_its))
+}
 
 /// What is asked about the part of a document that an expression is, and the documents with the steps to the part; None
 /// if it is no part.

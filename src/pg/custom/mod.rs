@@ -17,7 +17,7 @@
 
 pub mod describe;
 mod distinct;
-mod document;
+pub mod document;
 mod exec;
 mod explain;
 mod explain_bitmap;

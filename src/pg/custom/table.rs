@@ -2,6 +2,7 @@
 
 use super::super::list::{list, oids};
 use super::super::{OpenRel, Rel, boundary, catalog, lock, planner, server, text};
+use super::document;
 use super::expr::{Expr, Leaf};
 use super::index::Index;
 use crate::pg::clause::{Clause, Values};
@@ -458,7 +459,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether a member of an equivalence class is an index's column.
+/// Whether a member of an equivalence class is an index's column, or a part of the documents in it.
 unsafe extern "C-unwind" fn is_member_of_column(
     _root: *mut pg_sys::PlannerInfo,
     _rel: *mut pg_sys::RelOptInfo,
@@ -470,7 +471,8 @@ unsafe extern "C-unwind" fn is_member_of_column(
         // SAFETY: called from implied(), which passes a pointer to this pair.
         unsafe {
             let (index, column) = *wanted.cast::<(*mut pg_sys::IndexOptInfo, u16)>();
-            pg_sys::match_index_to_operand((*member).em_expr.cast(), column.into(), index)
+            let (index, expr) = (Index::new(index), Expr::new((*member).em_expr.cast()));
+            index.is_column(expr, column) || document::is_part_of_column(expr, &index, column)
         }
     })
 }

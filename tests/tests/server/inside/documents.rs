@@ -3,7 +3,7 @@ use super::{Inside, Search, gives_ranges, live, skips_many};
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
 use fastrand::Rng;
-use pg_skip_tests::both_ways::{Case, Way, same, skips};
+use pg_skip_tests::both_ways::{self, Case, Way, same, skips};
 use pg_skip_tests::compare::{self, Question, sound};
 use pg_skip_tests::server;
 use pg_skip_tests::session::Session;
@@ -431,4 +431,43 @@ fn all_of_many_names(database: &Database) {
         let all = format!("ARRAY(SELECT 'k' || k FROM generate_series(7, {} + 6) k)", names);
         compare::same(&mut session, "t", &Question::using("t_skip", format!("v ?& {all}")));
     }
+}
+
+on_shared!(joins);
+/// The value that a part of a document is compared with comes from another table.
+fn joins(database: &Database) {
+    let mut session = database.session();
+    events(&mut session);
+    // No integer, on which the casts below fail.
+    session.run("DELETE FROM t WHERE v::text = '{\"n\": 700.00}'");
+    session.run(
+        "CREATE TABLE o (name text, n int, big bigint, exact numeric, j jsonb);
+         INSERT INTO o SELECT 'u' || i, i, i, i, to_jsonb('u' || i) FROM generate_series(300, 2600, 300) i;
+         INSERT INTO o VALUES (NULL, NULL, NULL, NULL, NULL), ('u7', 700, 700, 700.000, '{\"user\": \"u9\"}');
+         ANALYZE o",
+    );
+    for condition in [
+        "t.v ->> 'user' = o.name",
+        "o.name = t.v ->> 'user'",
+        "(t.v ->> 'n')::int = o.n",
+        "o.big = (t.v ->> 'n')::bigint",
+        "(t.v ->> 'n')::numeric = o.exact",
+        "t.v -> 'user' = o.j",
+        "t.v['user'] = o.j",
+        "t.v -> 'in' ->> 'id' = o.n::text",
+        "t.v #>> '{in,id}' = o.n::text AND t.v ->> 'user' = o.name",
+        "o.j ->> 'user' = t.v ->> 'user'",
+        "t.v ->> 'user' = o.j ->> 'user'",
+    ] {
+        for join in ["JOIN", "LEFT JOIN"] {
+            let query = format!("SELECT o.*, t.id FROM o {join} t ON {condition}");
+            let way = Way::skip_scan().nested_loop();
+            let skips = both_ways::compare(&mut session, &way, &Case::any(query)).unwrap();
+            assert!(skips, "{join} {condition}");
+        }
+    }
+    // Parts of documents that are not in the index.
+    session.run("CREATE TABLE p (v jsonb); INSERT INTO p SELECT v FROM t LIMIT 10; ANALYZE p");
+    let query = "SELECT p.v, t.id FROM p JOIN t ON p.v ->> 'user' = t.v ->> 'user'";
+    same(&mut session, &Way::skip_scan().nested_loop(), &Case::any(query));
 }
