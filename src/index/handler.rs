@@ -16,8 +16,8 @@ use std::ffi::CStr;
 struct SkipMethod;
 
 impl am::AccessMethod for SkipMethod {
-    fn build(heap: Rel, index: Rel, workers: u32) -> (f64, f64) {
-        build::build(heap, index, workers)
+    fn build(heap: Rel, index: Rel, workers: u32, is_new: bool) -> (f64, f64) {
+        build::build(heap, index, workers, is_new)
     }
 
     fn build_empty(index: Rel) {

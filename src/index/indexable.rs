@@ -9,11 +9,11 @@ use crate::pg::{Rel, catalog, datum, error::report, fail, relation::ColumnClass,
 use pgrx::pg_sys::{self, Oid};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
-/// Raises an error for a column that cannot be indexed.
-pub fn check(index: Rel, column: usize) {
+/// Raises an error for a column that cannot be indexed. `is_new` tells whether the index was not there before.
+pub fn check(index: Rel, column: usize, is_new: bool) {
     let class = index.column_class(column);
     let values = types::base_type(index.column_type(column));
-    check_equality(index, values, class);
+    check_equality(values, class, is_new);
     check_collation(values, class);
     let kind = KeyKind::of_column(index, column);
     // Bounds are not made of hashes.
@@ -58,7 +58,7 @@ pub fn check(index: Rel, column: usize) {
 ///
 /// An index that is there keeps its class when ALTER TABLE changes the column's type to one with the same storage. It
 /// is only warned of: TRUNCATE, VACUUM FULL and pg_upgrade, which build it anew, must not fail because of it.
-fn check_equality(index: Rel, values: Oid, class: ColumnClass) {
+fn check_equality(values: Oid, class: ColumnClass, is_new: bool) {
     if class.input == values || types::is_pseudo(class.input) {
         return;
     }
@@ -79,8 +79,7 @@ fn check_equality(index: Rel, values: Oid, class: ColumnClass) {
         "The operator class of type {other} does not have the operator = of type {own}: no query would use the index."
     );
     let code = PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT;
-    // CREATE INDEX CONCURRENTLY builds the index in a later transaction, and makes it valid at last.
-    if (index.is_new() || !index.is_valid_index()) && !catalog::is_binary_upgrade() {
+    if is_new && !catalog::is_binary_upgrade() {
         fail(code, message, Some(detail), Some(hint));
     }
     let hint = format!("Drop the index, and make another one. {hint}");

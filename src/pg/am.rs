@@ -18,8 +18,8 @@ pub trait AccessMethod {
     type InsertState: Default + 'static;
 
     /// Builds the index, with at most `workers` parallel workers; returns the numbers of table rows and of index
-    /// entries.
-    fn build(heap: Rel, index: Rel, workers: u32) -> (f64, f64);
+    /// entries. `is_new` tells whether the index was not there before.
+    fn build(heap: Rel, index: Rel, workers: u32, is_new: bool) -> (f64, f64);
     /// Writes the init fork of an unlogged index.
     fn build_empty(index: Rel);
     /// Called when a row was inserted into heap block `block` at `offset`.
@@ -193,7 +193,9 @@ unsafe extern "C-unwind" fn build<A: AccessMethod>(
             // ON COMMIT DELETE ROWS builds the index of an empty table, without a snapshot: no user's code may be
             // called.
             let workers = if heap.blocks() > 0 { compat::planned_workers(heap, index, info) } else { 0 };
-            A::build(heap, index, u32::try_from(workers).unwrap_or(0))
+            // CREATE INDEX CONCURRENTLY builds in a later transaction. (So does REINDEX CONCURRENTLY, of a new index.)
+            let is_new = index.is_new() || (*info).ii_Concurrent;
+            A::build(heap, index, u32::try_from(workers).unwrap_or(0), is_new)
         };
         // SAFETY: a palloc'd struct for the caller.
         let mut result = unsafe { PgBox::<pg_sys::IndexBuildResult>::alloc0() };

@@ -87,10 +87,10 @@ pub fn refuse_during_build(index: Rel) {
     }
 }
 
-/// Builds the index, with at most `workers` parallel workers. Returns the table's number of rows, as hint bits tell it,
-/// and the number of ranges summarized.
-pub fn build(heap: Rel, index: Rel, workers: u32) -> (f64, f64) {
-    check_buildable(heap, index);
+/// Builds the index, with at most `workers` parallel workers. `is_new` tells whether it was not there before. Returns
+/// the table's number of rows, as hint bits tell it, and the number of ranges summarized.
+pub fn build(heap: Rel, index: Rel, workers: u32, is_new: bool) -> (f64, f64) {
+    check_buildable(heap, index, is_new);
     let _build = Build::begin(index);
     let mut meta = new_meta(index);
     let index = meta.bind(index);
@@ -144,7 +144,7 @@ pub fn build_empty(index: Rel) {
     wal::append_init_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0));
 }
 
-fn check_buildable(heap: Rel, index: Rel) {
+fn check_buildable(heap: Rel, index: Rel, is_new: bool) {
     if !heap.is_heap() {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -157,7 +157,7 @@ fn check_buildable(heap: Rel, index: Rel) {
         );
     }
     for column in 0..index.key_columns() {
-        indexable::check(index, column);
+        indexable::check(index, column, is_new);
     }
     if index.blocks() != 0 {
         fail(

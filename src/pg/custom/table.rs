@@ -287,17 +287,25 @@ impl<'a> Table<'a> {
     unsafe fn implied(&self, index: &Index<'_>) -> Vec<*mut pg_sys::RestrictInfo> {
         let mut found = Vec::new();
         for column in 0..index.columns() {
-            let mut wanted = (index.raw(), column);
-            // SAFETY: the callback gets a pointer to `wanted`, which outlives the call.
-            unsafe {
-                let rinfos = pg_sys::generate_implied_equalities_for_column(
-                    self.root,
-                    self.rel,
-                    Some(is_member_of_column),
-                    (&raw mut wanted).cast(),
-                    self.rel().lateral_referencers,
-                );
-                found.extend(list::<pg_sys::RestrictInfo>(rinfos));
+            let mut wanted = WantedMember { index: *index, column, seen: Vec::new() };
+            // The server stops at the first class that gives a condition: a column is in no more than one. Each part of
+            // a document may be in another one.
+            loop {
+                // SAFETY: the callback gets a pointer to `wanted`, which outlives the call.
+                let rinfos = unsafe {
+                    pg_sys::generate_implied_equalities_for_column(
+                        self.root,
+                        self.rel,
+                        Some(is_member_of_column),
+                        (&raw mut wanted).cast(),
+                        self.rel().lateral_referencers,
+                    )
+                };
+                // SAFETY: a list of the planner.
+                found.extend(unsafe { list::<pg_sys::RestrictInfo>(rinfos) });
+                if rinfos.is_null() || !index.has_paths(column) {
+                    break;
+                }
             }
         }
         found
@@ -459,20 +467,33 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether a member of an equivalence class is an index's column, or a part of the documents in it.
+/// The members of equivalence classes that are asked for: an index's column, or a part of the documents in it.
+struct WantedMember<'a> {
+    index: Index<'a>,
+    column: u16,
+    /// The classes that had one.
+    seen: Vec<*mut pg_sys::EquivalenceClass>,
+}
+
+/// Whether a member of an equivalence class is one that is asked for, and the class was not seen yet.
 unsafe extern "C-unwind" fn is_member_of_column(
     _root: *mut pg_sys::PlannerInfo,
     _rel: *mut pg_sys::RelOptInfo,
-    _class: *mut pg_sys::EquivalenceClass,
+    class: *mut pg_sys::EquivalenceClass,
     member: *mut pg_sys::EquivalenceMember,
     wanted: *mut c_void,
 ) -> bool {
     boundary::callback(|| {
-        // SAFETY: called from implied(), which passes a pointer to this pair.
+        // SAFETY: called from implied(), which passes a pointer to its WantedMember, and uses it after the call only.
         unsafe {
-            let (index, column) = *wanted.cast::<(*mut pg_sys::IndexOptInfo, u16)>();
-            let (index, expr) = (Index::new(index), Expr::new((*member).em_expr.cast()));
-            index.is_column(expr, column) || document::is_part_of_column(expr, &index, column)
+            let WantedMember { index, column, seen } = &mut *wanted.cast::<WantedMember<'_>>();
+            let expr = Expr::new((*member).em_expr.cast());
+            let is_it = !seen.contains(&class)
+                && (index.is_column(expr, *column) || document::is_part_of_column(expr, index, *column));
+            if is_it {
+                seen.push(class);
+            }
+            is_it
         }
     })
 }

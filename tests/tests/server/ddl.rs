@@ -356,8 +356,10 @@ fn a_column_becomes_of_a_type_with_another_equality(database: &Database) -> Comp
     for concurrently in ["", "CONCURRENTLY"] {
         let refused = session.error(&format!("CREATE INDEX {concurrently} t_other ON t USING skip (k)"));
         assert_eq!(refused.code().code(), "42704", "{concurrently}");
-        session.run("DROP INDEX IF EXISTS t_other");
     }
+    // What CREATE INDEX CONCURRENTLY has left behind is in nobody's way.
+    session.run("TRUNCATE t");
+    session.run("DROP INDEX t_other");
     session.run("SELECT skip_create_operator_classes(); DROP INDEX t_skip; INSERT INTO t VALUES ('a')");
     session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)");
     Completion::Completed
