@@ -107,7 +107,7 @@ fn by_samples(index: Rel, meta: &mut Meta, blocks: u32, samples: &[LayoutSample]
         let rate = wish.is_rate_set.then_some(column.rate);
         let pairs = &samples.pairs;
         let own = wish.parts.map(|parts| pages_per_range / parts.max(1));
-        // Where no range could be counted, because of too many keys, a part has so many that it may be a whole range.
+        // If no range could be counted because of too many keys, parts are whole ranges: smaller ones make more pairs.
         let smallest = if samples.is_full() { pages_per_range } else { pairs.smallest_part(samples.rows) };
         let pages = own.unwrap_or(smallest).max(1);
         let may_be_filters = !wish.is_map && wish.parts.is_none_or(|parts| parts == 1);

@@ -238,7 +238,7 @@ pub fn warn_of_failure(heap: Rel, index: Rel, failure: Option<Failure>) {
     // The message may quote the row to a user who inserts another row, or runs VACUUM, and may not read this one.
     let may_read = catalog::may_be_read_by(heap.oid(), catalog::outer_user());
     let message =
-        if may_read { message } else { "an error that only those are told who may read the table".into() };
+        if may_read { message } else { "the error is shown only to roles that may read the table".into() };
     report(
         PgLogLevel::WARNING,
         PgSqlErrorCode::ERRCODE_WARNING,

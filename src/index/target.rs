@@ -79,10 +79,10 @@ pub fn for_reading_rows(index: pg_sys::Oid) -> Target {
     named.check_has_storage();
     let target = open(index, lock::Mode::AccessShare);
     if !target.index.rel().is_valid_index() {
-        let name = named.name;
+        let name = target.index.rel().qualified_name();
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("index \"{name}\" is not valid"),
+            format!("index \"{}\" is not valid", named.name),
             Some(
                 "CREATE INDEX CONCURRENTLY has not finished, or has failed: the index may lack rows.".into(),
             ),

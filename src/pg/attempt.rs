@@ -34,7 +34,8 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
 }
 
 /// Runs `work`, whose effects no rollback undoes. The subtransaction is rolled back in any case: to release it would
-/// count commands, which a leader in parallel mode must not.
+/// count commands, which a leader in parallel mode must not. As with every subtransaction that fails, the server
+/// releases all page locks, and the progress of a command is not reported any further.
 ///
 /// # Errors
 /// The ERROR.

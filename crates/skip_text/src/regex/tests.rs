@@ -266,13 +266,11 @@ fn bounded() {
     assert!(found != Anything && found.key_count() < 10_000);
     let plus = "(a+|b+)+".repeat(1000);
     assert!(demand(plus.as_bytes(), KeyCase::AsIs, Matching::Exact, Encoding::Utf8).key_count() < 10_000);
-    // No two of 93 literals are the same, so that all are kept: in quadratic time, if they were joined one by one.
-    let letters: Vec<char> = (33..127u8).map(char::from).filter(char::is_ascii_alphanumeric).collect();
-    let group = |of: usize| (0..129).map(|i| format!("{}.", letters[(i * 7 + of) % 62])).collect::<String>();
+    // Many different literals: on the way, no more are kept than are asked for, and those of one template.
+    let group = |of: usize| (0..129).map(|i| format!("{:02}.", (i + of * 7) % 100)).collect::<String>();
     let groups: String = (0..18).map(|of| format!("(?:{}){{8}}", group(of))).collect();
-    let endless = format!("{groups}{}", "abcdefghij".repeat(500));
-    let found = demand(endless.as_bytes(), KeyCase::AsIs, Matching::Exact, Encoding::Utf8);
-    assert!(found != Anything && found.key_count() <= 1024);
+    let kept = demand(groups.as_bytes(), KeyCase::AsIs, Matching::Exact, Encoding::Utf8).key_count();
+    assert!((1024..=2048).contains(&kept), "{kept} literals");
     let long = "ab".repeat(5001);
     exact(&[(&long, "*")]);
     let many = (0..2000).map(|i| format!("w{i}")).collect::<Vec<_>>().join("|");
