@@ -331,6 +331,14 @@ pub fn correlation(table: pg_sys::Oid, attribute: i16) -> Option<f64> {
     }
 }
 
+/// The collation of a table's column.
+pub fn column_collation(table: pg_sys::Oid, attribute: i16) -> pg_sys::Oid {
+    let (mut oid, mut modifier, mut collation) = (pg_sys::InvalidOid, 0, pg_sys::InvalidOid);
+    // SAFETY: fills the three variables, or raises an error for a column that is not there.
+    unsafe { pg_sys::get_atttypetypmodcoll(table, attribute, &mut oid, &mut modifier, &mut collation) };
+    collation
+}
+
 /// Whether the options of a table's column set its number of distinct values (`ALTER COLUMN … SET (n_distinct = …)`).
 /// The server keeps other options there, too: 15.20 adds one to each column.
 pub fn sets_distinct(table: pg_sys::Oid, attribute: i16) -> bool {

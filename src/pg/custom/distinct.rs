@@ -8,12 +8,15 @@
 //! and lists them all, where the column's options set a number, and where the current user, or the owner of the view
 //! through which the table is read, may not read the whole table: what the planner may then do with statistics is the
 //! server's to decide.
+//!
+//! The structure that the hook fills is not always initialized (brincostestimate): what stands in it is never followed.
 
 use super::table::Table;
 use super::{implementation, plan};
 use crate::pg::{boundary, catalog, compat, settings};
 use pgrx::pg_sys;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 static PREVIOUS: OnceLock<pg_sys::get_relation_stats_hook_type> = OnceLock::new();
 
@@ -55,14 +58,14 @@ unsafe extern "C-unwind" fn get_relation_stats(
             if attribute <= 0 || !settings::enable_distinct() || !(*rte).securityQuals.is_null() {
                 return false;
             }
-            // The costs of other access methods ask without an expression, and only for the correlation.
+            // The costs of a btree ask without an expression, and only for the correlation. Those of BRIN do so with
+            // any value here, valid pointer or not, and use nothing but the correlation of what they get.
             if (*data).var.is_null() {
                 return false;
             }
-            let Some(table) = table_of(root, rte, (*data).rel) else { return false };
-            let collation = pg_sys::exprCollation((*data).var);
+            let Some(table) = table_of(root, rte) else { return false };
             let reader = compat::reader(table.rel, rte);
-            let Some(tuple) = statistics_with_distinct(&table, attribute, collation, reader) else {
+            let Some(tuple) = statistics_with_distinct(&table, attribute, reader) else {
                 return false;
             };
             (*data).statsTuple = tuple;
@@ -73,18 +76,16 @@ unsafe extern "C-unwind" fn get_relation_stats(
     })
 }
 
+/// The number of the table that was asked for last: the planner asks for one partition after the other.
+static LAST: AtomicUsize = AtomicUsize::new(0);
+
 /// The table of an entry of the query, if it has skip indexes and many rows. The entry may be that of a subquery, whose
-/// planner's state is `root` then. Unless it is, `rel` is the table, or NULL.
+/// planner's state is `root` then.
 ///
 /// # Safety
 /// The arguments are the planner's.
-unsafe fn table_of<'a>(
-    root: *mut pg_sys::PlannerInfo,
-    rte: *mut pg_sys::RangeTblEntry,
-    rel: *mut pg_sys::RelOptInfo,
-) -> Option<Table<'a>> {
-    // SAFETY: both arrays have simple_rel_array_size entries, of which those of rels may be NULL. `rel` may be of an
-    // outer query, whose arrays are others, so its number is only a first guess.
+unsafe fn table_of<'a>(root: *mut pg_sys::PlannerInfo, rte: *mut pg_sys::RangeTblEntry) -> Option<Table<'a>> {
+    // SAFETY: both arrays have simple_rel_array_size entries, of which those of rels may be NULL.
     unsafe {
         if (*rte).rtekind != pg_sys::RTEKind::RTE_RELATION || (*root).simple_rte_array.is_null() {
             return None;
@@ -92,8 +93,10 @@ unsafe fn table_of<'a>(
         let size = usize::try_from((*root).simple_rel_array_size).unwrap_or(0);
         let is_it = |number: &usize| *(*root).simple_rte_array.add(*number) == rte;
         // A search for each partition would take time in proportion to the square of their number.
-        let guess = rel.as_ref().map(|rel| rel.relid as usize).filter(|number| (1..size).contains(number));
-        let number = guess.filter(is_it).or_else(|| (1..size).find(is_it))?;
+        let last = LAST.load(Ordering::Relaxed);
+        let guesses = (last..last.saturating_add(2)).filter(|number| (1..size).contains(number));
+        let number = guesses.chain(1..size).find(is_it)?;
+        LAST.store(number, Ordering::Relaxed);
         let rel = *(*root).simple_rel_array.add(number);
         if rel.is_null() || (*rel).indexlist.is_null() || (*rel).tuples < LEAST_ROWS {
             return None;
@@ -107,7 +110,6 @@ unsafe fn table_of<'a>(
 fn statistics_with_distinct(
     table: &Table<'_>,
     attribute: i16,
-    collation: pg_sys::Oid,
     reader: pg_sys::Oid,
 ) -> Option<pg_sys::HeapTuple> {
     // Functions of the view see what the statistics contain.
@@ -127,6 +129,7 @@ fn statistics_with_distinct(
         if tuple.is_null() {
             return None;
         }
+        let collation = catalog::column_collation(table.oid(), attribute);
         let Some(distinct) = implementation().distinct(table, attribute, collation) else {
             pg_sys::ReleaseSysCache(tuple);
             return None;
