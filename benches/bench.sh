@@ -10,8 +10,8 @@
 #   UPDATED=1000000             rows updated
 #   RUNS=5                      builds of each kind; the median counts
 #   ROUNDS=5                    rounds of queries, plannings, prepared lookups, scans with parallel workers and without,
-#                               writes, and cold queries
-#   APPEND_ROUNDS=7             rounds of appends, which vary most: by default two more than ROUNDS
+#                               updates, and cold queries
+#   APPEND_ROUNDS=7             rounds of appends and inserts, which vary most: by default two more than ROUNDS
 #   QUERY_SECONDS=2             of queries of one kind, in each round with each index
 #   SECONDS_EACH=10             of prepared lookups, in each round by each way
 #   VARIANTS='btree hash brin_default brin brin_tuned bloom skip filters'
@@ -185,7 +185,7 @@ for planned in partitions:1000 'summarized partitions:3000'; do
         for variant in none $core; do
             sql -c "$(create_index "$variant" partitions trace_id "$distinct")" \
                 -c 'VACUUM ANALYZE partitions' >/dev/null
-            sql -c "CALL bench.measure_planning('${planned%:*}', '$variant', \$\$$query\$\$, 5, 3)"
+            sql -c "CALL bench.measure_planning('${planned%:*}', '$variant', \$\$$query\$\$, 5, 5)"
             sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
         done
     done

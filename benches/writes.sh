@@ -1,7 +1,7 @@
 # Appends, updates and concurrent inserts of bench.sh. Sourced, not run: it uses bench.sh's variables and functions.
 #
-# Every kind of index is made anew for each run, and the table is left as it was. The kinds take turns, so that a slow
-# minute of the machine meets them all.
+# Every kind of index is made anew for each run, and the table is left as it was. The kinds take turns, in another order
+# each time, so that a slow minute of the machine meets them all, and none has its turn always after the same one.
 
 # The kinds compared, without an index first; those of which there is a second setting, with both.
 written_variants() {
@@ -56,6 +56,22 @@ insert_by_clients() {
         -D rows="$rows" -f "$here/insert.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p')"
 }
 
+# One turn of a kind. The btree that gets no row is there for the inserts alone: it shows what the server itself takes
+# for any index.
+write_under() {
+    local variant=$1
+    if [ "$variant" != excluded ]; then
+        under "$variant" append
+        remove_new_rows
+    fi
+    case $variant in
+        *_off | *_on | hash | bloom) return 0 ;;
+    esac
+    [ "$variant" = excluded ] || [ "$run" -gt "$rounds" ] || under "$variant" update
+    under "$variant" insert_by_clients
+    remove_new_rows
+}
+
 measure_writes() {
     local run variant
     step "$append rows to append"
@@ -63,20 +79,11 @@ measure_writes() {
         -c 'VACUUM (FREEZE, ANALYZE) staging' -c "SELECT pg_prewarm('staging')" >/dev/null
     done_step
     for run in $(seq "$append_rounds"); do
-        # What any index costs, of which the server asks for each row whether it belongs in: a btree that gets none.
-        [ "$run" -gt "$rounds" ] || under excluded insert_by_clients
         remove_new_rows
-        for variant in $(written_variants); do
+        # shellcheck disable=SC2046 # words, not lines
+        for variant in $(shuf -e excluded $(written_variants)); do
             step "writes under $(title "$variant"), $run of $append_rounds"
-            under "$variant" append
-            remove_new_rows
-            [ "$run" -gt "$rounds" ] || case $variant in
-                *_off | *_on | hash | bloom) ;;
-                *)
-                    under "$variant" update
-                    under "$variant" insert_by_clients
-                    remove_new_rows ;;
-            esac
+            write_under "$variant"
             done_step
         done
     done
