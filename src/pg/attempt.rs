@@ -33,14 +33,17 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
     catching(work, |code| code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32)
 }
 
-/// Runs `work`, whose effects no rollback undoes. The subtransaction is rolled back in any case: to release it would
-/// count commands, which a leader in parallel mode must not. As with every subtransaction that fails, the server
-/// releases all page locks, and the progress of a command is not reported any further.
+/// Runs `work`, whose effects no rollback undoes. In parallel mode the subtransaction is rolled back in any case: to
+/// release it would count commands, which a leader must not. It is not rolled back at other times, because deferred
+/// triggers run queries while their transaction commits, and a server with assertions stops if a subtransaction is
+/// rolled back there. As with every subtransaction that fails, the rollback releases all page locks, and the progress
+/// of a command is not reported any further.
 ///
 /// # Errors
 /// The ERROR.
-pub fn attempt_without_release<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
-    in_subtransaction(work, |code| code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32, OnSuccess::RollBack)
+pub fn attempt_in_any_mode<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
+    let end = if catalog::in_parallel_mode() { OnSuccess::RollBack } else { OnSuccess::Release };
+    in_subtransaction(work, |code| code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32, end)
 }
 
 /// Runs `work`, which reads values. An ERROR that data is damaged or missing is rolled back, and returned; any other

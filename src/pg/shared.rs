@@ -7,7 +7,7 @@
 //! accessed only as atomics, and live as long as the server. There are no locks here: the server's own lock protects
 //! the creation.
 
-use super::attempt::attempt_without_release;
+use super::attempt::attempt_in_any_mode;
 use super::{boundary, compat, error};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -104,7 +104,7 @@ fn segment<const N: usize>(name: &'static CStr) -> *mut c_void {
     let ask = || unsafe { compat::named_segment(name, bytes, zero::<N>) };
     // In parallel mode, too: all versions with named segments can begin a subtransaction there. The segment, and its
     // place in this process, outlive it.
-    match attempt_without_release(ask) {
+    match attempt_in_any_mode(ask) {
         Ok(memory) => memory,
         Err(failed) => {
             error::report(

@@ -45,3 +45,23 @@ fn triggers(database: &Database) {
         }
     }
 }
+
+on_shared!(while_a_transaction_commits);
+/// A session whose first Skip Index Scan is that of a deferred trigger: what a session does once, it does then.
+fn while_a_transaction_commits(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    session.run(
+        "CREATE TABLE log (found bigint); CREATE TABLE fires (k int);
+         CREATE FUNCTION look_up() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN INSERT INTO log SELECT count(*) FROM t WHERE k = NEW.k; RETURN NULL; END $$;
+         CREATE CONSTRAINT TRIGGER late AFTER INSERT ON fires DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION look_up()",
+    );
+    let mut fresh = database.session();
+    fresh.run("SET pg_skip.force_indexes = 't_skip'");
+    fresh.run("BEGIN; INSERT INTO fires VALUES (7), (99999); COMMIT");
+    let expected = session.rows("SELECT count(*) FROM t WHERE k IN (7, 99999)");
+    assert_ne!(expected, session.rows("SELECT 0::bigint"));
+    assert_eq!(session.rows("SELECT sum(found)::bigint FROM log"), expected);
+}
