@@ -206,7 +206,8 @@ fn beside_brin(database: &Database) {
         "CREATE TABLE p (a int, b text, c uuid) PARTITION BY RANGE (a);
          DO $$ BEGIN
              FOR i IN 0..9 LOOP
-                 EXECUTE format('CREATE TABLE p%s PARTITION OF p FOR VALUES FROM (%s) TO (%s)', i, i * 100, i * 100 + 100);
+                 EXECUTE format('CREATE TABLE p%s PARTITION OF p FOR VALUES FROM (%s) TO (%s)',
+                                i, i * 100, i * 100 + 100);
              END LOOP;
          END $$;
          INSERT INTO p SELECT i, i, md5(i::text)::uuid FROM generate_series(0, 999) AS i;
