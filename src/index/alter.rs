@@ -16,12 +16,15 @@ fn notice(index: Rel, before: &Options, now: &Options) {
     let is_same = before.pages_per_range == now.pages_per_range
         && before.false_positive_rate == now.false_positive_rate
         && before.layout == now.layout;
-    if !is_same {
-        // Options that do not fit would make the next build fail, which may be a TRUNCATE.
-        (0..index.key_columns()).for_each(|column| _ = choose::at_first(index, now, column));
+    // ALTER INDEX … RENAME, and a new owner. REASSIGN OWNED also gives away temporary tables of other sessions, and
+    // pages of their indexes cannot be read here.
+    if is_same {
+        return;
     }
+    // Options that do not fit would make the next build fail, which may be a TRUNCATE.
+    (0..index.key_columns()).for_each(|column| _ = choose::at_first(index, now, column));
     // Damage to the index is reported by whatever uses the index.
-    let Some(meta) = Meta::read(index).ok().filter(|_| !is_same) else { return };
+    let Ok(meta) = Meta::read(index) else { return };
     let mut pending: Vec<String> =
         (0..meta.columns.len()).filter_map(|column| pending(index, &meta, now, column)).collect();
     pending.sort_unstable_by_key(|text| std::cmp::Reverse(text.len()));

@@ -78,6 +78,7 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
         upkeep::merge_column(&mut directory, column as u16)?;
     }
     compact::compact(&mut directory)?;
+    // A worker of a parallel VACUUM does not commit, and forgets it: then a later VACUUM cuts the index off.
     if caller == Caller::Vacuum && compact::may_shorten(heap, &directory)? {
         at_commit::before_commit(index, cut_off);
     }

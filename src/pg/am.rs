@@ -7,7 +7,7 @@ use super::index_path::{Costs, IndexPathView};
 use super::memory::Scratch;
 use super::meta_pin::MetaPin;
 use super::scankey;
-use super::{OpenRel, Rel, boundary, compat, lock, page, relation};
+use super::{OpenRel, Rel, boundary, compat, lock, page};
 use pgrx::{PgBox, PgMemoryContexts, pg_sys};
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -264,11 +264,9 @@ unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
         }
         // SAFETY: a valid IndexVacuumInfo with an open index.
         let index = unsafe { Rel::from_raw((*info).index) };
-        if !index.is_valid_index()
-            && let Some(table) = relation::table_of(index.oid())
-        {
+        if !index.is_valid_index() {
             // The command holds the table's lock already.
-            A::before_valid(OpenRel::table(table, lock::Mode::None).rel(), index);
+            A::before_valid(OpenRel::table(index.table_of_index(), lock::Mode::None).rel(), index);
         }
         // SAFETY: a palloc'd struct for the caller.
         unsafe { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() }
@@ -285,11 +283,9 @@ unsafe extern "C-unwind" fn vacuum_cleanup<A: AccessMethod>(
         if info.analyze_only {
             return stats;
         }
-        if let Some(table) = relation::table_of(index.oid()) {
-            // VACUUM holds the table's lock already.
-            let heap = OpenRel::table(table, lock::Mode::None);
-            A::vacuum_cleanup(heap.rel(), index);
-        }
+        // VACUUM holds the table's lock already.
+        let heap = OpenRel::table(index.table_of_index(), lock::Mode::None);
+        A::vacuum_cleanup(heap.rel(), index);
         // SAFETY: stats is NULL or the struct that an earlier callback allocated.
         unsafe {
             let stats = if stats.is_null() {
@@ -346,8 +342,7 @@ unsafe extern "C-unwind" fn get_bitmap<A: AccessMethod>(
         unsafe {
             compat::count_index_search(scan);
             let index = Rel::from_raw((*scan).indexRelation);
-            let Some(table) = relation::table_of(index.oid()) else { return 0 };
-            let heap = OpenRel::table(table, lock::Mode::AccessShare);
+            let heap = OpenRel::table(index.table_of_index(), lock::Mode::AccessShare);
             // A nested loop calls this once for each row of the outer side, so nothing may stay allocated.
             let estimate = Scratch::new().run(|| {
                 let clauses = scankey::decode((*scan).keyData, (*scan).numberOfKeys.max(0) as usize);

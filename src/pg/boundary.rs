@@ -32,6 +32,7 @@ unsafe extern "C-unwind" {
     fn pg_re_throw() -> !;
     fn ReThrowError(error: *mut pg_sys::ErrorData) -> !;
     fn CopyErrorData() -> *mut pg_sys::ErrorData;
+    fn FreeErrorData(error: *mut pg_sys::ErrorData);
 }
 
 /// The panic payload for an error of the server.
@@ -149,6 +150,15 @@ impl Caught {
             let message = text::of_server((*copy).message);
             Self { payload: Box::new(Thrown::Copied(copy)), code: (*copy).sqlerrcode, message }
         }
+    }
+
+    /// Ends the error here: returns its SQLSTATE and its message.
+    pub fn end(self) -> (i32, String) {
+        if let Some(Thrown::Copied(error)) = self.payload.downcast_ref::<Thrown>() {
+            // SAFETY: the copy that was made in new(), freed once, because the payload goes no further.
+            unsafe { FreeErrorData(*error) };
+        }
+        (self.code, self.message)
     }
 
     /// Lets the error continue.

@@ -367,6 +367,12 @@ pub fn in_parallel_mode() -> bool {
     unsafe { pg_sys::IsInParallelMode() }
 }
 
+/// Whether this process leads a parallel query that is running. Such a process must not count commands.
+pub fn leads_parallel_query() -> bool {
+    // SAFETY: a plain global, which is not negative in a worker.
+    in_parallel_mode() && unsafe { pg_sys::ParallelWorkerNumber } < 0
+}
+
 /// Schema and name of a relation, if it exists.
 pub fn qualified_name(relation: pg_sys::Oid) -> Option<(String, String)> {
     let text = |name: *mut std::ffi::c_char| {

@@ -17,10 +17,8 @@ const MAX_KEYS: usize = pg_sys::INDEX_MAX_KEYS as usize;
 pub struct Evaluator<'a> {
     heap: Rel<'a>,
     index: Rel<'a>,
-    info: *mut pg_sys::IndexInfo,
-    estate: *mut pg_sys::EState,
+    expressions: Expressions,
     slot: *mut pg_sys::TupleTableSlot,
-    predicate: *mut pg_sys::ExprState,
     values: [pg_sys::Datum; MAX_KEYS],
     nulls: [bool; MAX_KEYS],
 }
@@ -85,31 +83,30 @@ impl<'a> Evaluator<'a> {
         let slot = unsafe {
             pg_sys::MakeSingleTupleTableSlot((*heap.raw()).rd_att, &raw const pg_sys::TTSOpsHeapTuple)
         };
-        let (info, estate, predicate) = prepare(index);
         let (values, nulls) = ([pg_sys::Datum::null(); MAX_KEYS], [true; MAX_KEYS]);
-        Self { heap, index, info, estate, slot, predicate, values, nulls }
+        Self { heap, index, expressions: Expressions::new(index), slot, values, nulls }
     }
 
     /// Starts again after an ERROR that interrupted the evaluation of expressions and was rolled back. Functions are
     /// not told that their expressions end, because the rollback has already released what they would release.
     pub fn restart_after_error(&mut self) {
         use super::list::list;
-        // SAFETY: the executor state and its expression contexts, each freed once. Only the IndexInfo and the predicate
-        // refer to them, and these are made again. The slot does not belong to them.
+        // SAFETY: the executor state's expression contexts, each freed once. Nothing uses them any more.
         unsafe {
-            while let Some(context) = list::<pg_sys::ExprContext>((*self.estate).es_exprcontexts).next() {
+            while let Some(context) =
+                list::<pg_sys::ExprContext>((*self.expressions.estate).es_exprcontexts).next()
+            {
                 pg_sys::FreeExprContext(context, false);
             }
-            pg_sys::FreeExecutorState(self.estate);
         }
-        (self.info, self.estate, self.predicate) = prepare(self.index);
+        self.expressions = Expressions::new(self.index);
     }
 
     /// The table columns (1-based) of the index; None if it has an expression or a predicate, so that rows must be
     /// formed by [`Evaluator::form`].
     pub fn plain_columns(&self) -> Option<Vec<usize>> {
         // SAFETY: info was made in new().
-        let info = unsafe { &*self.info };
+        let info = unsafe { &*self.expressions.info };
         let count = usize::try_from(info.ii_NumIndexKeyAttrs).unwrap_or(0).min(MAX_KEYS);
         let columns = info.ii_IndexAttrNumbers[..count].iter();
         let plain: Option<Vec<usize>> =
@@ -129,42 +126,73 @@ impl<'a> Evaluator<'a> {
                 ..Default::default()
             };
             pgrx::itemptr::item_pointer_set_all(&mut heap_tuple.t_self, block, tuple.offset);
-            let mut context = (*self.estate).es_per_tuple_exprcontext;
+            let Expressions { info, estate, predicate, .. } = self.expressions;
+            let mut context = (*estate).es_per_tuple_exprcontext;
             if context.is_null() {
-                context = pg_sys::MakePerTupleExprContext(self.estate);
+                context = pg_sys::MakePerTupleExprContext(estate);
             }
             pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
             (*context).ecxt_scantuple = self.slot;
             pg_sys::ExecStoreHeapTuple(&mut heap_tuple, self.slot, false);
-            let wanted = server::satisfies(self.predicate, context);
+            let wanted = server::satisfies(predicate, context);
             if wanted {
                 let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
-                server::FormIndexDatum(self.info, self.slot, self.estate, values, nulls);
+                server::FormIndexDatum(info, self.slot, estate, values, nulls);
             }
             wanted.then_some(IndexRow { index: self.index, values: &self.values, nulls: &self.nulls })
         }
     }
 }
 
-/// The structures for evaluating the expressions and the predicate of an index, made in the current memory context.
-fn prepare(index: Rel) -> (*mut pg_sys::IndexInfo, *mut pg_sys::EState, *mut pg_sys::ExprState) {
-    // SAFETY: index is an open index relation.
-    unsafe {
-        let info = server::BuildIndexInfo(index.raw());
-        let estate = pg_sys::CreateExecutorState();
-        (info, estate, server::ExecPrepareQual((*info).ii_Predicate, estate))
+/// The structures for evaluating the expressions and the predicate of an index, in a memory context of their own: an
+/// IndexInfo has copies of both.
+struct Expressions {
+    context: pg_sys::MemoryContext,
+    info: *mut pg_sys::IndexInfo,
+    estate: *mut pg_sys::EState,
+    predicate: *mut pg_sys::ExprState,
+}
+
+impl Expressions {
+    /// Makes them, in a child of the current memory context.
+    fn new(index: Rel) -> Self {
+        // SAFETY: index is an open index relation; the name of the context is a constant.
+        unsafe {
+            let context = pg_sys::AllocSetContextCreateInternal(
+                pg_sys::CurrentMemoryContext,
+                c"pg_skip index expressions".as_ptr(),
+                pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+                pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
+            );
+            let before = pg_sys::MemoryContextSwitchTo(context);
+            let info = server::BuildIndexInfo(index.raw());
+            let estate = pg_sys::CreateExecutorState();
+            let predicate = server::ExecPrepareQual((*info).ii_Predicate, estate);
+            pg_sys::MemoryContextSwitchTo(before);
+            Self { context, info, estate, predicate }
+        }
+    }
+}
+
+impl Drop for Expressions {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: made in new(), released once. The executor state and all else is in the context, which is a child
+            // of one that still exists: without an error nothing has reset it.
+            unsafe {
+                pg_sys::FreeExecutorState(self.estate);
+                pg_sys::MemoryContextDelete(self.context);
+            }
+        }
     }
 }
 
 impl Drop for Evaluator<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: made in new(), released once. Nothing else uses the IndexInfo, whose prepared expressions are
-            // freed with the executor state.
-            unsafe {
-                pg_sys::ExecDropSingleTupleTableSlot(self.slot);
-                pg_sys::FreeExecutorState(self.estate);
-            }
+            // SAFETY: made in new(), released once.
+            unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.slot) }
         }
     }
 }

@@ -165,6 +165,12 @@ impl<'a> Rel<'a> {
         unsafe { (*self.data().rd_index).indisvalid }
     }
 
+    /// The table that this index belongs to.
+    pub fn table_of_index(self) -> pg_sys::Oid {
+        // SAFETY: rd_index of an open index relation.
+        unsafe { (*self.data().rd_index).indrelid }
+    }
+
     /// Operator family, input type and collation of index column `column` (0-based).
     pub fn column_class(self, column: usize) -> ColumnClass {
         // SAFETY: the relcache keeps one entry per key column in each of these arrays.

@@ -7,7 +7,7 @@
 //! accessed only as atomics, and live as long as the server. There are no locks here: the server's own lock protects
 //! the creation.
 
-use super::attempt::attempt_in_any_mode;
+use super::attempt::attempt;
 use super::{boundary, compat, error};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -102,9 +102,9 @@ fn segment<const N: usize>(name: &'static CStr) -> *mut c_void {
     let bytes = N * size_of::<AtomicU64>();
     // SAFETY: each name has one size: callers change the name with their layout.
     let ask = || unsafe { compat::named_segment(name, bytes, zero::<N>) };
-    // In parallel mode, too: all versions with named segments can begin a subtransaction there. The segment, and its
+    // In parallel workers, too: all versions with named segments can begin a subtransaction there. The segment, and its
     // place in this process, outlive it.
-    match attempt_in_any_mode(ask) {
+    match attempt(ask) {
         Ok(memory) => memory,
         Err(failed) => {
             error::report(

@@ -47,8 +47,12 @@ pub fn register() {
 }
 
 /// Prepares for [`add`]; called when a scan starts. The first call may allocate, start a subtransaction and read
-/// catalogs; later ones are cheap.
+/// catalogs; later ones are cheap. The leader of a parallel query cannot start one: a scan that it begins then, as the
+/// first one of its session, is not counted.
 pub fn attach() {
+    if COUNTERS.get().is_none() && catalog::leads_parallel_query() {
+        return;
+    }
     let counters = COUNTERS.get_or_init(|| {
         let server = shared::words::<WORDS>(NAME).and_then(CounterTable::attach);
         let server = server.map(|table| Counters { table, scope: "server" });

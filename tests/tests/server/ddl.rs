@@ -364,3 +364,20 @@ fn a_column_becomes_of_a_type_with_another_equality(database: &Database) -> Comp
     session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1)");
     Completion::Completed
 }
+
+on_shared!(owner_of_a_temporary_table);
+/// REASSIGN OWNED also gives away a temporary table of another session, whose pages this session cannot read.
+fn owner_of_a_temporary_table(database: &Database) {
+    let (mut session, mut other) = (database.session(), database.session());
+    let role = format!("{}_role", database.name);
+    session.run(&format!("CREATE ROLE {role}; GRANT TEMPORARY ON DATABASE {} TO {role}", database.name));
+    other.run(&format!(
+        "SET ROLE {role}; CREATE TEMPORARY TABLE t (k int); INSERT INTO t SELECT generate_series(1, 10000);
+         CREATE INDEX t_skip ON t USING skip (k)"
+    ));
+    session.run(&format!("REASSIGN OWNED BY {role} TO postgres"));
+    other.run("RESET ROLE; ALTER INDEX t_skip RENAME TO renamed");
+    sound(&mut other, "renamed");
+    other.run("DROP TABLE t");
+    session.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}

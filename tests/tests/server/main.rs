@@ -26,6 +26,7 @@ mod early_pruning;
 mod encodings;
 mod errors;
 mod errors_of_others;
+mod failing_expressions;
 mod format;
 mod functions;
 mod growth;
