@@ -9,7 +9,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: all help demo test check check-all bench bench-bloom bench-growth bench-inside bench-against sweep \
-	sweep-inside install lint unit server-tests test-assert test-16-17 test-demo test-clients package docker fuzz
+	sweep-inside install lint unit server-tests test-assert test-16-17 test-postgres test-demo test-clients package \
+	docker fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -50,7 +51,7 @@ test: unit ## Unit tests, and the server tests on one server: Debian's, or PG_CO
 
 check: lint test test-assert ## Before a commit: lint, test, and test-assert
 
-check-all: check test-16-17 ## Before a release: check, and test-16-17
+check-all: check test-16-17 test-postgres ## Before a release: check, test-16-17 and test-postgres
 
 bench: ## Measure beside btree, hash, BRIN, contrib/bloom, ClickHouse, for docs/benchmarks.md, README.md (an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
@@ -106,6 +107,9 @@ server-tests: ## The server tests on Debian's server and test-assert's 18, or on
 
 test-assert: ## The server tests on an assert-enabled 18 only: built once
 	@servers=$$($(SETUP) server assert); $(TEST_SERVERS)
+
+test-postgres: ## PostgreSQL's own tests with skip indexes on every column, on test-assert's 18 (some ten minutes)
+	@pg_config=$$($(SETUP) server assert); $(INSTALL) "$$pg_config"; tests/postgres_suites/run.sh "$$pg_config"
 
 test-16-17: ## The server tests on assert-enabled 16 and 17 only: built once, or PG_CONFIG_16=… PG_CONFIG_17=…
 	@pg_16="$(PG_CONFIG_16)"; pg_16=$${pg_16:-$$($(SETUP) server 16)}; \

@@ -7,7 +7,8 @@
 #   setup.sh cargo-fuzz             the pinned cargo-fuzz
 #   setup.sh server debian          prints the pg_config of a private copy of Debian's PostgreSQL
 #   setup.sh hll                    adds Debian's hll to that copy: a peer of the type bloom, for its benchmark
-#   setup.sh server assert          prints the pg_config of an assert-enabled PostgreSQL, built from Debian's source
+#   setup.sh server assert          prints the pg_config of a PostgreSQL with assertions, from Debian's source, and with
+#                                   that server's own tests
 #   setup.sh server 16, server 17   the same of those versions; 16 is in Debian's archive at snapshot.debian.org only
 #   setup.sh headers PG_CONFIG      that server's headers (Debian's server, as root: installs them; else says so)
 #   setup.sh pgrx-home PG_CONFIG    makes that server known to pgrx and prints the directory for PGRX_HOME
@@ -206,7 +207,12 @@ build_assert() {
     for module in $PG_ASSERT_CONTRIB; do
         quietly "../$module.log" make -s -C "contrib/$module" install
     done
-    echo "$PG_ASSERT_CONTRIB" >"$prefix/complete"
+    say "building PostgreSQL $version: its own tests"
+    quietly ../regress.log make -s -C src/test/regress
+    quietly ../isolation.log make -s -C src/test/isolation
+    mkdir "$prefix/suites"
+    cp -r src/test/regress src/test/isolation "$prefix/suites/"
+    echo "$PG_ASSERT_PARTS" >"$prefix/complete"
     rm -rf "$work"
 }
 
@@ -214,7 +220,7 @@ build_assert() {
 server_assert() {
     local version=$1 suite=$2 mirror=${3:-} prefix=$cache/assert-$1
     # Of what it consists: a server that was built with fewer modules is built again.
-    [ "$(cat "$prefix/complete" 2>/dev/null)" = "$PG_ASSERT_CONTRIB" ] ||
+    [ "$(cat "$prefix/complete" 2>/dev/null)" = "$PG_ASSERT_PARTS" ] ||
         (build_assert "$version" "$suite" "$mirror" "$prefix")
     check_server_user "$prefix/bin/postgres"
     echo "$prefix/bin/pg_config"
@@ -257,5 +263,5 @@ case "$#:${1:-}:${2:-}" in
     2:headers:?*) headers "$2" ;;
     2:pgrx-home:?*) pgrx_home "$2" ;;
     1:cache:) echo "$cache" ;;
-    *) sed -n '2,18p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+    *) sed -n '2,19p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac

@@ -1,0 +1,79 @@
+#!/usr/bin/env perl
+# Compares what psql or isolationtester printed in two runs of a suite, and prints the differences. Fails if there are
+# any.
+#
+#   compare.pl DIRECTORY DIRECTORY      directories with the outputs of the tests, of the same names
+#
+# The rows of a query may be in another order, and plans are left out. So are lines with names of skip indexes, what
+# tells that a parallel worker has failed, and notices: how often a function prints them is a matter of the plan.
+use strict;
+use warnings;
+
+# Tests that are left out, and why they differ.
+my %left_out = (
+    advisory_lock   => 'lists locks, also those of sessions that summarize',
+    explain         => 'prints plans in formats that this does not know',
+    hash_index      => 'moves a cursor backwards that was not declared with SCROLL',
+    join_hash       => 'looks for hash joins in plans',
+    limit           => 'moves cursors backwards',
+    mvcc            => 'expects a scan to remove dead rows that the bounds of values rule out',
+    'partition-drop-index-locking' => 'lists locks',
+    partition_prune => 'prints plans without a head',
+    polymorphism    => 'collects values in the order of rows that are equal to the sort',
+    psql            => 'shows rows that were found before an error',
+    stats           => 'counts scans of a kind',
+    sysviews        => 'lists settings',
+    tuplesort       => 'shows the first of rows that are equal to the sort',
+    window          => 'numbers rows that are equal to the sort',
+    xmlmap          => 'moves a cursor backwards',
+);
+
+# What a serializable transaction locks depends on what its plan reads, so another one of two is rolled back.
+my $serializable = qr/^(multiple-row-versions|predicate-|read-only-anomaly|read-write-unique|serializable-parallel)/;
+
+# The lines of an output, those of each result in order.
+sub lines_of {
+    my ($file) = @_;
+    open my $in, '<', $file or die "$file: $!";
+    chomp(my @lines = <$in>);
+    s/\s+/ /g, s/^ | $//g for @lines;
+    my @kept;
+    for (my $i = 0; $i < @lines; $i++) {
+        my $line = $lines[$i];
+        if ($line =~ /^-{3,}(\+-+)*$/ && $i) {
+            # Comments have lines of hyphens, too, but no number of rows before the next comment.
+            my $end = $i + 1;
+            $end++ while $end < @lines && $lines[$end] !~ /^(\(\d+ rows?\)$|--)/;
+            if ($end < @lines && $lines[$end] !~ /^--/) {
+                my @rows = @lines[$i + 1 .. $end - 1];
+                my $is_plan = $lines[$i - 1] =~ /QUERY PLAN/ || grep { /\(actual rows=|\(cost=N/ } @rows;
+                pop @kept if $is_plan;
+                push @kept, $is_plan ? 'plan' : ('---', sort @rows, $lines[$end]);
+                $i = $end;
+                next;
+            }
+        }
+        push @kept, $line;
+    }
+    return grep { !/zskip_|NOTICE:|^WARNING: did not get |^CONTEXT: parallel worker/ } @kept;
+}
+
+my ($first, $second) = @ARGV;
+my ($compared, $different) = (0, 0);
+for my $file (sort map { s{.*/}{}r } glob "$first/*.out") {
+    next if $left_out{ $file =~ s/\.out$//r } || $file =~ $serializable;
+    die "$second has no $file\n" unless -e "$second/$file";
+    $compared++;
+    my %sorted;
+    for my $directory ($first, $second) {
+        $sorted{$directory} = "$directory/$file.sorted";
+        open my $out, '>', $sorted{$directory} or die "$sorted{$directory}: $!";
+        print $out "$_\n" for lines_of("$directory/$file");
+        close $out or die "$sorted{$directory}: $!";
+    }
+    next unless system 'diff', '-u', $sorted{$first}, $sorted{$second};
+    $different++;
+}
+die "nothing to compare\n" unless $compared;
+printf "%d tests compared, %d differ\n", $compared, $different;
+exit($different ? 1 : 0);
