@@ -40,6 +40,7 @@ query_seconds=${QUERY_SECONDS:-2}
 seconds_each=${SECONDS_EACH:-10}
 variants=${VARIANTS:-btree hash brin_default brin brin_tuned bloom skip filters}
 partitions=${PARTITIONS:-1000}
+plannings=5 # in each batch of plannings over partitions
 choose_out 20000000 "$rows"
 left_out=()
 # Those of which writes and plans are measured.
@@ -62,7 +63,7 @@ fi
 
 load_events "$rows"
 common_context rows "$rows" append "$append" updated "$updated" runs "$runs" rounds "$rounds" \
-    append_rounds "$append_rounds" partitions "$partitions" settings "${settings[*]}"
+    append_rounds "$append_rounds" partitions "$partitions" plannings "$plannings" settings "${settings[*]}"
 sql -c "INSERT INTO bench.context SELECT v.* FROM pg_class,
         LATERAL (VALUES ('table_pages', relpages::text), ('table_bytes', pg_relation_size(oid)::text)) AS v
         WHERE oid = 'events'::regclass"
@@ -185,7 +186,7 @@ for planned in partitions:1000 'summarized partitions:3000'; do
         for variant in none $core; do
             sql -c "$(create_index "$variant" partitions trace_id "$distinct")" \
                 -c 'VACUUM ANALYZE partitions' >/dev/null
-            sql -c "CALL bench.measure_planning('${planned%:*}', '$variant', \$\$$query\$\$, 5, 5)"
+            sql -c "CALL bench.measure_planning('${planned%:*}', '$variant', \$\$$query\$\$, 5, $plannings)"
             sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
         done
     done

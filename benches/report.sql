@@ -57,10 +57,16 @@ FROM bench.summary
 WHERE subject = :'clustered' AND parallel_ms IS NOT NULL;
 
 \qecho
+-- Earlier results have the time of EXPLAIN itself.
+SELECT bench.context('plannings') IS NULL AS by_explain \gset
 \qecho '## Planning a query that cannot use the index'
 \qecho
-\qecho 'The planning time, as EXPLAIN tells it, of `SELECT * FROM events WHERE ts = …`, with an index on `trace_id` of'
-SELECT format('each kind in turn. Medians of %s rounds of 20 batches of 1,000 plannings.', :'rounds');
+SELECT CASE WHEN :'by_explain'
+            THEN '`EXPLAIN (COSTS OFF) SELECT * FROM events WHERE ts = …`, with an index on `trace_id` of each kind in '
+                 'turn.'
+            ELSE 'The planning time, as EXPLAIN tells it, of `SELECT * FROM events WHERE ts = …`, with an index on '
+                 '`trace_id` of each kind in turn.' END;
+SELECT format('Medians of %s rounds of 20 batches of 1,000 plannings.', :'rounds');
 \qecho
 \qecho '| | a planning | more than without an index |'
 \qecho '|---|---|---|'
@@ -72,10 +78,11 @@ WHERE subject = :'subject' AND plan_us IS NOT NULL;
 \qecho
 SELECT format('## Planning over %s partitions', to_char(:partitions, 'FM999,999'));
 \qecho
-SELECT format('The planning time, as EXPLAIN tells it, of a search for one key in a table of %s partitions, none of',
+SELECT format('%s of a search for one key in a table of %s partitions, none of which can be left',
+              CASE WHEN :'by_explain' THEN '`EXPLAIN (COSTS OFF)`' ELSE 'The planning time, as EXPLAIN tells it,' END,
               to_char(:partitions, 'FM999,999'));
-SELECT format('which can be left out, with an index of each kind on all of them in turn. Medians of %s rounds of '
-              '5 batches of 5 plannings.', :'rounds');
+SELECT format('out, with an index of each kind on all of them in turn. Medians of %s rounds of 5 batches '
+              'of %s plannings.', :'rounds', coalesce(bench.context('plannings'), '3'));
 \qecho
 \qecho '| | a planning | a partition, more than without an index |'
 \qecho '|---|---|---|'

@@ -35,10 +35,12 @@ SELECT format($page$- Queries: `SELECT *`; in each round the median over up to 2
   absent keys and up to 5 of 1,000 present ones, parsing and planning included; but one query, if it takes more than two
   seconds. Sequential scans were switched off for them; "chosen" says how the planner reads the table when nothing is
   switched off.
-- Builds: medians of %s, commit included. Appends and inserts: medians of %s rounds. Other figures: medians of %s. Least
+- Builds: medians of %s, commit included. %s: medians of %s rounds. All other figures: medians of %s rounds. Least
   and greatest stand in brackets.
 - Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table
   as well: its pages are those of the index, its time is that of the whole node. Pages are of 8 kB.$page$,
-              bench.context('runs'), coalesce(bench.context('append_rounds'), bench.context('rounds')),
+              bench.context('runs'),
+              CASE WHEN bench.context('plannings') IS NULL THEN 'Appends' ELSE E'Appends and\n  inserts' END,
+              coalesce(bench.context('append_rounds'), bench.context('rounds')),
               bench.context('rounds'));
 SELECT format('- Left out: %s.', value) FROM bench.context WHERE name LIKE 'left_out %' ORDER BY name;
