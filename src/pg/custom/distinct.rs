@@ -58,8 +58,8 @@ unsafe extern "C-unwind" fn get_relation_stats(
             if attribute <= 0 || !settings::enable_distinct() || !(*rte).securityQuals.is_null() {
                 return false;
             }
-            // The costs of a btree ask without an expression, and only for the correlation. Those of BRIN do so with
-            // any value here, valid pointer or not, and use nothing but the correlation of what they get.
+            // The costs of a btree ask without an expression, and are left to the server's own statistics. Those of
+            // BRIN ask with any value here, valid pointer or not, and use nothing but the correlation of what they get.
             if (*data).var.is_null() {
                 return false;
             }
