@@ -64,7 +64,7 @@ SELECT bench.context('plannings') IS NULL AS by_explain \gset
 SELECT CASE WHEN :'by_explain'
             THEN '`EXPLAIN (COSTS OFF) SELECT * FROM events WHERE ts = …`, with an index on `trace_id` of each kind in '
                  'turn.'
-            ELSE 'The planning time, as EXPLAIN tells it, of `SELECT * FROM events WHERE ts = …`, with an index on '
+            ELSE E'The planning time, as EXPLAIN tells it, of `SELECT * FROM events WHERE ts = …`, with an index on\n'
                  '`trace_id` of each kind in turn.' END;
 SELECT format('Medians of %s rounds of 20 batches of 1,000 plannings.', :'rounds');
 \qecho
