@@ -14,6 +14,7 @@ use warnings;
 # Tests that are left out, and why they differ.
 my %left_out = (
     advisory_lock   => 'lists locks, also those of sessions that summarize',
+    event_trigger_login => 'counts logins, also those of sessions that summarize',
     explain         => 'prints plans in formats that this does not know',
     hash_index      => 'moves a cursor backwards that was not declared with SCROLL',
     join_hash       => 'looks for hash joins in plans',
