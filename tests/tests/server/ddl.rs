@@ -366,7 +366,7 @@ fn a_column_becomes_of_a_type_with_another_equality(database: &Database) -> Comp
 }
 
 on_shared!(owner_of_a_temporary_table);
-/// REASSIGN OWNED also gives away a temporary table of another session, whose pages this session cannot read.
+/// REASSIGN OWNED also gives away a temporary table of another session, whose pages nobody else can read.
 fn owner_of_a_temporary_table(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
     let role = format!("{}_role", database.name);
