@@ -4,10 +4,10 @@
 #
 #   compare.pl DIRECTORY DIRECTORY      directories with the outputs of the tests, of the same names
 #
-# The rows of a query may be in another order, so the order that ORDER BY asks for is not compared either. Plans are
-# left out. So are lines with names of skip indexes, except for errors, lines that tell of a failed parallel worker, and
-# notices: how often a function prints them is a matter of the plan. A test in which one run met a deadlock, as VACUUM
-# FULL of the catalogs does with the many indexes of new tables, is named and not compared.
+# The rows of each query are sorted, so the order that ORDER BY asks for is not compared. Left out are plans, lines with
+# names of skip indexes except for errors, lines that tell of a failed parallel worker, and notices, because the number
+# of notices that a function prints depends on the plan. If only one run met a deadlock in a test, the test is named and
+# not compared: VACUUM FULL of a catalog can deadlock with a CREATE TABLE that creates many indexes.
 use strict;
 use warnings;
 

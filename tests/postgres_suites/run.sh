@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs PostgreSQL's own regression and isolation tests with skip indexes of every class on every column, and fails if a
-# row depends on whether the indexes are used, or a server process crashes.
+# Runs PostgreSQL's own regression and isolation tests with skip indexes on every column (indexes.sql says which), and
+# fails if a row depends on whether the indexes are used, or a server process crashes.
 #
 #   run.sh PG_CONFIG [SUITE…]      a server of `setup.sh server assert`, which brings the suites: regress isolation
 #
