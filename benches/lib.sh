@@ -11,10 +11,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 server_dir=
 die() { printf '%s\n' "$*" >&2; exit 1; }
 
-# PostgreSQL refuses to run as root: there its programs run as the user postgres.
+# PostgreSQL refuses to run as root: there its programs run as the user postgres. `su` may set a low limit of open files
+# (1,024), which the server then keeps below max_files_per_process.
 as_server_user() {
     if [ "$(id -u)" = 0 ]; then
-        (cd / && su postgres -s /bin/bash -c "$(printf '%q ' "$@")")
+        (cd / && su postgres -s /bin/bash -c "ulimit -S -n $(ulimit -H -n) && $(printf '%q ' "$@")")
     else
         "$@"
     fi

@@ -83,6 +83,8 @@ SELECT format('%s of a search for one key in a table of %s partitions, none of w
               to_char(:partitions, 'FM999,999'));
 SELECT format('out, with an index of each kind on all of them in turn. Medians of %s rounds of 5 batches '
               'of %s plannings.', :'rounds', coalesce(bench.context('plannings'), '3'));
+SELECT 'The server may keep the files of all tables and indexes open (`max_files_per_process`).'
+WHERE bench.context('settings') LIKE '%max_files_per_process%';
 \qecho
 \qecho '| | a planning | a partition, more than without an index |'
 \qecho '|---|---|---|'
