@@ -12,6 +12,10 @@
 //! 8. Merge neighbouring segments.
 //! 9. Move segments to the front if much of the index is free.
 //!
+//! If the server is short of disk space, of memory, or of what `temp_file_limit` allows, VACUUM leaves the rest to the
+//! next one, with a WARNING: a VACUUM that fails again and again leaves the table's old transaction IDs where they are,
+//! until the server takes no more commands. Each step can be interrupted anywhere, as by a crash.
+//!
 //! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
 //! until the commit, and other indexes may still be cleaned up for minutes after this one.
 
@@ -20,7 +24,7 @@ use super::target::{self, Target};
 use super::{build, close, collect, rebuild};
 use crate::pages::meta::Meta;
 use crate::pages::upkeep::{self, compact, lost, unfinished};
-use crate::pg::error::{Read, or_raise};
+use crate::pg::error::{Read, or_raise, report};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::sandbox::Sandbox;
 use crate::pg::{Rel, at_commit, attempt, boundary};
@@ -29,9 +33,24 @@ use pgrx::prelude::*;
 
 /// Maintenance after VACUUM has processed the table: summarizes complete ranges, folds and merges.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
-    let caller = Caller::Vacuum;
     let _maintenance = PartLock::take(index, Part::Maintenance);
-    or_raise(index, maintain(heap, index, caller));
+    let work = || drop(or_raise(index, maintain(heap, index, Caller::Vacuum)));
+    // A parallel VACUUM cannot catch errors before PostgreSQL 17.
+    if !attempt::is_possible() {
+        return work();
+    }
+    if let Err(failed) = attempt::attempt_within_limits(work) {
+        report(
+            PgLogLevel::WARNING,
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!("VACUUM could not finish the maintenance of index \"{}\": {}", index.name(), failed.message),
+            Some("The index is complete, but larger or slower than it needs to be.".into()),
+            Some(
+                "Free disk space, raise temp_file_limit, or lower pg_skip.vacuum_rebuild_pages; the next VACUUM goes on."
+                    .into(),
+            ),
+        );
+    }
 }
 
 /// Summarizes all ranges of an index that are not summarized yet, including the trailing partial one, folds the delta

@@ -1,12 +1,33 @@
-//! Rust collections in the server's memory contexts, for states whose memory the server must count and free.
+//! Memory contexts, and Rust collections in them, for states whose memory the server must count and free.
 //!
-//! All allocations are freed when their context is reset, whether they were dropped or not. Out of memory is the
-//! server's ERROR, not an abort as with Rust's own allocator.
+//! All allocations of such collections are freed when their context is reset, whether they were dropped or not. Out of
+//! memory is the server's ERROR, not an abort as with Rust's own allocator.
 
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use pgrx::pg_sys;
+use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+
+/// A new memory context below another one, for a little memory at first (ALLOCSET_START_SMALL_SIZES).
+///
+/// # Safety
+/// `parent` is a memory context.
+pub(super) unsafe fn new_context(
+    parent: pg_sys::MemoryContext,
+    name: &'static CStr,
+) -> pg_sys::MemoryContext {
+    // SAFETY: as the caller promises. The name is a constant, as the server demands.
+    unsafe {
+        pg_sys::AllocSetContextCreateInternal(
+            parent,
+            name.as_ptr(),
+            pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+            pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        )
+    }
+}
 
 /// Least alignment of the server's allocations (MAXALIGN) in bytes.
 const ALIGNMENT: usize = 8;

@@ -42,26 +42,49 @@ pub fn attempt_to_read<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
     catching(work, |code| code == PgSqlErrorCode::ERRCODE_DATA_CORRUPTED as i32)
 }
 
+/// Runs `work`. An ERROR that the server is short of something is rolled back, and returned: of disk space, of memory,
+/// or of what `temp_file_limit` allows. Any other one ends the query.
+///
+/// # Errors
+/// The ERROR.
+pub fn attempt_within_limits<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
+    /// The class of a SQLSTATE: its first two characters, of 6 bits each (ERRCODE_TO_CATEGORY).
+    const CLASS: i32 = (1 << 12) - 1;
+    catching(work, |code| code & CLASS == PgSqlErrorCode::ERRCODE_INSUFFICIENT_RESOURCES as i32 & CLASS)
+}
+
 /// Runs `work`, and returns its ERROR if `is_caught` says so of the SQLSTATE.
 fn catching<R>(work: impl FnOnce() -> R, is_caught: fn(i32) -> bool) -> Result<R, Failed> {
-    // SAFETY: plain globals of the server, restored below, because beginning and ending a subtransaction change both.
-    let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
-    // An error here is not caught: without a subtransaction there is none to roll back.
-    let begin = || {
-        // SAFETY: inside a transaction, as every query is; released or rolled back below. The context outlives it.
-        unsafe {
-            pg_sys::BeginInternalSubTransaction(std::ptr::null());
-            pg_sys::MemoryContextSwitchTo(context);
-        }
+    let outcome = if needs_outer() {
+        // If the server cannot begin the inner one or end the outer one, the query ends.
+        in_subtransaction(|| in_subtransaction(work)).unwrap_or_else(|caught| caught.rethrow())
+    } else {
+        in_subtransaction(work)
     };
-    let is_nested = needs_outer();
-    if is_nested {
-        begin();
-    }
-    begin();
+    outcome.map_err(|caught| {
+        if !is_caught(caught.code) {
+            caught.rethrow();
+        }
+        let (code, message) = caught.end();
+        Failed { code, message }
+    })
+}
+
+/// Runs `work` in a subtransaction. An ERROR in it, or while the subtransaction is released, is rolled back: then the
+/// current transaction is the same again as before, as handlers around this one expect.
+fn in_subtransaction<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
+    // SAFETY: plain globals of the server, restored below, because beginning and ending a subtransaction change both.
+    // It begins inside a transaction, as every query does, and is released or rolled back below. An error here is not
+    // caught: without a subtransaction there is none to roll back.
+    let (context, owner) = unsafe {
+        let before = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(before.0);
+        before
+    };
     let whole = || {
         let result = work();
-        // SAFETY: ends the subtransaction that was begun last.
+        // SAFETY: ends the subtransaction that was begun above.
         unsafe { pg_sys::ReleaseCurrentSubTransaction() };
         result
     };
@@ -75,22 +98,12 @@ fn catching<R>(work: impl FnOnce() -> R, is_caught: fn(i32) -> bool) -> Result<R
             caught
         }
     });
-    // SAFETY: the outer subtransaction is the current one. The context and the owner were current before, and outlive
-    // it.
+    // SAFETY: both were current before, and outlive the subtransaction.
     unsafe {
-        if is_nested {
-            pg_sys::ReleaseCurrentSubTransaction();
-        }
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
     }
-    outcome.map_err(|caught| {
-        if !is_caught(caught.code) {
-            caught.rethrow();
-        }
-        let (code, message) = caught.end();
-        Failed { code, message }
-    })
+    outcome
 }
 
 /// Whether a subtransaction must be inside of another one, so that it may be rolled back: deferred triggers, cursors

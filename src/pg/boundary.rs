@@ -18,6 +18,7 @@
 //! Invariant: between [`call`] and the [`callback`] around it, only [`super::attempt`] catches a panic, and it takes
 //! the error from the stack.
 
+use super::alloc::new_context;
 use super::ereport::{self, Report};
 use super::text;
 use cee_scape::{SigJmpBufFields, call_with_sigsetjmp};
@@ -32,15 +33,22 @@ unsafe extern "C-unwind" {
     fn pg_re_throw() -> !;
     fn ReThrowError(error: *mut pg_sys::ErrorData) -> !;
     fn CopyErrorData() -> *mut pg_sys::ErrorData;
-    fn FreeErrorData(error: *mut pg_sys::ErrorData);
 }
 
 /// The panic payload for an error of the server.
 pub(super) enum Thrown {
     /// The error is the topmost one on the server's error stack.
     OnStack,
-    /// The error was taken from the stack; the copy lives in the memory context outside of the subtransaction.
-    Copied(*mut pg_sys::ErrorData),
+    /// The error was taken from the stack; the copy lives in a memory context of its own, outside of the
+    /// subtransaction.
+    Copied(ErrorCopy),
+}
+
+/// A copy of an error, and its memory context.
+#[derive(Clone, Copy)]
+pub(super) struct ErrorCopy {
+    error: *mut pg_sys::ErrorData,
+    memory: pg_sys::MemoryContext,
 }
 
 // SAFETY: a panic's payload must be Send, and the server has one thread.
@@ -98,7 +106,7 @@ fn raise(payload: Box<dyn Any + Send>) -> ! {
                         pg_sys::CurrentMemoryContext = pg_sys::ErrorContext;
                         pg_re_throw()
                     }
-                    Thrown::Copied(error) => ReThrowError(error),
+                    Thrown::Copied(copy) => ReThrowError(copy.error),
                 }
             }
         }
@@ -129,6 +137,8 @@ fn report_of(payload: Box<dyn Any + Send>) -> Report {
 /// An error that [`super::attempt`] caught; it is not on the server's error stack any more.
 pub(super) struct Caught {
     payload: Box<dyn Any + Send>,
+    /// The copy of an error of the server.
+    copy: Option<ErrorCopy>,
     /// Its SQLSTATE, in the packed form of elog.h.
     pub code: i32,
     /// Its message.
@@ -136,27 +146,36 @@ pub(super) struct Caught {
 }
 
 impl Caught {
-    /// Takes a panic's error from the server's error stack. The copy is allocated in the current memory context.
+    /// Takes a panic's error from the server's error stack, unless an attempt within this one has done so. The copy is
+    /// made in a child of the current memory context: FreeErrorData leaves parts of it behind.
     pub fn new(payload: Box<dyn Any + Send>) -> Self {
-        if !payload.is::<Thrown>() {
-            let report = report_of(payload);
-            let (code, message) = (report.code as i32, report.message.clone());
-            return Self { payload: Box::new(report), code, message };
-        }
-        // SAFETY: the topmost error of the stack is the caught one; its message is NUL-terminated, or NULL.
-        unsafe {
-            let copy = CopyErrorData();
-            pg_sys::FlushErrorState();
-            let message = text::of_server((*copy).message);
-            Self { payload: Box::new(Thrown::Copied(copy)), code: (*copy).sqlerrcode, message }
-        }
+        let copy = match payload.downcast_ref::<Thrown>() {
+            None => {
+                let report = report_of(payload);
+                let (code, message) = (report.code as i32, report.message.clone());
+                return Self { payload: Box::new(report), copy: None, code, message };
+            }
+            Some(&Thrown::Copied(copy)) => copy,
+            // SAFETY: the topmost error of the stack is the caught one.
+            Some(Thrown::OnStack) => unsafe {
+                let memory = new_context(pg_sys::CurrentMemoryContext, c"pg_skip caught error");
+                let before = pg_sys::MemoryContextSwitchTo(memory);
+                let error = CopyErrorData();
+                pg_sys::MemoryContextSwitchTo(before);
+                pg_sys::FlushErrorState();
+                ErrorCopy { error, memory }
+            },
+        };
+        // SAFETY: the copy still exists; its message is NUL-terminated, or NULL.
+        let (code, message) = unsafe { ((*copy.error).sqlerrcode, text::of_server((*copy.error).message)) };
+        Self { payload: Box::new(Thrown::Copied(copy)), copy: Some(copy), code, message }
     }
 
     /// Ends the error here: returns its SQLSTATE and its message.
     pub fn end(self) -> (i32, String) {
-        if let Some(Thrown::Copied(error)) = self.payload.downcast_ref::<Thrown>() {
-            // SAFETY: the copy that was made in new(), freed once, because the payload goes no further.
-            unsafe { FreeErrorData(*error) };
+        if let Some(copy) = self.copy {
+            // SAFETY: made in new(), deleted once, because the payload goes no further.
+            unsafe { pg_sys::MemoryContextDelete(copy.memory) };
         }
         (self.code, self.message)
     }

@@ -3,6 +3,7 @@
 
 use super::{
     Rel,
+    alloc::new_context,
     datum::{Repr, Value},
     fail,
     heap::Tuple,
@@ -156,15 +157,9 @@ struct Expressions {
 impl Expressions {
     /// Makes them, in a child of the current memory context.
     fn new(index: Rel) -> Self {
-        // SAFETY: index is an open index relation; the name of the context is a constant.
+        // SAFETY: index is an open index relation.
         unsafe {
-            let context = pg_sys::AllocSetContextCreateInternal(
-                pg_sys::CurrentMemoryContext,
-                c"pg_skip index expressions".as_ptr(),
-                pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
-                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
-                pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
-            );
+            let context = new_context(pg_sys::CurrentMemoryContext, c"pg_skip index expressions");
             let before = pg_sys::MemoryContextSwitchTo(context);
             let info = server::BuildIndexInfo(index.raw());
             let estate = pg_sys::CreateExecutorState();

@@ -55,6 +55,33 @@ pub fn all_found(session: &mut Session) {
     sound(session, "t_skip");
 }
 
+on_shared!(short_of_disk_space);
+/// VACUUM needs temporary files to rebuild maps. If it may not have them, it processes the table all the same; a later
+/// one rebuilds the maps.
+fn short_of_disk_space(database: &Database) {
+    let mut session = database.session();
+    session.run("SET maintenance_work_mem = '1MB'");
+    table(&mut session, 60_000, "map", ", pages_per_range = 1");
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+    session.run("VACUUM t");
+    session.run("UPDATE t SET k = 1000000 + id, d = d + 1000");
+    session.run("VACUUM t");
+    session.run("RESET pg_skip.vacuum_rebuild_pages; SET temp_file_limit = 0");
+    assert_eq!(session.error("SELECT skip_summarize('t_skip')").code().code(), "53400");
+    let frozen = "SELECT age(relfrozenxid) FROM pg_class WHERE relname = 't'";
+    assert!(session.number(frozen) > 0.0);
+    session.run("VACUUM (FREEZE) t");
+    assert_eq!(session.one(frozen), "0", "the table was not vacuumed");
+    session.run("RESET temp_file_limit");
+    all_found(&mut session);
+    let pairs = "SELECT sum(pairs) FROM skip_index_segments('t_skip')";
+    let before = session.number(pairs);
+    session.run("VACUUM t");
+    let after = session.number(pairs);
+    assert!(after < before * 0.75, "{before} pairs, then {after}: the maps were not rebuilt");
+    all_found(&mut session);
+}
+
 on_shared!(updates_of_every_key);
 /// After every key was updated several times, VACUUM alone makes the index as good as a new one.
 fn updates_of_every_key(database: &Database) {

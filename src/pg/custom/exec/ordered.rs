@@ -21,8 +21,9 @@ use super::super::pages::Pages;
 use super::SharedBlocks;
 use super::lists::is_true;
 use super::served::Served;
-use super::sort_keys::{KeptRow, SortKeys, attribute, context};
+use super::sort_keys::{KeptRow, SortKeys, attribute};
 use super::sorted::{Filling, Sorted};
+use crate::pg::alloc::new_context;
 use crate::pg::{Rel, compat, fail, memory, page, server};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use skip_bounds::Bounds;
@@ -87,7 +88,7 @@ impl Ordered {
                 column,
                 rows: RowHeap::default(),
                 bytes: 0,
-                values: context(keys.memory),
+                values: new_context(keys.memory, c"pg_skip kept rows"),
                 keys,
                 filling: None,
                 sorted: None,

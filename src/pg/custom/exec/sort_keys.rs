@@ -1,6 +1,7 @@
 //! Rows that a scan in order keeps until their turn comes, and the order of their values.
 
 use super::super::ordering::{OrderedColumn, SortColumn};
+use crate::pg::alloc::new_context;
 use crate::pg::datum::{Repr, Value};
 use crate::pg::{Rel, compat, fail, server};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -42,7 +43,7 @@ impl SortKeys {
             let place = usize::try_from(sort.attribute - 1).unwrap_or(0);
             let column = compat::attribute((*table.raw()).rd_att, place);
             let (kind, len, is_by_value) = ((*column).atttypid, (*column).attlen, (*column).attbyval);
-            let memory = context(pg_sys::CurrentMemoryContext);
+            let memory = new_context(pg_sys::CurrentMemoryContext, c"pg_skip order");
             let compare = pg_sys::MemoryContextAllocZero(memory, size_of::<pg_sys::FmgrInfo>());
             let compare = compare.cast::<pg_sys::FmgrInfo>();
             pg_sys::fmgr_info_cxt(sort.compare, compare, memory);
@@ -102,23 +103,6 @@ impl SortKeys {
             usize::try_from(self.len).unwrap_or_else(|_| unsafe { pgrx::varsize_any(value.cast_mut_ptr()) });
         let is_small = bytes <= pg_sys::ALLOCSET_SEPARATE_THRESHOLD as usize;
         HEADER + if is_small { bytes.next_power_of_two() } else { bytes }
-    }
-}
-
-/// A memory context below another one, for a scan in order.
-///
-/// # Safety
-/// `parent` is a memory context.
-pub(super) unsafe fn context(parent: pg_sys::MemoryContext) -> pg_sys::MemoryContext {
-    // SAFETY: the name is a static string, as the server demands.
-    unsafe {
-        pg_sys::AllocSetContextCreateInternal(
-            parent,
-            c"pg_skip order".as_ptr(),
-            pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
-            pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
-            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-        )
     }
 }
 
