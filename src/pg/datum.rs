@@ -89,9 +89,20 @@ impl<'a> Value<'a> {
         Some(unsafe { Self::new(datum, repr) })
     }
 
-    /// The datum, for calls of the server.
-    pub(super) fn datum(self) -> Datum {
-        self.datum
+    /// The datum, for a function of users: it gets an expanded value to read only. Otherwise it may take the value as
+    /// its own, and free it, as PL/pgSQL does with arrays.
+    pub(super) fn read_only(self) -> Datum {
+        if self.repr != Repr::Varlena {
+            return self.datum;
+        }
+        // SAFETY: the representation says that it is a varlena. Any other than an expanded one is returned as it is.
+        unsafe {
+            if is_plain(self.datum.cast_mut_ptr()) {
+                self.datum
+            } else {
+                pg_sys::MakeExpandedObjectReadOnlyInternal(self.datum)
+            }
+        }
     }
 
     /// The address of a value that is behind a pointer.
@@ -214,7 +225,7 @@ impl HashFunction {
         // SAFETY: an extended hash function takes the value and an int8, and returns an int8 (amvalidate and CREATE
         // OPERATOR CLASS check that); a HashFunction is made for the type of the values that it gets.
         let hash = unsafe {
-            server::FunctionCall2Coll(&mut *self.info, self.collation, value.datum, Datum::from(seed))
+            server::FunctionCall2Coll(&mut *self.info, self.collation, value.read_only(), Datum::from(seed))
         };
         hash.value() as u64
     }

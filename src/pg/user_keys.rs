@@ -101,10 +101,11 @@ impl UserFunction {
         Some(rows)
     }
 
-    /// Calls the function; None for NULL, which a strict function also returns for a NULL argument: there is none.
+    /// Calls the function; None for NULL, which a strict function also returns for a NULL argument: there is none. The
+    /// function may not free the value, or change it.
     fn call<'a>(&mut self, value: Value<'a>, strategy: Option<i32>) -> Option<Value<'a>> {
         let second = strategy.map(|number| Datum::from(number as usize));
-        let arguments = [Some(value.datum()), second];
+        let arguments = [Some(value.read_only()), second];
         let count = if second.is_some() { 2 } else { 1 };
         // SAFETY: the signature was compared: a value of the function's type, and for queries an integer. The result is
         // an array of text, in the current memory context, which outlives the use here: nothing keeps it.

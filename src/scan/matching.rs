@@ -92,7 +92,8 @@ fn at_level<'a>(
     };
     let any_type = |_: &Index<'_>, _| Some((Strategy::Equal, Oid::INVALID));
     let is_bool = |info: &Index<'_>, column| {
-        info.is_boolean(column).then_some((Strategy::Equal, pgrx::pg_sys::BOOLOID))
+        let equal = Oid::from(pgrx::pg_sys::BooleanEqualOperator);
+        info.comparison(column, equal).filter(|_| info.is_boolean(column))
     };
     let has_bool = || order.iter().any(|&number| table.indexes()[number].has_boolean());
     let truth = |arg, value| {

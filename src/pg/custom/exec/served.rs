@@ -13,6 +13,7 @@ use super::super::super::list::list;
 use super::super::raw::{ColumnPlace, Operator, RawTest};
 use super::binding::Binding;
 use super::lists::{Check, KeyValues, is_true};
+use crate::pg::alloc::new_context;
 use crate::pg::{Rel, server};
 use pgrx::{is_a, pg_sys};
 
@@ -24,6 +25,8 @@ pub(super) struct Served {
     lists: Vec<Check>,
     /// The key expressions, prepared; `values` has their values in this execution.
     keys: Vec<*mut pg_sys::ExprState>,
+    /// For each key whether its type is a varlena.
+    are_varlena: Vec<bool>,
     values: Vec<pg_sys::NullableDatum>,
     /// The slot from which conditions read values; NULL if they need none.
     slot: *mut pg_sys::TupleTableSlot,
@@ -66,19 +69,17 @@ impl Served {
                 plain: server::ExecInitQual(plain, planstate),
                 lists,
                 keys: keys.iter().map(|&key| server::ExecInitExpr(key.cast(), planstate)).collect(),
+                are_varlena: keys
+                    .iter()
+                    .map(|&key| pg_sys::get_typlen(pg_sys::exprType(key)) == -1)
+                    .collect(),
                 values: vec![
                     pg_sys::NullableDatum { value: pg_sys::Datum::null(), isnull: true };
                     keys.len()
                 ],
                 slot: binding.slot(),
                 columns: binding.columns,
-                memory: pg_sys::AllocSetContextCreateInternal(
-                    pg_sys::CurrentMemoryContext,
-                    c"pg_skip keys".as_ptr(),
-                    pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
-                    pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
-                    pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-                ),
+                memory: new_context(pg_sys::CurrentMemoryContext, c"pg_skip keys"),
                 are_known: false,
                 place: conditions.iter().find_map(|&condition| place(condition, keys, scan)),
                 raw: None,
@@ -97,7 +98,8 @@ impl Served {
         self.are_known = false;
     }
 
-    /// Evaluates the keys, unless that was done since they changed.
+    /// Evaluates the keys, unless that was done since they changed. Varlenas are detoasted once for all rows. That also
+    /// makes flat values of expanded ones (arrays of `||`, for instance), which a function may free that it gets them.
     ///
     /// # Safety
     /// `context` is the node's, in an execution.
@@ -112,7 +114,10 @@ impl Served {
             pg_sys::MemoryContextReset(self.memory);
             let before = pg_sys::MemoryContextSwitchTo(self.memory);
             for (number, &state) in self.keys.iter().enumerate() {
-                let value = server::evaluate(state, context);
+                let value = server::evaluate(state, context).map(|value| match self.are_varlena[number] {
+                    true => pg_sys::Datum::from(pg_sys::pg_detoast_datum(value.cast_mut_ptr())),
+                    false => value,
+                });
                 let (value, is_null) = (value.unwrap_or(pg_sys::Datum::null()), value.is_none());
                 self.values[number] = pg_sys::NullableDatum { value, isnull: is_null };
                 if let Some(column) = self.columns[number] {

@@ -298,6 +298,64 @@ fn documented_hstore(database: &Database) -> Completion {
     Completion::Completed
 }
 
+on_shared!(functions_may_free_their_arguments);
+/// Functions of a class that free the array that they get, as PL/pgSQL does, and a query that is one for all rows.
+fn functions_may_free_their_arguments(database: &Database) {
+    let mut session = database.session();
+    session.run(CLASS);
+    session.run(
+        "CREATE OR REPLACE FUNCTION has_any(list text, labels text[]) RETURNS boolean LANGUAGE plpgsql IMMUTABLE STRICT
+            AS 'BEGIN RETURN string_to_array(list, '','') && labels; END';
+         CREATE OR REPLACE FUNCTION label_query(labels text[], strategy integer) RETURNS text[] LANGUAGE plpgsql
+            IMMUTABLE STRICT AS 'BEGIN RETURN ARRAY[labels, labels]; END';
+         CREATE TABLE t (id int, v text, filler text DEFAULT repeat('x', 200));
+         INSERT INTO t SELECT i, i / 50 || ',all' FROM generate_series(1, 3000) i;
+         CREATE INDEX t_v ON t USING skip (v labels) WITH (pages_per_range = 1); ANALYZE t; SET my.labels = '1,2'",
+    );
+    let query = "v ?| (string_to_array(current_setting('my.labels'), ',') || '31'::text)";
+    for condition in [query.to_owned(), format!("{query} OR v = '7,all'")] {
+        let found = same(
+            &mut session,
+            &Way::skip_scan(),
+            &Case::using(format!("SELECT id FROM t WHERE {condition}")),
+        );
+        assert!(found, "{condition}");
+    }
+}
+
+on_shared!(tests_of_booleans);
+/// A class for booleans that does not have their `=`: conditions such as `v` and `NOT v` ask for that, and are not
+/// looked up.
+fn tests_of_booleans(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE FUNCTION is_same(a boolean, b boolean) RETURNS boolean LANGUAGE sql IMMUTABLE STRICT
+            RETURN a IS NOT DISTINCT FROM b;
+         CREATE OPERATOR ~== (LEFTARG = boolean, RIGHTARG = boolean, FUNCTION = is_same);
+         CREATE FUNCTION flag_keys(boolean) RETURNS text[] LANGUAGE sql IMMUTABLE STRICT RETURN ARRAY[$1::text];
+         CREATE FUNCTION flag_query(flag boolean, strategy integer) RETURNS text[] LANGUAGE plpgsql IMMUTABLE STRICT AS
+            'BEGIN
+                 IF strategy <> 5 THEN RAISE ''strategy %'', strategy; END IF;
+                 RETURN ARRAY[flag::text];
+             END';
+         CREATE OPERATOR CLASS flags FOR TYPE boolean USING skip AS
+            OPERATOR 5 ~==, FUNCTION 4 flag_keys(boolean), FUNCTION 5 (boolean, boolean) flag_query(boolean, integer);
+         CREATE TABLE t (id int, v boolean, filler text DEFAULT repeat('x', 200));
+         INSERT INTO t SELECT i, i / 50 = 30 FROM generate_series(1, 3000) i;
+         CREATE INDEX t_v ON t USING skip (v flags) WITH (pages_per_range = 1); ANALYZE t",
+    );
+    for (condition, is_served) in [
+        ("v ~== true", true),
+        ("v", false),
+        ("NOT v", false),
+        ("v IS TRUE", false),
+        ("v IS NOT FALSE", false),
+    ] {
+        let case = Case::any(format!("SELECT id FROM t WHERE {condition}"));
+        assert_eq!(same(&mut session, &Way::skip_scan(), &case), is_served, "{condition}");
+    }
+}
+
 fn skips_keys(session: &mut Session) {
     session.run(
         "CREATE TABLE h (id int, v hstore, filler text DEFAULT repeat('x', 200));

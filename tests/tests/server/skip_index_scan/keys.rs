@@ -472,6 +472,30 @@ fn rows_of_all_shapes(database: &Database) {
     }
 }
 
+on_shared!(functions_may_free_their_arguments);
+/// A key that is an expanded array is kept for all rows, although a PL/pgSQL function frees such an array when it gets
+/// one: the operator of another condition has the same key.
+fn functions_may_free_their_arguments(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE FUNCTION shares(a text[], b text[]) RETURNS boolean LANGUAGE plpgsql IMMUTABLE STRICT AS
+            'BEGIN RETURN a && b; END';
+         CREATE OPERATOR &&& (LEFTARG = text[], RIGHTARG = text[], FUNCTION = shares);
+         CREATE TABLE t (id int, tags text[], filler text DEFAULT repeat('x', 200));
+         INSERT INTO t SELECT i, ARRAY['a' || i / 50, 'b'] FROM generate_series(1, 3000) i;
+         CREATE INDEX t_skip ON t USING skip (tags array_element_skip_ops, id) WITH (pages_per_range = 1);
+         ANALYZE t; SET my.tags = 'a1,a2'",
+    );
+    let key = "(string_to_array(current_setting('my.tags'), ',') || 'a31'::text)";
+    for condition in
+        [format!("(tags && {key} AND tags &&& {key}) OR id = 1"), format!("tags && {key} AND tags &&& {key}")]
+    {
+        let rows = "SELECT id FROM t WHERE ";
+        let found = same(&mut session, &Way::skip_scan(), &Case::using(format!("{rows}{condition}")));
+        assert!(found, "{condition}");
+    }
+}
+
 on_shared!(null_keys_read_nothing);
 /// Nothing equals NULL: not even ranges without a filter are read for it.
 fn null_keys_read_nothing(database: &Database) {
