@@ -148,10 +148,11 @@ fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> FamilyMember
     }
 }
 
-/// Names of the operator classes of an access method that have an operator, in order.
+/// Names of the operator classes of an access method that have an operator, in order: those for the operator's left
+/// type, or, if there is none, all of their family.
 pub fn classes_with(operator: pg_sys::Oid, method: pg_sys::Oid) -> Vec<String> {
     // SAFETY: a syscache list of pg_opclass, released after its contents were copied.
-    let classes: Vec<(String, pg_sys::Oid)> = unsafe {
+    let classes: Vec<(String, pg_sys::Oid, pg_sys::Oid)> = unsafe {
         let none = pg_sys::Datum::null();
         let cache = pg_sys::SysCacheIdentifier::CLAAMNAMENSP as i32;
         let list = pg_sys::SearchSysCacheList(cache, 1, method.into(), none, none);
@@ -159,14 +160,20 @@ pub fn classes_with(operator: pg_sys::Oid, method: pg_sys::Oid) -> Vec<String> {
         let class = |i| {
             let member = *(*list).members.as_ptr().add(i);
             let form = &*pg_sys::GETSTRUCT(&raw mut (*member).tuple).cast::<pg_sys::FormData_pg_opclass>();
-            (text::of_server(form.opcname.data.as_ptr()), form.opcfamily)
+            (text::of_server(form.opcname.data.as_ptr()), form.opcfamily, form.opcintype)
         };
         let classes = (0..count).map(class).collect();
         pg_sys::ReleaseCatCacheList(list);
         classes
     };
-    let having = classes.into_iter().filter(|&(_, family)| is_in_family(operator, family));
-    let mut names: Vec<String> = having.map(|(name, _)| name).collect();
+    let mut having = classes;
+    having.retain(|&(_, family, _)| is_in_family(operator, family));
+    // CREATE INDEX takes no other class of the family for a column of this type.
+    let left = operator_types(operator).map(|(left, ..)| left);
+    if having.iter().any(|&(.., input)| Some(input) == left) {
+        having.retain(|&(.., input)| Some(input) == left);
+    }
+    let mut names: Vec<String> = having.into_iter().map(|(name, ..)| name).collect();
     names.sort_unstable();
     names
 }
@@ -262,6 +269,13 @@ pub fn extended_hash(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
         (*pg_sys::lookup_type_cache(oid, pg_sys::TYPECACHE_HASH_EXTENDED_PROC as i32)).hash_extended_proc
     };
     (function != pg_sys::InvalidOid).then_some(function)
+}
+
+/// Whether values of a type can be hashed, and so can all that they are made of.
+pub fn has_hash(oid: pg_sys::Oid) -> bool {
+    // SAFETY: the type cache's entry lives as long as the backend.
+    let function = unsafe { (*pg_sys::lookup_type_cache(oid, pg_sys::TYPECACHE_HASH_PROC as i32)).hash_proc };
+    function != pg_sys::InvalidOid
 }
 
 /// Whether a function may run in parallel workers.

@@ -64,6 +64,9 @@ const NUMBERS_EQUAL: [u32; 10] = [
     pg_sys::F_NUMERIC_EQ,
 ];
 
+/// The most steps to a part of a document that are followed: for each document on the way all steps are kept.
+const MOST_STEPS: usize = 100;
+
 /// Whether an expression is a part of the documents in an index column, so that a comparison with it may be served.
 pub(super) fn is_part_of_column(expr: Expr<'_>, index: &Index<'_>, column: u16) -> bool {
     let is_its = |(document, _): &(Expr<'_>, Vec<Step>)| index.is_column(*document, column);
@@ -95,6 +98,9 @@ fn part(expr: Expr<'_>) -> Option<(Strategy, Documents<'_>)> {
                 _ => {}
             }
             steps.extend(after.into_iter().flatten().cloned());
+            if steps.len() > MOST_STEPS {
+                return None;
+            }
             documents.push((Expr::new(document), steps));
             node = document;
         }

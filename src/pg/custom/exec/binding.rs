@@ -5,7 +5,7 @@
 
 use super::lists::{Check, Elements, Hash, List};
 use crate::pg::list::list;
-use crate::pg::{memory, server, types};
+use crate::pg::{catalog, memory, server, types};
 use pgrx::{is_a, pg_sys};
 
 /// The most columns of the slot, and the most keys among which the one is searched that a condition refers to: as many
@@ -219,6 +219,8 @@ impl Binding<'_> {
                     types::hashes_against_collation(side, collation) || types::has_ranges_in_users_order(side)
                 })
                 && pg_sys::op_hashjoinable((*node).opno, pg_sys::exprType(left))
+                // Older minor versions do not look at what ranges are made of.
+                && catalog::has_hash(pg_sys::exprType(left))
                 && pg_sys::op_strict((*node).opno)
                 && pg_sys::func_strict(of_left)
                 && pg_sys::func_strict(of_element);

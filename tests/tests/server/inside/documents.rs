@@ -373,6 +373,9 @@ fn shapes(database: &Database) {
         }
         assert!(session.number(&format!("SELECT count(*) FROM t WHERE {predicate}")) > 0.0, "{predicate}");
     }
+    // So many steps are not followed.
+    let long = format!("SELECT id FROM t WHERE v -> 'deep'{} @> '[[]]'", " -> 0".repeat(1400));
+    assert!(!same(&mut session, &Way::skip_scan(), &Case::any(&long)));
     sound(&mut session, "t_v");
     assert_eq!(
         session.one("SELECT bool_and(amvalidate(oid)) FROM pg_opclass WHERE opcname = 'jsonb_path_skip_ops'"),
