@@ -6,6 +6,10 @@
 //! ruled out is counted once, by the process with the first claim, as it found it: so it is known even when reading
 //! ends early, because there is a `LIMIT`.
 //!
+//! A scan of one process may turn, for a cursor that moves back and forth: then blocks are fed from the last to the
+//! first, or again from the first to the last. From its first turn on nothing is counted any more, because ranges are
+//! read more than once.
+//!
 //! The feed of pages runs ahead of the rows. [`Blocks::next_block`] is the feed's side, [`Blocks::entered`] and
 //! [`Blocks::found_row`] are the rows' side.
 
@@ -166,6 +170,10 @@ pub struct Blocks {
     is_done: bool,
     /// The run of blocks being fed.
     run: (u32, u32),
+    /// Blocks are fed from the last to the first.
+    is_backward: bool,
+    /// The scan has changed its direction.
+    has_turned: bool,
     /// The range whose rows are being read, and whether one satisfied the index conditions.
     reading: Option<(u64, bool)>,
     /// What was counted, and not handed over to the leader yet.
@@ -199,6 +207,8 @@ impl Blocks {
             claim: (0, 0),
             is_done: false,
             run: (0, 0),
+            is_backward: false,
+            has_turned: false,
             reading: None,
             counters,
         }
@@ -208,6 +218,33 @@ impl Blocks {
     pub fn restart(&mut self) {
         self.leave();
         (self.claim, self.is_done, self.run) = ((0, 0), false, (0, 0));
+        (self.is_backward, self.has_turned) = (false, false);
+    }
+
+    /// Changes the direction: from now on, the blocks before `block` are fed, from the last to the first, or those
+    /// after it, from the first to the last. Without a block, all are. Only for a scan that other processes do not
+    /// share.
+    pub fn turn(&mut self, is_backward: bool, block: Option<u32>) {
+        if !self.is_done {
+            self.claim_more(); // counts the survivors
+        }
+        (self.is_backward, self.has_turned, self.reading) = (is_backward, true, None);
+        (self.claim, self.run) = ((0, self.survivors.ranges.universe()), (0, 0));
+        let Some(block) = block else { return };
+        let unit = u64::from(self.survivors.pages_per_range);
+        let range = u64::from(block) / unit;
+        if is_backward {
+            self.claim.1 = range;
+            self.run = ((range * unit) as u32, block);
+        } else {
+            self.claim.0 = range + 1;
+            self.run = (block + 1, self.end_of(range));
+        }
+    }
+
+    /// The block after the last one of a range.
+    fn end_of(&self, range: u64) -> u32 {
+        ((range + 1) * u64::from(self.survivors.pages_per_range)).min(self.blocks.into()) as u32
     }
 
     /// From now on, only the blocks of single ranges of `pages_per_range` blocks are fed, which [`Blocks::choose`]
@@ -255,20 +292,34 @@ impl Blocks {
     /// The next block to feed.
     pub fn next_block(&mut self) -> Option<u32> {
         while self.run.0 >= self.run.1 {
-            let (from, to) = self.claim;
-            match self.survivors.ranges.next_in(from).filter(|&range| range < to) {
+            match self.next_range() {
                 Some(range) => {
-                    self.claim.0 = range + 1;
-                    let unit = u64::from(self.survivors.pages_per_range);
-                    let end = ((range + 1) * unit).min(self.blocks.into());
-                    self.run = ((range * unit) as u32, end as u32);
+                    let start = range * u64::from(self.survivors.pages_per_range);
+                    self.run = (start as u32, self.end_of(range));
                 }
                 None if self.is_done => return None,
                 None => self.claim_more(),
             }
         }
+        if self.is_backward {
+            self.run.1 -= 1;
+            return Some(self.run.1);
+        }
         self.run.0 += 1;
         Some(self.run.0 - 1)
+    }
+
+    /// Takes the next survivor of the claim.
+    fn next_range(&mut self) -> Option<u64> {
+        let (from, to) = self.claim;
+        if self.is_backward {
+            let range = self.survivors.ranges.last_in(to).filter(|&range| range >= from)?;
+            self.claim.1 = range;
+            return Some(range);
+        }
+        let range = self.survivors.ranges.next_in(from).filter(|&range| range < to)?;
+        self.claim.0 = range + 1;
+        Some(range)
     }
 
     fn claim_more(&mut self) {
@@ -310,6 +361,9 @@ impl Blocks {
 
     /// The rows of a block come now.
     pub fn entered(&mut self, block: u32) {
+        if self.has_turned {
+            return;
+        }
         let range = u64::from(block / self.survivors.pages_per_range);
         if self.reading.is_none_or(|(before, _)| before != range) {
             self.finish_reading();

@@ -82,6 +82,20 @@ fn next_bit(words: &[u64], from: u64, flip: u64) -> Option<u64> {
     None
 }
 
+/// The last bit below `before` that is set.
+fn last_bit(words: &[u64], before: u64) -> Option<u64> {
+    let end = before.min(words.len() as u64 * 64);
+    let mut mask = mask_to(end);
+    for (place, word) in words[..end.div_ceil(64) as usize].iter().enumerate().rev() {
+        let found = word & mask;
+        if found != 0 {
+            return Some(place as u64 * 64 + u64::from(found.ilog2()));
+        }
+        mask = u64::MAX;
+    }
+    None
+}
+
 impl RangeSet {
     /// The empty set of numbers below `universe`.
     pub fn empty(universe: u64) -> Self {
@@ -197,6 +211,17 @@ impl RangeSet {
             SetMembers::Spans(spans) => {
                 let next = spans.get(spans.partition_point(|span| span.1 <= from))?;
                 Some(next.0.max(from))
+            }
+        }
+    }
+
+    /// The largest number below `before` that is in the set.
+    pub fn last_in(&self, before: u64) -> Option<u64> {
+        match &self.members {
+            SetMembers::Bits(words) => last_bit(words, before),
+            SetMembers::Spans(spans) => {
+                let last = spans[..spans.partition_point(|span| span.0 < before)].last()?;
+                Some(last.1.min(before) - 1)
             }
         }
     }

@@ -74,6 +74,48 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A scan that turns after any number of blocks goes on from the block on which it turned, in the other direction,
+    /// and from the other end if it was at the end.
+    #[test]
+    fn turns(
+        numbers in prop::collection::vec(0..100u64, 0..80),
+        pages_per_range in 1..7u32,
+        missing in 0..7u32,
+        steps in prop::collection::vec(0..60usize, 1..20),
+    ) {
+        let blocks = (100 * pages_per_range).saturating_sub(missing.min(pages_per_range - 1));
+        let ranges = set(100, numbers);
+        let mut scan = Blocks::new(survivors(&ranges, &set(100, []), pages_per_range), blocks, None, false);
+        let all = blocks_of(&ranges, pages_per_range, blocks);
+        // The position is that of the block that was read last, plus 1; 0 before the first, one more than their number
+        // after the last.
+        let (mut at, mut is_backward) = (0usize, false);
+        for steps in steps {
+            for _ in 0..steps {
+                at = if is_backward { at.saturating_sub(1) } else { (at + 1).min(all.len() + 1) };
+                let expected = at.checked_sub(1).and_then(|at| all.get(at)).copied();
+                prop_assert_eq!(scan.next_block(), expected);
+                expected.into_iter().for_each(|block| scan.entered(block));
+            }
+            // As the pages that were read ahead, some blocks are taken and forgotten.
+            (0..steps % 3).for_each(|_| { scan.next_block(); });
+            is_backward = !is_backward;
+            // A scan that is on no block begins at the end from which it reads.
+            if at == 0 || at > all.len() {
+                at = if is_backward { all.len() + 1 } else { 0 };
+            }
+            scan.turn(is_backward, at.checked_sub(1).and_then(|at| all.get(at)).copied());
+        }
+        prop_assert_eq!(scan.counters.total, 100);
+        prop_assert_eq!(scan.counters.skipped, 100 - ranges.count());
+        prop_assert!(scan.counters.scanned <= ranges.count());
+        prop_assert!(scan.counters.full_positives <= scan.counters.scanned);
+        scan.restart();
+        prop_assert_eq!(&read(&mut scan, |_| true, pages_per_range), &all);
+    }
+}
+
 /// Several processes, whose lookups differ as they do while bits are being added, read every range that is in all of
 /// them exactly once, and no block twice.
 #[test]

@@ -116,6 +116,7 @@ proptest! {
         }
         for from in 0..420 {
             prop_assert_eq!(set.next_in(from), model.range(from..).next().copied());
+            prop_assert_eq!(set.last_in(from), model.range(..from).next_back().copied());
         }
         // A cut `factor` times as fine, whose last pieces may be missing, and back again.
         let fine_len = (len * factor).saturating_sub(factor / 2);

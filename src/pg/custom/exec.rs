@@ -307,9 +307,15 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
                 let found = ordered.next_row(&mut RowReader { node, pages, blocks, served, index });
                 return if found { slot } else { pg_sys::ExecClearTuple(slot) };
             }
+            // A cursor moves back.
+            let is_backward = is_backward((*scan).ps.state);
+            if pages.is_backward() != is_backward {
+                blocks.get().turn(is_backward, pages.block());
+                pages.turn();
+            }
             loop {
                 let mut removed = 0;
-                while pages.next_row(slot, served.raw_test(), &mut removed) {
+                while pages.step(slot, served.raw_test(), &mut removed) {
                     if served.hold(context) {
                         blocks.get().counters.removed_rows += removed;
                         blocks.get().found_row();
@@ -333,6 +339,15 @@ unsafe extern "C-unwind" fn next_row(scan: *mut pg_sys::ScanState) -> *mut pg_sy
             }
         }
     })
+}
+
+/// Whether the plan returns rows from the last to the first.
+///
+/// # Safety
+/// The state of a query that is run.
+unsafe fn is_backward(estate: *mut pg_sys::EState) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { (*estate).es_direction == pg_sys::ScanDirection::BackwardScanDirection }
 }
 
 /// Whether a row from EvalPlanQual satisfies the served conditions.

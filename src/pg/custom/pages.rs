@@ -8,6 +8,9 @@
 //! A scan that reads more than a quarter of shared buffers uses a ring of buffers, as sequential scans do, so that it
 //! does not evict pages that others use. A smaller scan leaves its pages in shared buffers for the next one, and so
 //! does one in the order of a column, which comes back to its pages.
+//!
+//! A cursor may move back: [`Pages::turn`]. Pages are then read from the last to the first, and so are their rows. Each
+//! page has the same visible rows whenever it is read, because the snapshot is the same.
 
 use super::raw::{ROWS_AHEAD, RawTest};
 use crate::pg::Rel;
@@ -23,9 +26,15 @@ pub struct Pages {
     feed: PageFeed,
     /// The page that the scan is on.
     page: *const u8,
-    /// The next row to return: its position among the visible rows of the page.
-    next: usize,
+    /// The block of the page; None before the first one and after the last one.
+    block: Option<u32>,
+    /// Visible rows of the page.
     count: usize,
+    /// The row after the one that was returned last: its position among the visible rows. The next row to return, or,
+    /// backward, the second one after it: so it is `count + 1` where the scan comes to a page from behind.
+    next: usize,
+    /// Rows are returned from the last to the first.
+    is_backward: bool,
     /// Rows before this position were prefetched into the processor's cache.
     asked: usize,
 }
@@ -58,7 +67,8 @@ impl Pages {
                 (*scan).rs_strategy = pg_sys::GetAccessStrategy(kind);
             }
             let feed = PageFeed::begin(heap.raw(), scan, blocks);
-            Self { scan, feed, page: std::ptr::null(), next: 0, count: 0, asked: 0 }
+            let page = std::ptr::null();
+            Self { scan, feed, page, block: None, count: 0, next: 0, is_backward: false, asked: 0 }
         }
     }
 
@@ -70,6 +80,26 @@ impl Pages {
             compat::release_page(self.scan);
         }
         (self.next, self.count, self.asked) = (0, 0, 0);
+        (self.block, self.is_backward) = (None, false);
+    }
+
+    /// Whether rows are returned from the last to the first.
+    pub fn is_backward(&self) -> bool {
+        self.is_backward
+    }
+
+    /// The block that the scan is on; None before the first one and after the last one.
+    pub fn block(&self) -> Option<u32> {
+        self.block
+    }
+
+    /// Changes the direction, at the row that was returned last, after `blocks` was turned at the block that the scan
+    /// is on.
+    pub fn turn(&mut self) {
+        self.is_backward = !self.is_backward;
+        self.asked = self.next;
+        // The page stays.
+        self.feed.restart();
     }
 
     /// Moves to the next page and returns its block; None after the last one. If no tuple on the page passes `test`,
@@ -93,11 +123,37 @@ impl Pages {
                 None => true,
             };
             let look = test.map(|_| &mut may_hold as &mut dyn FnMut(_) -> _);
-            let block = self.feed.next(self.scan, look)?;
-            (self.next, self.asked) = (0, 0);
-            self.page = pg_sys::BufferGetPage((*self.scan).rs_cbuf).cast();
-            self.count = usize::try_from((*self.scan).rs_ntuples).unwrap_or(0);
-            Some(block)
+            self.block = self.feed.next(self.scan, look);
+            (self.next, self.count, self.asked) = (0, 0, 0);
+            if self.block.is_some() {
+                self.page = pg_sys::BufferGetPage((*self.scan).rs_cbuf).cast();
+                self.count = usize::try_from((*self.scan).rs_ntuples).unwrap_or(0);
+            }
+            if self.is_backward {
+                self.next = self.count + 1;
+            }
+            self.block
+        }
+    }
+
+    /// Puts the page's next row in the direction of the scan into the slot, as [`Pages::next_row`].
+    ///
+    /// # Safety
+    /// As [`Pages::next_row`].
+    #[inline]
+    pub unsafe fn step(
+        &mut self,
+        slot: *mut pg_sys::TupleTableSlot,
+        test: Option<&RawTest>,
+        failed: &mut u64,
+    ) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.is_backward {
+                self.previous_row(slot, test, failed)
+            } else {
+                self.next_row(slot, test, failed)
+            }
         }
     }
 
@@ -131,19 +187,56 @@ impl Pages {
         if self.next >= self.count {
             return false;
         }
+        self.next += 1;
+        // SAFETY: as the caller promises; the row is one of the page.
+        unsafe { self.store(self.next - 1, slot) }
+        true
+    }
+
+    /// The same backward: puts the visible row into the slot that comes before the one returned last.
+    ///
+    /// # Safety
+    /// As [`Pages::next_row`].
+    unsafe fn previous_row(
+        &mut self,
+        slot: *mut pg_sys::TupleTableSlot,
+        test: Option<&RawTest>,
+        failed: &mut u64,
+    ) -> bool {
+        while self.next > 1 {
+            self.next -= 1;
+            let place = self.next - 1;
+            // SAFETY: as in next_row.
+            unsafe {
+                let (row, len) = self.row(place);
+                if test.is_none_or(|test| test.may_hold(row, len)) {
+                    self.store(place, slot);
+                    return true;
+                }
+            }
+            *failed += 1;
+        }
+        self.next = 0;
+        false
+    }
+
+    /// Puts a visible row of the page into the slot.
+    ///
+    /// # Safety
+    /// As [`Pages::next_row`], for a place below the number of visible rows.
+    #[inline]
+    unsafe fn store(&mut self, place: usize, slot: *mut pg_sys::TupleTableSlot) {
         // SAFETY: the page is pinned as long as the scan stays on it, and the list holds normal items of the page.
         // Items are not removed from a pinned page.
         unsafe {
             let scan = &mut *self.scan;
-            let (row, len) = self.row(self.next);
-            let offset = scan.rs_vistuples[self.next];
-            self.next += 1;
+            let (row, len) = self.row(place);
+            let offset = scan.rs_vistuples[place];
             scan.rs_ctup.t_data = row.cast_mut().cast();
             scan.rs_ctup.t_len = len as u32;
             pgrx::itemptr::item_pointer_set_all(&mut scan.rs_ctup.t_self, scan.rs_cblock, offset);
             server::unguarded::ExecStoreBufferHeapTuple(&mut scan.rs_ctup, slot, scan.rs_cbuf);
         }
-        true
     }
 
     /// Address and length of a visible row of the page.

@@ -245,6 +245,9 @@ impl<'a> Table<'a> {
             base.total_cost =
                 new.total - new.shared + new.shared / divisor + target.startup + target.per_tuple * base.rows;
             (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
+            if new.order.is_none() {
+                (*path).flags |= pg_sys::CUSTOMPATH_SUPPORT_BACKWARD_SCAN;
+            }
             let expected = super::encode_expected(&new.expected);
             let mut private = pg_sys::lappend(std::ptr::null_mut(), expected.cast());
             let mut order = std::ptr::null_mut();

@@ -88,19 +88,19 @@ fn one_cursor(session: &mut Session, other: &mut Session, tables: &mut Tables) -
     let (table, condition) = (asker.table(), asker.condition("x").sql);
     let order = if asker.rng.bool() { "ORDER BY x.id" } else { "" };
     let query = format!("SELECT x.id, x.ctid, x.k FROM {table} x WHERE {condition} {order}");
-    let scroll = rng.u32(..3) > 0;
+    let options = ["SCROLL", "NO SCROLL", ""][rng.usize(..3)];
     let hold = rng.u32(..4) == 0;
-    let declare = format!(
-        "DECLARE c {} CURSOR {} FOR {query}",
-        if scroll { "SCROLL" } else { "NO SCROLL" },
-        if hold { "WITH HOLD" } else { "" }
-    );
+    let declare = format!("DECLARE c {options} CURSOR {} FOR {query}", if hold { "WITH HOLD" } else { "" });
     session.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
     session.run(&Way::plain().local());
     let expected = session.rows(&query);
     session.run(&Way::skip_scan().local());
     let plan = session.plan(&declare);
     session.run(&declare);
+    let is_skip_scan = plan.starts_with("Custom Scan (Skip Index Scan)");
+    assert!(!is_skip_scan || !plan.contains("Materialize"), "{plan}");
+    // Without an option, a cursor may move back if its plan can do so.
+    let scroll = options == "SCROLL" || (options.is_empty() && is_skip_scan);
     // Ranges are read from the first to the last, and so are partitions: the rows come as a sequential scan has them.
     let mut position = Position { rows: &expected, at: 0 };
     for number in 0..14 {
@@ -172,6 +172,56 @@ fn cursors_and_savepoints(database: &Database) {
     }
     session.run("VACUUM FREEZE t");
     session.run("DROP TABLE t");
+}
+
+on_shared!(back_and_forth);
+/// Cursors without an option, in SQL and in PL/pgSQL, turn on the first and the last row, between pages and ranges, and
+/// without any row.
+fn back_and_forth(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session.run("DELETE FROM t WHERE id BETWEEN 300 AND 420");
+    for condition in ["k = 3", "k = 3 AND id % 2 = 0", "k = 77", "k IN (1, 3)"] {
+        let query = format!("SELECT id FROM t WHERE {condition}");
+        let expected = session.column(&query);
+        session.run(&format!("BEGIN; {}; DECLARE c CURSOR FOR {query}", Way::skip_scan().local()));
+        assert!(skips(&session.plan(&query)), "{query}");
+        let backward = || expected.iter().rev().cloned().collect::<Vec<_>>();
+        for _ in 0..2 {
+            assert_eq!(session.column("FETCH ALL FROM c"), expected, "{query}");
+            assert!(session.column("FETCH NEXT FROM c").is_empty());
+            assert_eq!(session.column("FETCH BACKWARD ALL FROM c"), backward(), "{query}");
+            assert!(session.column("FETCH PRIOR FROM c").is_empty());
+        }
+        for (at, id) in expected.iter().enumerate() {
+            assert_eq!(session.one("FETCH NEXT FROM c"), *id);
+            if at > 0 {
+                assert_eq!(session.one("FETCH PRIOR FROM c"), expected[at - 1]);
+                assert_eq!(session.one("FETCH NEXT FROM c"), *id);
+            }
+        }
+        let last = session.column("FETCH LAST FROM c");
+        assert_eq!(last.first(), expected.last(), "{query}");
+        session.run("COMMIT");
+    }
+    Way::skip_scan().set(&mut session);
+    session.run(
+        "CREATE FUNCTION last_two(wanted int) RETURNS int[] LANGUAGE plpgsql AS $$
+         DECLARE c CURSOR FOR SELECT id FROM t WHERE k = wanted; found int[] = '{}'; one int;
+         BEGIN
+            OPEN c;
+            FETCH LAST FROM c INTO one; found = found || one;
+            FETCH PRIOR FROM c INTO one; found = found || one;
+            RETURN found;
+         END $$",
+    );
+    assert_eq!(session.one("SELECT last_two(3)"), "{997,990}");
+    // A cursor that may move back needs no Materialize, and so a row can be changed where it stands.
+    session.run("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT id FROM t WHERE k = 3");
+    session.run("MOVE LAST FROM c; MOVE PRIOR FROM c");
+    assert_eq!(session.one("UPDATE t SET v = 9 WHERE CURRENT OF c RETURNING id"), "990");
+    assert_eq!(session.one("FETCH NEXT FROM c"), "997");
+    session.run("COMMIT; DROP TABLE t CASCADE");
 }
 
 on_shared!(current_of);
