@@ -35,6 +35,7 @@ use skip_filter::{HASH_SCHEME, Sizing};
 use skip_segment::page::{
     NO_BLOCK, PageImage, PageKind, PageView, VERSION_BOUNDS, VERSION_PARTS, get_u16, get_u32, get_u64,
 };
+use std::sync::atomic::{Ordering, fence};
 
 /// The meta page's block number.
 pub const META_BLOCK: u32 = 0;
@@ -412,7 +413,9 @@ fn encode_sample(sample: &Sample) -> [u8; SAMPLE_BYTES] {
     bytes
 }
 
-/// Changes the meta page under its exclusive lock, in one WAL record. `change` sees the page as it is now.
+/// Changes the meta page under its exclusive lock, in one WAL record. `change` sees the page as it is now. What the
+/// caller reads afterwards, such as the size of the table, it reads after the new page can be seen by all processes
+/// ([`super::progress`]).
 ///
 /// # Errors
 /// Damage to the meta page.
@@ -423,6 +426,7 @@ pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
     let result = change(&mut meta);
     meta.encode(edit.image());
     edit.commit();
+    fence(Ordering::SeqCst);
     Ok(result)
 }
 

@@ -5,6 +5,7 @@
 use super::meta::{MAGIC, META_BLOCK};
 use crate::pg::am::InsertCache;
 use crate::pg::{Damage, Rel, error::Read, page};
+use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 /// The part of the meta page that `aminsert` needs for most tuples.
 #[derive(Clone, Copy)]
@@ -22,18 +23,27 @@ impl Progress {
     /// before. It released the heap page's lock, and the inserter took that lock afterwards, which makes the stores
     /// visible here. Each word is read as a whole, and never from a copy of the page.
     ///
-    /// A relaxed load is enough on any processor. The summarizer stores the watermark, then releases the heap page's
-    /// lock; the inserter takes that lock, then loads the watermark. Releasing and taking a lock are a release and an
-    /// acquire, so the store *happens before* the load. A load never gives a value older than one whose store happened
-    /// before it (coherence), and it is never moved before an acquire that precedes it. An acquire load would only
-    /// order what comes after it, and the pages that the inserter reads next are read under their own locks. If the
-    /// inserter had the heap page first, either value is right, because the scan sees the tuple.
+    /// A relaxed load is enough on any processor where the summarizer scans the page. The summarizer stores the
+    /// watermark, then releases the heap page's lock; the inserter takes that lock, then loads the watermark. Releasing
+    /// and taking a lock are a release and an acquire, so the store *happens before* the load. A load never gives a
+    /// value older than one whose store happened before it (coherence), and it is never moved before an acquire that
+    /// precedes it. An acquire load would only order what comes after it, and the pages that the inserter reads next
+    /// are read under their own locks. If the inserter had the heap page first, either value is right, because the scan
+    /// sees the tuple.
+    ///
+    /// It may not have scanned the page, because it had read the table's size before the block was added. Then no lock
+    /// of a heap page orders the two. The summarizer stores the watermark, then reads the size. The inserter, or the
+    /// process that added the block before, changes the size, then the inserter loads the watermark. A full barrier in
+    /// each ([`meta::update`](super::meta::update), and `after_the_row` here) makes one of them see what the other one
+    /// has stored: the block is scanned, or the new watermark is loaded. The same holds for the generation, which a
+    /// rescan raises before it reads the size.
     ///
     /// The page's checksum is not verified either. If the page is damaged, every query fails.
     ///
     /// # Errors
     /// Damage to the meta page; only a wrong magic number is detected.
     pub fn read(index: Rel) -> Read<Self> {
+        after_the_row();
         Self::of_words(page::peek_meta(index, Self::PLACES)?)
     }
 
@@ -43,6 +53,7 @@ impl Progress {
     /// As [`Progress::read`].
     #[inline]
     pub fn of_insert<T: Default + 'static>(index: Rel, cache: &mut InsertCache<'_, T>) -> Read<Self> {
+        after_the_row();
         Self::of_words(cache.peek_meta(index, Self::PLACES)?)
     }
 
@@ -56,5 +67,16 @@ impl Progress {
             MAGIC => Ok(Self { watermark, pages_per_range: pages_per_range.max(1), generation }),
             _ => Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index")),
         }
+    }
+}
+
+/// A full barrier: nothing that comes after it is read before what came before it can be seen by all processes. On x86
+/// the release of the heap page's lock has been one, because it is an atomic exchange; it need only stay before.
+#[inline]
+fn after_the_row() {
+    if cfg!(target_arch = "x86_64") {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
     }
 }
