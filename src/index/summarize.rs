@@ -14,7 +14,7 @@ use crate::pages::upkeep::regions::{self, Region};
 use crate::pg::error::{Read, report};
 use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
-use skip_segment::pace::most_batch;
+use skip_segment::pace::{FILTER_BATCH, MAP_BLOCKS, most_batch};
 use skip_segment::spans;
 
 /// The caller of summarizing, which determines how it is done.
@@ -56,6 +56,13 @@ impl Caller {
     fn most_ranges(self, meta: &Meta) -> u32 {
         if self == Caller::Insert { most_batch(meta.pages_per_range) } else { u32::MAX }
     }
+
+    /// The most ranges to scan of those that an earlier attempt left, because it was cancelled or failed. For an insert
+    /// a usual batch: after a larger one, statement_timeout may end each insert that tries.
+    fn most_left(self, meta: &Meta) -> u32 {
+        let usual = MAP_BLOCKS.div_ceil(meta.pages_per_range.max(1)).max(FILTER_BATCH);
+        if self == Caller::Insert { usual } else { u32::MAX }
+    }
 }
 
 /// The number of ranges by which the watermark is raised at a time. When summarizing is interrupted, at most this
@@ -92,20 +99,21 @@ pub fn gaps(directory: &Directory, columns: usize, end: u32) -> Vec<Vec<(u32, u3
         .collect()
 }
 
-/// Summarizes ranges below `end` that have no filter yet, at most the number that the caller may. The watermark has
-/// been raised to `end` before, and `blocks`, the table's size, was read after that. The caller holds the maintenance
-/// lock, or the index is new.
+/// Summarizes at most `most` ranges below `end` that have no filter yet. The watermark has been raised to `end` before,
+/// and the table's size is read only now: a block that was added before the watermark rose must be scanned. The caller
+/// holds the maintenance lock, or the index is new.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn fill_gaps(
+fn fill_gaps(
     heap: Rel,
     index: Rel,
     directory: &mut Directory,
     end: u32,
-    blocks: u32,
+    most: u32,
     caller: Caller,
 ) -> Read<Summary> {
+    let blocks = heap.blocks();
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
     let gaps = gaps(directory, meta.columns.len(), end);
@@ -118,7 +126,7 @@ pub fn fill_gaps(
     let mut placers = placers(index, &meta, caller);
     let (mut ranges, mut open) = (0, 0);
     for stretch in stretches {
-        let left = u64::from(caller.most_ranges(&meta)).saturating_sub(ranges).min(u32::MAX.into()) as u32;
+        let left = u64::from(most).saturating_sub(ranges) as u32;
         let span = (stretch.first, stretch.end.min(stretch.first.saturating_add(left)));
         if span.0 == span.1 {
             break;
@@ -227,7 +235,7 @@ pub fn warn_of_overflow(index: Rel) {
             "some block ranges of index \"{}\" have more distinct values than maintenance_work_mem allows",
             index.name()
         ),
-        Some("These ranges have no filter; every query reads them.".into()),
+        Some("These ranges are left open: every query reads them.".into()),
         Some("Raise maintenance_work_mem, or choose a smaller pages_per_range, and REINDEX.".into()),
     );
 }
@@ -247,7 +255,7 @@ pub fn warn_of_failure(heap: Rel, index: Rel, failure: Option<Failure>) {
             index.name(),
             heap.name()
         ),
-        Some("The block range of the row has no filter; every query reads it.".into()),
+        Some("The block range of the row is left open: every query reads it.".into()),
         Some("Correct the row, or the function that the index calls, and run VACUUM.".into()),
     );
 }
@@ -285,15 +293,18 @@ pub fn summarize_to(
         // Inserts must not take the filters of that segment for those that are made now.
         directory.raise_generation()?;
     }
-    let mut summary = fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?;
+    let most_left = caller.most_left(&meta);
+    let mut summary = fill_gaps(heap, index, directory, watermark, most_left, caller)?;
+    if summary.ranges >= most_left.into() {
+        return Ok(summary); // there may be more such ranges, which come first
+    }
     while watermark < end && summary.ranges < u64::from(most_ranges) {
-        let left = most_ranges - summary.ranges as u32;
+        let left = most_ranges.saturating_sub(summary.ranges.min(u32::MAX.into()) as u32);
         // No other process uses an index that is being built: one step makes the widest segments.
         let step = if caller == Caller::Build { u32::MAX } else { STEP };
         watermark = end.min(watermark.saturating_add(step.min(left)));
         meta::update(index, |meta| meta.watermark = meta.watermark.max(watermark))?;
-        // The size of the table is read only now: a block that was added before the watermark rose must be scanned.
-        summary.add(fill_gaps(heap, index, directory, watermark, heap.blocks(), caller)?);
+        summary.add(fill_gaps(heap, index, directory, watermark, left, caller)?);
     }
     Ok(summary)
 }

@@ -154,9 +154,13 @@ pub fn may_shorten(heap: Rel<'_>, directory: &Directory<'_>) -> Read<bool> {
         return Ok(false);
     }
     let index = directory.index();
-    let of_delta = {
-        let _growth = PartLock::take(index, Part::DeltaGrowth);
-        unused_pages_of_delta(index)?
+    // Inserts wait for the lock, so it is taken only if they have changed the chains meanwhile.
+    let of_delta = match unused_pages_of_delta(index) {
+        Ok(pages) => pages,
+        Err(_) => {
+            let _growth = PartLock::take(index, Part::DeltaGrowth);
+            unused_pages_of_delta(index)?
+        }
     };
     let end = end_of_pages(directory).max(arrangement(directory, &of_delta).1.end);
     let (blocks, kept) = (index.blocks(), end.saturating_add(of_delta.len() as u32));

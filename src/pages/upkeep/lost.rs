@@ -19,6 +19,7 @@
 use crate::pages::delta;
 use crate::pages::directory::Directory;
 use crate::pages::meta::{META_BLOCK, Meta};
+use crate::pg::Rel;
 use crate::pg::error::Read;
 use crate::pg::lock::{Part, PartLock};
 use skip_segment::compaction::{BlockExtent, gaps};
@@ -36,12 +37,21 @@ pub fn reclaim(directory: &mut Directory<'_>) -> Read<()> {
 /// The lost blocks, and the number of blocks of the file.
 fn find(directory: &Directory<'_>) -> Read<(Vec<BlockExtent>, u32)> {
     let index = directory.index();
+    // After many updates there may be thousands of pages. They are brought into the cache first: inserts that need a
+    // new page of the delta wait for the lock, and have the server cancel an autovacuum that holds it for a second.
+    let _ = pages_of_delta(index);
     let _growth = PartLock::take(index, Part::DeltaGrowth);
-    let meta = Meta::read(index)?;
-    let of_delta = [delta::pages(index, &meta)?, delta::spare_pages(index, &meta)?].concat();
+    let of_delta = pages_of_delta(index)?;
     let pages = directory.pages().iter().copied().chain(of_delta).chain([META_BLOCK]);
     let used = directory.extents().chain(pages.map(|block| (block, 1)));
     let used: Vec<BlockExtent> = used.map(|(first, blocks)| BlockExtent { first, blocks }).collect();
     let blocks = index.blocks();
     Ok((gaps(&used, blocks), blocks))
+}
+
+/// The delta's pages, and its spare pages. Without the lock on the delta's growth the result, or the damage found,
+/// means nothing.
+fn pages_of_delta(index: Rel<'_>) -> Read<Vec<u32>> {
+    let meta = Meta::read(index)?;
+    Ok([delta::pages(index, &meta)?, delta::spare_pages(index, &meta)?].concat())
 }

@@ -269,6 +269,39 @@ fn cancelled_in_an_expression(database: &Database) {
     same(&mut session, "t", &Question::using("t_skip", "slowly(k) = 8"));
 }
 
+on_shared!(inserts_fill_a_large_gap);
+/// A cancelled VACUUM leaves ranges below the watermark without a filter. An insert that comes upon them summarizes a
+/// usual batch, no more: a larger one may take longer than statement_timeout allows, each time anew.
+fn inserts_fill_a_large_gap(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE slow ();
+         CREATE FUNCTION slowly(k int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+            BEGIN IF k = 2500 AND EXISTS (SELECT FROM public.slow) THEN PERFORM pg_sleep(60); END IF; RETURN k; END $$;
+         CREATE TABLE t (id int, k int, filler text DEFAULT repeat('x', 900));
+         CREATE INDEX t_skip ON t USING skip (public.slowly(k))
+             WITH (layout = filters, pages_per_range = 1, autosummarize = off);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 3000) i; INSERT INTO slow DEFAULT VALUES;
+         SET statement_timeout = 500",
+    );
+    assert_eq!(session.error("VACUUM t").code().code(), "57014");
+    session.run("SET statement_timeout = 60000; TRUNCATE slow; ALTER INDEX t_skip SET (autosummarize = on)");
+    let summarized = "SELECT summarized FROM skip_index_info('t_skip')";
+    assert_eq!(session.one(summarized), "0");
+    let (mut before, mut most) = (0.0, 0.0f64);
+    for id in 3001..3200 {
+        session.run(&format!("INSERT INTO t VALUES ({id}, {id})"));
+        let now = session.number(summarized);
+        most = most.max(now - before);
+        before = now;
+    }
+    assert!(before > 375.0, "{before} ranges are summarized after 24 new blocks");
+    // The one that comes to the end of the gap also summarizes what is behind it.
+    assert!((1.0..64.0).contains(&most), "one insert summarized {most} ranges");
+    same(&mut session, "t", &Question::using("t_skip", "slowly(k) = 2500"));
+    sound(&mut session, "t_skip");
+}
+
 on_shared!(ranges_with_too_many_keys);
 /// An index that is older than its rows chooses its layout, although the ranges of one column have more keys than
 /// memory allows: the other column gets its map, and the user is told.
