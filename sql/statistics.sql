@@ -51,8 +51,8 @@ WHERE i.relkind = 'i'
   AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
        OR pg_catalog.has_table_privilege(x.indrelid, 'SELECT') AND NOT pg_catalog.row_security_active(x.indrelid));
 COMMENT ON VIEW pg_skip_stats IS
-    'one row for each skip index of the database: number of Skip Index Scans, of block ranges checked against the '
-    'filters, of ranges skipped, of ranges read in full, and of ranges read in full that had a matching row, and the '
+    'one row for each skip index of the database: number of Skip Index Scans, of block ranges looked up in '
+    'it, of ranges skipped, of ranges read in full, and of ranges read in full that had a matching row, and the '
     'measured false-positive rate; counted since the server started or since the last reset, by all sessions or by '
     'this one: see column scope';
 GRANT SELECT ON pg_skip_stats TO PUBLIC;

@@ -21,7 +21,8 @@ use crate::pages::directory::Directory;
 use crate::pages::meta::Meta;
 use crate::pg::{Rel, error::Read, settings};
 
-/// The part of the table that one VACUUM may read again, for all columns together: one of so many.
+/// The part of the table that one VACUUM may read again, one of so many: for each column with a map, for all columns
+/// with filters, and for all columns with bounds. So no kind waits for another one.
 const SHARE: u32 = 4;
 /// Blocks of the table that each VACUUM may read again, however small the table is: 128 MB.
 const LEAST_BLOCKS: u32 = 16_384;

@@ -94,7 +94,7 @@ pub fn register() {
         );
         GucRegistry::define_int_guc(
             c"pg_skip.vacuum_rebuild_pages",
-            c"Sets the maximum number of pages of a table that VACUUM reads again to rebuild a skip index.",
+            c"Sets the maximum number of pages of a table that VACUUM reads again to rebuild a column of a skip index.",
             c"If it is 0, VACUUM rebuilds nothing. If it is -1, VACUUM reads a quarter of the table, but at least 128 MB.",
             &VACUUM_REBUILD_PAGES,
             -1,
@@ -105,7 +105,7 @@ pub fn register() {
         GucRegistry::define_int_guc(
             c"pg_skip.max_workers",
             c"Sets the maximum number of background workers of skip indexes that run at a time.",
-            c"They count for all databases of the server. If there are so many, or if it is 0, inserts do the work.",
+            c"They count for all databases of the server. If this number is running, or it is 0, inserting sessions summarize.",
             &MOST_WORKERS,
             0,
             MOST_PLACES,

@@ -568,9 +568,9 @@ CREATE FUNCTION skip_summarize(index regclass)
     LANGUAGE c STRICT VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'skip_summarize_wrapper';
 COMMENT ON FUNCTION skip_summarize(regclass) IS
-    'summarizes the block ranges of a skip index that have no filter yet, folds its delta, rebuilds filters and maps '
-    'that have many keys of rows that are gone, and merges its segments; returns the number of ranges summarized by '
-    'this call; a partitioned index stands for the indexes of all its partitions';
+    'summarizes the block ranges of a skip index that are not summarized yet, folds its delta, rebuilds filters and '
+    'maps that have many keys of rows that are gone, and merges its segments; returns the number of ranges summarized '
+    'by this call; a partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_info(
     index regclass,
@@ -630,8 +630,8 @@ COMMENT ON FUNCTION skip_index_segments(regclass) IS
     'one row for each live segment of a skip index: kind (filters, map, or addition: a map of keys that came to '
     'ranges of other maps), the part of the keys that it has, for example 3/16 if it is the third of 16 maps into '
     'which a large map is divided by the keys'' hashes, NULL if it has all keys, block ranges covered, filter size in '
-    'bits and number of probes, or pairs of key and range in a map, blocks of the index, number of ranges without a '
-    'filter, fraction of the filter bits that are set; a partitioned index stands for the indexes of all its '
+    'bits and number of probes, or pairs of key and range in a map, blocks of the index, number of ranges that '
+    'are left open, fraction of the filter bits that are set; a partitioned index stands for the indexes of all its '
     'partitions';
 
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value anyelement)
@@ -667,7 +667,7 @@ CREATE FUNCTION skip_range_map(index regclass, column_name name, value anyelemen
 COMMENT ON FUNCTION skip_range_map(regclass, name, anyelement, integer) IS
     'draws the table from its first to its last block as a line of at most width characters, for a search for the '
     'value: "." block range is skipped, "o" is read but holds no visible row with the value, "#" holds a visible row '
-    'with the value, "?" has no filter and is always read; a NULL value searches for NULL';
+    'with the value, "?" is not summarized, or open, and is always read; a NULL value searches for NULL';
 
 CREATE FUNCTION skip_range_map(index regclass, column_name name, value text, width integer DEFAULT 64)
     RETURNS text
@@ -1137,8 +1137,8 @@ WHERE i.relkind = 'i'
   AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
        OR pg_catalog.has_table_privilege(x.indrelid, 'SELECT') AND NOT pg_catalog.row_security_active(x.indrelid));
 COMMENT ON VIEW pg_skip_stats IS
-    'one row for each skip index of the database: number of Skip Index Scans, of block ranges checked against the '
-    'filters, of ranges skipped, of ranges read in full, and of ranges read in full that had a matching row, and the '
+    'one row for each skip index of the database: number of Skip Index Scans, of block ranges looked up in '
+    'it, of ranges skipped, of ranges read in full, and of ranges read in full that had a matching row, and the '
     'measured false-positive rate; counted since the server started or since the last reset, by all sessions or by '
     'this one: see column scope';
 GRANT SELECT ON pg_skip_stats TO PUBLIC;
