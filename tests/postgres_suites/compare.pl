@@ -16,9 +16,8 @@ my %left_out = (
     advisory_lock   => 'lists locks, also those of sessions that summarize',
     event_trigger_login => 'counts logins, also those of sessions that summarize',
     explain         => 'prints plans in formats that this does not know',
-    hash_index      => 'moves a cursor backwards that was not declared with SCROLL',
     join_hash       => 'looks for hash joins in plans',
-    limit           => 'moves cursors backwards',
+    limit           => 'moves cursors backwards, with ORDER BY and without SCROLL',
     mvcc            => 'expects a scan to remove dead rows that the bounds of values rule out',
     'partition-drop-index-locking' => 'lists locks',
     partition_prune => 'prints plans without a head',
@@ -28,7 +27,7 @@ my %left_out = (
     sysviews        => 'lists settings',
     tuplesort       => 'shows the first of rows that are equal to the sort',
     window          => 'numbers rows that are equal to the sort',
-    xmlmap          => 'moves a cursor backwards',
+    xmlmap          => 'moves a cursor backwards, with ORDER BY and without SCROLL',
 );
 
 # What a serializable transaction locks depends on what its plan reads, so another one of two is rolled back.

@@ -44,6 +44,13 @@ SQL
     done
 }
 
+# Waits until the sessions of the tests have ended: they drop their temporary tables last.
+await_sessions() {
+    local others="SELECT count(*) FROM pg_stat_activity WHERE datname = '$database' AND pid <> pg_backend_pid()
+                  AND backend_type = 'client backend'"
+    while [ "$(sql -d "$database" -c "$others")" != 0 ]; do sleep 0.2; done
+}
+
 # One line for each problem that skip_index_verify() finds in the indexes that the tests have left.
 problems() {
     sql -d "$database" <<'SQL'
@@ -81,6 +88,7 @@ run_suite() {
     if grep -nE 'TRAP:|terminated by signal|PANIC' "$server_dir/data/server.log" >&2; then die "a process crashed"; fi
     if grep -nE '^XX00[12]_ERROR' "$server_dir/data/server.log" >&2; then die "something is damaged"; fi
     if grep ERROR: "$server_dir/summarize.log" | grep -vE "$usual" >&2; then die "ranges could not be summarized"; fi
+    await_sessions
     problems >"$server_dir/problems"
     if grep . "$server_dir/problems" >&2; then die "indexes are damaged"; fi
     index_scans=$(sql -d "$database" -c 'SELECT coalesce(sum(scans), 0) FROM skip_suite.indexes')

@@ -7,7 +7,7 @@
 //! ends early, because there is a `LIMIT`.
 //!
 //! A scan of one process may turn, for a cursor that moves back and forth: then blocks are fed from the last to the
-//! first, or again from the first to the last. From its first turn on nothing is counted any more, because ranges are
+//! first, or again from the first to the last. From its first turn on no ranges are counted any more, because they are
 //! read more than once.
 //!
 //! The feed of pages runs ahead of the rows. [`Blocks::next_block`] is the feed's side, [`Blocks::entered`] and
