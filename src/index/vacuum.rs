@@ -46,7 +46,7 @@ pub fn vacuum_cleanup(heap: Rel, index: Rel) {
             format!("VACUUM could not finish the maintenance of index \"{}\": {}", index.name(), failed.message),
             Some("The index is complete, but larger or slower than it needs to be.".into()),
             Some(
-                "Free disk space, raise temp_file_limit, or lower pg_skip.vacuum_rebuild_pages; the next VACUUM goes on."
+                "Free disk space, raise temp_file_limit, or lower pg_skip.vacuum_rebuild_pages; then VACUUM again."
                     .into(),
             ),
         );

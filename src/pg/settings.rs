@@ -105,7 +105,7 @@ pub fn register() {
         GucRegistry::define_int_guc(
             c"pg_skip.max_workers",
             c"Sets the maximum number of background workers of skip indexes that run at a time.",
-            c"They count for all databases of the server. If this number is running, or it is 0, inserting sessions summarize.",
+            c"They count for all databases. If this number is running, or it is 0, inserting sessions summarize.",
             &MOST_WORKERS,
             0,
             MOST_PLACES,
