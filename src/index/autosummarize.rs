@@ -47,11 +47,17 @@ pub fn has_filters(index: Rel) -> Read<bool> {
 
 /// Summarizes ranges behind the block that a row was just inserted into, at this pace, and merges segments. None if
 /// there are too few ranges for a batch. Does nothing if another process holds the maintenance lock. The numbers of
-/// ranges and of blocks written are bounded.
+/// ranges and of blocks written are bounded. The caller is an insert or the worker.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<Option<Summary>> {
+pub fn autosummarize(
+    heap: Rel,
+    index: Rel,
+    block: u32,
+    pace: Pace,
+    caller: Caller,
+) -> Read<Option<Summary>> {
     if !is_wanted(index) {
         return Ok(Some(Summary::default()));
     }
@@ -71,7 +77,7 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace) -> Read<Opti
         if end == meta.watermark {
             return Ok(Summary::default());
         }
-        let summary = summarize::summarize_to(heap, index, &mut directory, end, Caller::Insert)?;
+        let summary = summarize::summarize_to(heap, index, &mut directory, end, caller)?;
         growth::merge_some(&mut directory, &meta, pace.is_bulk)?;
         Ok(summary)
     })?;
@@ -113,7 +119,7 @@ pub fn catch_up(heap: Rel, index: Rel) {
             has_filters,
         };
         // The small segments are merged below, before a large merge has them.
-        autosummarize(heap, index, last_block, inserting.pace_at_commit())?;
+        autosummarize(heap, index, last_block, inserting.pace_at_commit(), Caller::Insert)?;
         let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
         let (meta, mut directory) = upkeep::load(index)?;
         growth::catch_up(&mut directory, &meta)

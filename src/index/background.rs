@@ -10,6 +10,7 @@
 //! value out of line stays open then ([`super::collect`]). The worker closes such ranges from time to time. A
 //! large statement starts a worker right before its transaction commits, if there is none.
 
+use super::summarize::Caller;
 use super::{autosummarize, collect};
 use crate::pages::progress::Progress;
 use crate::pg::Rel;
@@ -129,15 +130,17 @@ impl Upkeep {
         let end_of_batch =
             watermark.saturating_add(most_batch(pages_per_range)).saturating_mul(pages_per_range);
         let newest = last_block.min(end_of_batch.saturating_add(MOST_EMPTY + 1));
-        let summary = autosummarize::autosummarize(heap, index, newest, pace)?;
-        self.open += summary.map_or(0, |summary| summary.open);
-        let summarized = Progress::read(index)?.watermark.saturating_sub(watermark);
+        let summary = autosummarize::autosummarize(heap, index, newest, pace, Caller::Worker)?;
+        // Ranges that a cancelled VACUUM has left count too: they come before the new ones.
+        let summary = summary.unwrap_or_default();
+        self.open += summary.open;
+        let summarized = u32::try_from(summary.ranges).unwrap_or(u32::MAX);
         let blocks = summarized.saturating_mul(pages_per_range);
         autosummarize::merge_further(index, autosummarize::steps_of(blocks).max(1))?;
         self.is_to_finish |= summarized > 0 && pace.is_bulk;
         Ok(match summarized {
             0 => Outcome::Nothing,
-            _ if pace.is_bulk => Outcome::More,
+            _ if pace.is_bulk || summarized >= most_batch(pages_per_range) => Outcome::More,
             _ => Outcome::Some,
         })
     }

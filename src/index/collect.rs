@@ -121,7 +121,7 @@ pub struct RangeCollector<'a> {
     in_vacuum: bool,
     versions: Versions,
     may_fail: bool,
-    /// Whether a value out of line that cannot be read leaves the range open instead of ending the command.
+    /// Whether a stored value that cannot be read leaves the range open instead of ending the command.
     may_lose_values: bool,
 }
 
@@ -149,6 +149,17 @@ enum Use {
     /// It cannot be hashed with certainty: the range is open.
     Open,
     Skip,
+}
+
+/// What was collected of a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Collected {
+    /// All tuples, or as many as an open range needs.
+    All,
+    /// Some tuples: others need the slow way.
+    NeedsSlowWay,
+    /// Some tuples: others have values that may be damaged.
+    NeedsAttempt,
 }
 
 impl Versions {
@@ -238,19 +249,21 @@ impl<'a> RangeCollector<'a> {
     }
 
     fn collect_block(&mut self, block: u32) {
+        let can_attempt = self.may_lose_values && attempt::is_possible();
         if self.versions != Versions::Visible && self.finder.is_some() {
             self.reader.load(block, None);
-            if self.or_open(block, false, Self::collect_plain) {
+            let mut collected = self.or_open(block, false, |this| this.collect_plain(can_attempt));
+            if collected == Collected::NeedsAttempt {
+                collected = self.or_open(block, true, |this| this.collect_plain(false));
+            }
+            if collected == Collected::All {
                 return;
             }
         }
         self.load_with_standings(block);
-        let may_lose_values = self.may_lose_values && self.with_values_out_of_line().next().is_some();
-        let can_attempt = attempt::is_possible();
-        let leaves_open = may_lose_values && !can_attempt;
-        self.or_open(block, may_lose_values && can_attempt, |this| {
-            this.collect_evaluated(block, leaves_open)
-        });
+        let leaves_open =
+            self.may_lose_values && !can_attempt && self.with_values_out_of_line().next().is_some();
+        self.or_open(block, can_attempt, |this| this.collect_evaluated(block, leaves_open));
     }
 
     fn load_with_standings(&mut self, block: u32) {
@@ -267,28 +280,28 @@ impl<'a> RangeCollector<'a> {
         reader.tuples().filter(has_values).map(|tuple| (tuple.offset, tuple.xmin()))
     }
 
-    /// Runs `collect`, which returns whether it completed the block. If users' code fails in it, or with
-    /// `may_lose_values` a value cannot be read, the range is open, and the rest of the block is not collected.
+    /// Runs `collect` on a block. If users' code fails in it, or with `may_lose_values` a value cannot be read, the range
+    /// is open, and the rest of the block is not collected.
     fn or_open(
         &mut self,
         block: u32,
         may_lose_values: bool,
-        collect: impl FnOnce(&mut Self) -> bool,
-    ) -> bool {
+        collect: impl FnOnce(&mut Self) -> Collected,
+    ) -> Collected {
         let outcome = match (self.may_fail, may_lose_values) {
             (true, _) => attempt::attempt(|| collect(self)),
             (false, true) => attempt::attempt_to_read(|| collect(self)),
             (false, false) => return collect(self),
         };
         match outcome {
-            Ok(complete) => complete,
+            Ok(collected) => collected,
             Err(failed) => {
                 self.columns.iter_mut().for_each(|column| column.state.open = true);
                 self.evaluator.restart_after_error();
                 if !(self.in_vacuum && failed.is_data_corrupted() && self.has_lost_values(block)) {
                     self.failure.get_or_insert(Failure { block, message: failed.message });
                 }
-                true
+                Collected::All
             }
         }
     }
@@ -301,20 +314,21 @@ impl<'a> RangeCollector<'a> {
         before.iter().any(|tuple| !now.contains(tuple))
     }
 
-    /// The fast way: values are hashed from the tuples' bytes. Returns false if some tuple needs the slow way, which
-    /// then hashes all tuples of the block again; the hashes collected until then are kept.
-    fn collect_plain(&mut self) -> bool {
+    /// The fast way: values are hashed from the tuples' bytes. Another way hashes all tuples of the block again; the
+    /// hashes collected until then are kept. With `stops`, it stops at the first compressed value: it may be damaged,
+    /// and most blocks have none, so that they need no subtransaction.
+    fn collect_plain(&mut self, stops: bool) -> Collected {
         let Self { reader, finder, columns, scratch, most_hashes, live_rows, .. } = self;
-        let Some(finder) = finder else { return false };
+        let Some(finder) = finder else { return Collected::NeedsSlowWay };
         let mut fields = [Field::Null; pg_sys::INDEX_MAX_KEYS as usize];
         let fields = &mut fields[..columns.len()];
         let mut live = 0;
-        let complete = scratch.run(|| {
+        let collected = scratch.run(|| {
             for tuple in reader.tuples() {
                 live += u32::from(tuple.looks_live());
                 match finder.read(&tuple, fields) {
                     Fields::Read => {}
-                    Fields::Short => return false,
+                    Fields::Short => return Collected::NeedsSlowWay,
                     Fields::Odd => {
                         columns.iter_mut().for_each(|column| column.state.open = true);
                         continue;
@@ -323,22 +337,23 @@ impl<'a> RangeCollector<'a> {
                 for (column, field) in columns.iter_mut().zip(fields.iter()) {
                     match field {
                         Field::Null => column.set_null(),
-                        Field::External => return false,
+                        Field::External => return Collected::NeedsSlowWay,
+                        Field::Compressed(_) if stops => return Collected::NeedsAttempt,
                         _ => column.add_field(field, *most_hashes),
                     }
                 }
             }
-            true
+            Collected::All
         });
-        if complete {
+        if collected == Collected::All {
             *live_rows += f64::from(live);
         }
-        complete
+        collected
     }
 
     /// The slow way: each tuple's visibility state is determined, then its index row is formed as the executor does.
-    /// With `leaves_open`, no value out of line is read; the range is open instead. Always returns true.
-    fn collect_evaluated(&mut self, block: u32, leaves_open: bool) -> bool {
+    /// With `leaves_open`, no value out of line is read; the range is open instead.
+    fn collect_evaluated(&mut self, block: u32, leaves_open: bool) -> Collected {
         let Self { reader, evaluator, columns, scratch, most_hashes, live_rows, finder, versions, .. } = self;
         let runs_user_code = finder.is_none();
         scratch.run(|| {
@@ -362,7 +377,7 @@ impl<'a> RangeCollector<'a> {
                 }
             }
         });
-        true
+        Collected::All
     }
 }
 

@@ -10,7 +10,8 @@
 //! index wants a background worker, that does all this ([`super::background`]), unless none can be started.
 
 use super::insert_state::InsertState;
-use super::{autosummarize, build, collect, summarize};
+use super::summarize::{self, Caller};
+use super::{autosummarize, build, collect};
 use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pages::progress::Progress;
 use crate::pg::am::{InsertCache, TuplePlace};
@@ -104,7 +105,7 @@ fn begin_block(
             pace.is_bulk = *statement.catches_up.get_or_insert_with(|| prepare_commit(heap, index));
         }
         if pace.end_of_batch(progress.watermark, range) > progress.watermark
-            && autosummarize::autosummarize(heap, index, block, pace)?.is_some()
+            && autosummarize::autosummarize(heap, index, block, pace, Caller::Insert)?.is_some()
         {
             return Ok(());
         }

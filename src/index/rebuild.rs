@@ -48,14 +48,15 @@ pub fn rebuild<'a>(
             settings::vacuum_rebuild_pages().unwrap_or_else(share)
         }
         Caller::Function => u32::MAX,
-        Caller::Build | Caller::Insert => 0,
+        Caller::Build | Caller::Insert | Caller::Worker => 0,
     };
     if blocks == 0 {
         return Ok(None);
     }
     let mut work = RebuildWork::new(heap, meta, caller == Caller::Vacuum);
     rebuild_filters::rebuild(directory, &mut work, blocks)?;
-    rebuild_maps::rebuild(directory, &mut work, blocks)?;
     rebuild_bounds::rebuild(directory, &mut work, blocks)?;
+    // Last, because it alone needs temporary files, and much free space in the index.
+    rebuild_maps::rebuild(directory, &mut work, blocks)?;
     Ok(work.failure)
 }

@@ -9,12 +9,12 @@ use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
 use super::place::{ColumnPlacer, Place};
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
-use crate::pages::meta::{self, Meta};
+use crate::pages::meta::{self, Meta, SegmentLayout};
 use crate::pages::upkeep::regions::{self, Region};
 use crate::pg::error::{Read, report};
 use crate::pg::{Rel, am, catalog, memory, wal::Logging};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
-use skip_segment::pace::{FILTER_BATCH, MAP_BLOCKS, most_batch};
+use skip_segment::pace::{most_batch, most_left};
 use skip_segment::spans;
 
 /// The caller of summarizing, which determines how it is done.
@@ -26,6 +26,8 @@ pub enum Caller {
     Vacuum,
     /// An insert, after ranges behind its own have filled up.
     Insert,
+    /// The background worker of an index.
+    Worker,
     /// skip_summarize.
     Function,
 }
@@ -52,16 +54,21 @@ impl Caller {
     }
 
     /// The most ranges to scan. One insert scans many batches of a small statement, so that inserts catch up after a
-    /// time without maintenance, but not more.
+    /// time without maintenance, but not more. The worker does the same in one transaction.
     fn most_ranges(self, meta: &Meta) -> u32 {
-        if self == Caller::Insert { most_batch(meta.pages_per_range) } else { u32::MAX }
+        let is_bounded = matches!(self, Caller::Insert | Caller::Worker);
+        if is_bounded { most_batch(meta.pages_per_range) } else { u32::MAX }
     }
 
     /// The most ranges to scan of those that an earlier attempt left, because it was cancelled or failed. For an insert
-    /// a usual batch: after a larger one, statement_timeout may end each insert that tries.
+    /// a usual batch: after a larger one, statement_timeout may end each insert that tries. Nobody waits for the worker.
     fn most_left(self, meta: &Meta) -> u32 {
-        let usual = MAP_BLOCKS.div_ceil(meta.pages_per_range.max(1)).max(FILTER_BATCH);
-        if self == Caller::Insert { usual } else { u32::MAX }
+        if self == Caller::Insert {
+            let has_filters = meta.columns.iter().any(|column| column.layout == SegmentLayout::Filters);
+            most_left(meta.pages_per_range, has_filters)
+        } else {
+            self.most_ranges(meta)
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! amvacuumcleanup and skip_summarize: everything that maintenance can do, in one pass under the maintenance
-//! lock.
+//! amvacuumcleanup and skip_summarize: everything that maintenance can do, in three tasks under the maintenance lock.
+//! [`update`] brings the index up to date with the table:
 //!
 //! 1. Retire segments behind the table's end, if VACUUM has truncated the table. (It truncates after this callback, so
 //!    this happens at the next VACUUM, or at an insert before that.)
@@ -8,13 +8,14 @@
 //! 4. Finish the merges that inserts have begun.
 //! 5. Close ranges that are open because they had tuples that could not be hashed.
 //! 6. Summarize new ranges, and gaps that a crash left.
-//! 7. Rebuild filters that have filled up, and maps with many pairs of rows that are gone.
-//! 8. Merge neighbouring segments.
-//! 9. Move segments to the front if much of the index is free.
 //!
-//! If the server is short of disk space, of memory, or of what `temp_file_limit` allows, VACUUM leaves the rest to the
-//! next one, with a WARNING: a VACUUM that fails again and again leaves the table's old transaction IDs where they are,
-//! until the server takes no more commands. Each step can be interrupted anywhere, as by a crash.
+//! [`rebuild`] replaces filters that have filled up, and maps with many pairs of rows that are gone. [`tidy`] merges
+//! neighbouring segments, and moves segments to the front if much of the index is free.
+//!
+//! If the server is short of disk space, of memory, or of what `temp_file_limit` allows, VACUUM leaves the rest of the
+//! task to the next one, with a WARNING: a VACUUM that fails again and again leaves the table's old transaction IDs
+//! where they are, until the server takes no more commands. [`tidy`] is done all the same: it needs the least, and ends
+//! what the task before it has left. Each step can be interrupted anywhere, as by a crash.
 //!
 //! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
 //! until the commit, and other indexes may still be cleaned up for minutes after this one.
@@ -22,24 +23,32 @@
 use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
 use super::{build, close, collect, rebuild};
-use crate::pages::meta::Meta;
 use crate::pages::upkeep::{self, compact, lost, unfinished};
 use crate::pg::error::{Read, or_raise, report};
+use crate::pg::attempt::{self, Failed};
 use crate::pg::lock::{Part, PartLock};
+use crate::pg::memory::Scratch;
 use crate::pg::sandbox::Sandbox;
-use crate::pg::{Rel, at_commit, attempt, boundary};
+use crate::pg::{Rel, at_commit, boundary};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+
+/// A task of maintenance. Each loads the directory anew, which ends what an interrupted one has left.
+type Task = fn(Rel, Rel, Caller) -> Read<Summary>;
 
 /// Maintenance after VACUUM has processed the table: summarizes complete ranges, folds and merges.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
     let _maintenance = PartLock::take(index, Part::Maintenance);
-    let work = || drop(or_raise(index, maintain(heap, index, Caller::Vacuum)));
-    // A parallel VACUUM cannot catch errors before PostgreSQL 17.
-    if !attempt::is_possible() {
-        return work();
-    }
-    if let Err(failed) = attempt::attempt_within_limits(work) {
+    let (mut failure, mut failed) = (None, None);
+    let mut run = |task: Task| match run_task(task, heap, index) {
+        Ok(summary) => failure = failure.take().or(summary.failure),
+        Err(limit) => failed = failed.take().or(Some(limit)),
+    };
+    run(update);
+    run(rebuild);
+    run(tidy);
+    summarize::warn_of_failure(heap, index, failure);
+    if let Some(failed) = failed {
         report(
             PgLogLevel::WARNING,
             PgSqlErrorCode::ERRCODE_WARNING,
@@ -51,6 +60,20 @@ pub fn vacuum_cleanup(heap: Rel, index: Rel) {
             ),
         );
     }
+}
+
+/// Does a task of VACUUM.
+///
+/// # Errors
+/// The server is short of something.
+fn run_task(task: Task, heap: Rel, index: Rel) -> Result<Summary, Failed> {
+    let work = || or_raise(index, task(heap, index, Caller::Vacuum));
+    // A parallel VACUUM cannot catch errors before PostgreSQL 17.
+    if !attempt::is_possible() {
+        return Ok(work());
+    }
+    // The memory of a task that failed is not kept until VACUUM ends.
+    Scratch::new().run(|| attempt::attempt_within_limits(work))
 }
 
 /// Summarizes all ranges of an index that are not summarized yet, including the trailing partial one, folds the delta
@@ -70,29 +93,56 @@ fn summarize_one(target: Target) -> u64 {
     let ranges = {
         let _sandbox = Sandbox::enter(target.table.rel());
         let _maintenance = PartLock::take(target.index.rel(), Part::Maintenance);
-        or_raise(target.index.rel(), maintain(target.table.rel(), target.index.rel(), caller)).ranges
+        let run = |task: Task| or_raise(target.index.rel(), task(target.table.rel(), target.index.rel(), caller));
+        let summaries = [run(update), run(rebuild), run(tidy)];
+        let ranges = summaries.iter().map(|summary| summary.ranges).sum();
+        let failure = summaries.into_iter().find_map(|summary| summary.failure);
+        summarize::warn_of_failure(target.table.rel(), target.index.rel(), failure);
+        ranges
     };
     target.keep_locks();
     ranges
 }
 
-fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
+/// Brings the index up to date with the table, without reading ranges again that are summarized.
+fn update(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let (_, mut directory) = upkeep::load(index)?;
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     upkeep::fold_and_merge(&mut directory, meta.columns.len(), None)?;
     lost::reclaim(&mut directory)?;
-    let mut summary = Summary::default();
     unfinished::finish_all(&mut directory, meta.columns.len())?;
-    // Users' code that fails must not make VACUUM fail. A parallel VACUUM cannot catch errors before PostgreSQL 17: the
-    // ranges are then left to autovacuum, inserts or skip_summarize.
-    if attempt::is_possible() || !collect::runs_user_code(heap, index) {
-        let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, caller, u32::MAX)?;
-        let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());
-        summary = summarize::summarize_to(heap, index, &mut directory, end, caller)?;
-        summary.ranges += closed;
-        let rebuilt = rebuild::rebuild(heap, &mut directory, &Meta::read(index)?, caller)?;
-        summarize::warn_of_failure(heap, index, failure.or(summary.failure.take()).or(rebuilt));
+    if !may_read_rows(heap, index) {
+        return Ok(Summary::default());
     }
+    let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, caller, u32::MAX)?;
+    let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());
+    let mut summary = summarize::summarize_to(heap, index, &mut directory, end, caller)?;
+    summary.ranges += closed;
+    summary.failure = failure.or(summary.failure);
+    Ok(summary)
+}
+
+/// Users' code that fails must not make VACUUM fail. A parallel VACUUM cannot catch errors before PostgreSQL 17: the
+/// ranges are then left to autovacuum, inserts or skip_summarize.
+fn may_read_rows(heap: Rel, index: Rel) -> bool {
+    attempt::is_possible() || !collect::runs_user_code(heap, index)
+}
+
+/// Replaces what rows that are gone have left.
+fn rebuild(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
+    if !may_read_rows(heap, index) {
+        return Ok(Summary::default());
+    }
+    let (meta, mut directory) = upkeep::load(index)?;
+    // The update may have failed before it did this, or rows have come since.
+    upkeep::fold_and_merge(&mut directory, meta.columns.len(), None)?;
+    let failure = rebuild::rebuild(heap, &mut directory, &meta, caller)?;
+    Ok(Summary { failure, ..Summary::default() })
+}
+
+/// Merges segments, and gives free blocks back.
+fn tidy(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
+    let (meta, mut directory) = upkeep::load(index)?;
     for column in 0..meta.columns.len() {
         upkeep::merge_column(&mut directory, column as u16)?;
     }
@@ -101,7 +151,7 @@ fn maintain(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     if caller == Caller::Vacuum && compact::may_shorten(heap, &directory)? {
         at_commit::before_commit(index, cut_off);
     }
-    Ok(summary)
+    Ok(Summary::default())
 }
 
 /// Cuts off the end of an index, unless another process maintains it.

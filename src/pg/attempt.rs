@@ -94,7 +94,11 @@ fn in_subtransaction<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
         unsafe {
             pg_sys::MemoryContextSwitchTo(context);
             let caught = Caught::new(payload);
+            let shown = ShownProgress::of_command();
             pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            if let Some(shown) = shown {
+                shown.restore();
+            }
             caught
         }
     });
@@ -104,6 +108,37 @@ fn in_subtransaction<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
         pg_sys::CurrentResourceOwner = owner;
     }
     outcome
+}
+
+/// What the views pg_stat_progress_* show of the command: a subtransaction's rollback ends that, but not the command.
+struct ShownProgress {
+    command: pg_sys::ProgressCommandType::Type,
+    target: pg_sys::Oid,
+    params: [i64; pg_sys::PGSTAT_NUM_PROGRESS_PARAM as usize],
+}
+
+impl ShownProgress {
+    fn of_command() -> Option<Self> {
+        // SAFETY: this process's entry, if it has one; only this process changes it.
+        let entry = unsafe { pg_sys::MyBEEntry.as_ref()? };
+        let command = entry.st_progress_command;
+        let (target, params) = (entry.st_progress_command_target, entry.st_progress_param);
+        (command != pg_sys::ProgressCommandType::PROGRESS_COMMAND_INVALID)
+            .then_some(Self { command, target, params })
+    }
+
+    fn restore(&self) {
+        let numbers: [i32; pg_sys::PGSTAT_NUM_PROGRESS_PARAM as usize] = std::array::from_fn(|i| i as i32);
+        // SAFETY: sets the fields of this process's entry; both arrays have as many elements as the entry.
+        unsafe {
+            pg_sys::pgstat_progress_start_command(self.command, self.target);
+            pg_sys::pgstat_progress_update_multi_param(
+                numbers.len() as i32,
+                numbers.as_ptr(),
+                self.params.as_ptr(),
+            );
+        }
+    }
 }
 
 /// Whether a subtransaction must be inside of another one, so that it may be rolled back: deferred triggers, cursors

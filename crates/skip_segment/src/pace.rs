@@ -89,6 +89,17 @@ pub fn most_batch(pages_per_range: u32) -> u32 {
     (MOST_BLOCKS / pages_per_range.max(1)).clamp(FILTER_BATCH, MOST_BATCH)
 }
 
+/// Ranges of a batch if all columns have maps, at least.
+fn map_batch(pages_per_range: u32) -> u32 {
+    MAP_BLOCKS.div_ceil(pages_per_range.max(1))
+}
+
+/// The most ranges that one insert summarizes of those that an interrupted maintenance has left. They are as many as a
+/// small statement waits for without that.
+pub fn most_left(pages_per_range: u32, has_filters: bool) -> u32 {
+    map_batch(pages_per_range).max(if has_filters { FILTER_BATCH } else { 1 })
+}
+
 impl Inserting {
     /// Whether the statement has inserted so many rows that its batches grow.
     fn is_large(self) -> bool {
@@ -97,7 +108,7 @@ impl Inserting {
 
     /// The number of ranges of which batches are multiples in a table that is not small.
     fn unit(self) -> u32 {
-        if self.has_filters { FILTER_BATCH } else { MAP_BLOCKS.div_ceil(self.pages_per_range.max(1)) }
+        if self.has_filters { FILTER_BATCH } else { map_batch(self.pages_per_range) }
     }
 
     /// The pace now. Batches are smaller in a small table, of which they would leave out much; those of filters have
@@ -175,6 +186,13 @@ mod tests {
         assert_eq!([0, 1, 16, 17, 64, 128, 129, u32::MAX].map(most_batch), [64, 64, 64, 60, 16, 8, 8, 8]);
         let batch = |pages_per_range| Inserting { pages_per_range, ranges: 1000, ..MAPS }.pace().batch;
         assert_eq!([16, 64, 1024].map(batch), [64, 16, 8]);
+    }
+
+    #[test]
+    fn an_insert_fills_a_small_part_of_a_gap() {
+        let most = |has_filters| [0, 1, 4, 16, 128].map(|pages| most_left(pages, has_filters));
+        assert_eq!(most(false), [32, 32, 8, 2, 1]);
+        assert_eq!(most(true), [32, 32, 8, 8, 8]);
     }
 
     #[test]

@@ -388,3 +388,49 @@ fn a_value_that_cannot_be_read() {
     drop(session);
     server.finish();
 }
+
+alone!(a_compressed_value_that_is_damaged);
+/// A value that is compressed in its row is damaged. Its block range stays open, with a warning; inserts of other rows,
+/// VACUUM and skip_summarize go on.
+fn a_compressed_value_that_is_damaged() {
+    /// Its length, which stands before the compressed bytes.
+    const LENGTH: u32 = 5000;
+    let server = Server::start(&["autovacuum=off", "default_toast_compression=pglz"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    session.run(&format!(
+        "CREATE TABLE t (id int, v text); ALTER TABLE t ALTER v SET STORAGE MAIN;
+         CREATE INDEX t_skip ON t USING skip (v) WITH (pages_per_range = 1, autosummarize = on);
+         INSERT INTO t SELECT i, CASE WHEN i = 100 THEN repeat('v', {LENGTH}) ELSE 'v' || i END
+             FROM generate_series(1, 120) i;
+         CHECKPOINT"
+    ));
+    let file = server.data().join(session.one("SELECT pg_relation_filepath('t')"));
+    drop(session);
+    server.stop();
+    let mut bytes = fs::read(&file).expect("the table's file");
+    let at = bytes.windows(4).position(|window| window == LENGTH.to_le_bytes()).expect("the value");
+    bytes[at + 4..at + 16].fill(0xff);
+    fs::write(&file, bytes).expect("writing the table's file");
+    server.restart();
+    let (mut session, heard) = server.connect_hearing("skip_template");
+    assert_eq!(session.error("SELECT max(v) FROM t").code().code(), "XX001");
+    for change in [
+        "INSERT INTO t SELECT i, 'v' || i FROM generate_series(121, 5000) i",
+        "VACUUM t",
+        "SELECT skip_summarize('t_skip')",
+    ] {
+        heard.lock().unwrap().clear();
+        session.run(change);
+        let told = heard.lock().unwrap().concat();
+        assert!(told.contains("could not be updated for a row in block 0"), "{change}: {told}");
+    }
+    session.run("SET enable_seqscan = off; SET enable_bitmapscan = off");
+    assert_eq!(session.one("SELECT id FROM t WHERE v = 'v4711'"), "4711");
+    let summarized = "SELECT ranges - summarized <= 2 FROM skip_index_info('t_skip')";
+    assert_eq!(session.one(summarized), "t");
+    session.run("DELETE FROM t WHERE id = 100");
+    session.run("VACUUM t");
+    drop(session);
+    server.finish();
+}

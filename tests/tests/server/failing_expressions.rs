@@ -1,6 +1,6 @@
 //! Expressions of an index that fail while ranges are summarized: the ranges stay open, and nothing else happens.
 use crate::registry::on_shared;
-use crate::shared::Database;
+use crate::shared::{Database, wait_until};
 use pg_skip_tests::compare::{Question, same, sound};
 
 /// Rows of which 14 fill a block, in an index on an expression, of which nothing is summarized.
@@ -61,4 +61,46 @@ fn memory(database: &Database) {
     let growth = session.number("SELECT b.last_value - a.last_value FROM first_bytes AS a, last_bytes AS b");
     assert!(session.number("SELECT last_value FROM first_bytes") > 1.0, "the expression was not evaluated");
     assert!(growth < 500_000.0, "{growth} bytes more after 1,000 failures");
+}
+
+on_shared!(progress);
+/// VACUUM goes on after the expression has failed, and the view of its progress shows so.
+fn progress(database: &Database) {
+    let mut session = database.session();
+    session.run(TABLE);
+    session.run(
+        "INSERT INTO t (k) SELECT generate_series(1, 1000);
+         CREATE OR REPLACE FUNCTION f(k int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+            BEGIN
+                IF k = 1 THEN RAISE 'no'; END IF;
+                IF k = 500 THEN
+                    PERFORM pg_advisory_lock_shared(7); PERFORM pg_advisory_unlock_shared(7);
+                END IF;
+                RETURN k;
+            END $$",
+    );
+    let mut holder = database.session();
+    holder.run("SELECT pg_advisory_lock(7)");
+    let vacuum = std::thread::spawn(move || {
+        session.run("VACUUM t");
+        session
+    });
+    wait_until("VACUUM waits", || {
+        let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        holder.number(waits) > 0.0
+    });
+    let shown = "SELECT phase, heap_blks_total > 0, relid = 't'::regclass FROM pg_stat_progress_vacuum
+        WHERE datname = current_database()";
+    let shown = holder.rows(shown);
+    holder.run("SELECT pg_advisory_unlock(7)");
+    let mut session = vacuum.join().expect("VACUUM");
+    let expected = ["cleaning up indexes", "t", "t"].map(|text| Some(text.to_owned()));
+    assert_eq!(shown, [expected.to_vec()]);
+    session.run(
+        "CREATE OR REPLACE FUNCTION f(k int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN k; END'",
+    );
+    for key in [1, 500, 999] {
+        same(&mut session, "t", &Question::any(format!("f(k) = {key}")));
+    }
 }

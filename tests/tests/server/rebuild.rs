@@ -56,8 +56,8 @@ pub fn all_found(session: &mut Session) {
 }
 
 on_shared!(short_of_disk_space);
-/// VACUUM needs temporary files to rebuild maps. If it may not have them, it processes the table all the same; a later
-/// one rebuilds the maps.
+/// VACUUM needs temporary files to rebuild maps. If it may not have them, it processes the table all the same, and
+/// merges segments; a later one rebuilds the maps.
 fn short_of_disk_space(database: &Database) {
     let mut session = database.session();
     session.run("SET maintenance_work_mem = '1MB'");
@@ -68,15 +68,30 @@ fn short_of_disk_space(database: &Database) {
     session.run("VACUUM t");
     session.run("RESET pg_skip.vacuum_rebuild_pages; SET temp_file_limit = 0");
     assert_eq!(session.error("SELECT skip_summarize('t_skip')").code().code(), "53400");
-    let frozen = "SELECT relfrozenxid FROM pg_class WHERE oid = 't'::regclass";
-    let before = session.one(frozen);
-    session.run("VACUUM (FREEZE) t");
-    assert_ne!(session.one(frozen), before, "the table was not vacuumed");
     session.run("RESET temp_file_limit");
-    all_found(&mut session);
     // The rebuild is left as after a crash. Rows that come now go to the delta, and must be in the new maps later.
     session.run("UPDATE t SET k = 12000000 + id, d = 7 WHERE id % 97 = 17");
     session.run("INSERT INTO t SELECT 60000 + i, 3000000 + i, i FROM generate_series(1, 500) i");
+    all_found(&mut session);
+    let frozen = "SELECT relfrozenxid FROM pg_class WHERE oid = 't'::regclass";
+    let before = session.one(frozen);
+    session.run("SET temp_file_limit = 0");
+    session.run("VACUUM (FREEZE) t");
+    session.run("RESET temp_file_limit");
+    assert_ne!(session.one(frozen), before, "the table was not vacuumed");
+    // A row whose keys its block range has needs no entry in the delta, because no rebuild is left.
+    session.run("UPDATE t SET k = 1000017, d = 1000 WHERE id = 16");
+    assert_eq!(session.number("SELECT sum(delta_entries) FROM skip_index_info('t_skip')"), 0.0);
+    all_found(&mut session);
+    session.run("SET temp_file_limit = 0");
+    for round in 1..=6 {
+        let (first, last) = (60_001 + round * 1000, 61_000 + round * 1000);
+        session.run(&format!("INSERT INTO t SELECT i, 3000000 + i, i FROM generate_series({first}, {last}) i"));
+        session.run("VACUUM t");
+    }
+    let segments = session.number("SELECT max(segments) FROM skip_index_info('t_skip')");
+    assert!(segments <= 4.0, "{segments} segments were not merged");
+    session.run("RESET temp_file_limit");
     all_found(&mut session);
     let pairs = "SELECT sum(pairs) FROM skip_index_segments('t_skip')";
     let before = session.number(pairs);

@@ -68,6 +68,33 @@ fn a_worker_summarizes_what_is_inserted(database: &Database) {
     assert_eq!(workers(&mut session), 0.0);
 }
 
+on_shared!(a_worker_fills_a_large_gap);
+/// A cancelled VACUUM leaves ranges without a summary. The worker fills the gap before it goes on with new ranges.
+fn a_worker_fills_a_large_gap(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int, v text, filler text DEFAULT repeat('x', 270));
+         CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1, autosummarize = off);
+         INSERT INTO t SELECT i, i, 'v' || i FROM generate_series(1, 60000) i",
+    );
+    leave_a_gap(&mut session);
+    session.run("ALTER INDEX t_skip SET (autosummarize = background)");
+    session.run("INSERT INTO t SELECT i, i, 'v' || i FROM generate_series(60001, 62000) i");
+    wait_until("the worker has filled the gap", || tail(&mut session) <= MOST_TAIL);
+    is_right(&mut session, &[1, 30_000, 60_000, 61_999]);
+}
+
+/// Cancels a VACUUM of the table `t`, which was not summarized, while it summarizes.
+fn leave_a_gap(session: &mut Session) {
+    let summarized = "SELECT max(summarized) FROM skip_index_info('t_skip')";
+    // The next one finds nothing to do in the table itself.
+    session.run("VACUUM (FREEZE, INDEX_CLEANUP off) t");
+    session.run("SET vacuum_cost_delay = 10; SET vacuum_cost_limit = 10; SET statement_timeout = 500");
+    assert_eq!(session.error("VACUUM t").code().code(), "57014");
+    session.run("RESET vacuum_cost_delay; RESET vacuum_cost_limit; RESET statement_timeout");
+    assert_eq!(session.one(summarized), "0");
+}
+
 on_shared!(by_default_if_values_have_several_keys);
 fn by_default_if_values_have_several_keys(database: &Database) {
     let mut session = database.session();
