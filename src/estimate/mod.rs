@@ -105,7 +105,7 @@ pub fn surviving<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> Opti
 /// nothing satisfies, such as a list without elements.
 fn of_unsummarized<'a>(sight: &Sight<'_, 'a>, condition: &Condition<Leaf<'a>>) -> Option<ExpectedReads> {
     let rules_nothing_out = |leaf: &&Leaf<'a>| sight.is_unsummarized(leaf) && sight.has_one_value(leaf);
-    condition.leaves().iter().all(rules_nothing_out).then(|| ExpectedReads {
+    condition.leaves().all(|leaf| rules_nothing_out(&leaf)).then(|| ExpectedReads {
         ranges: sight.count().into(),
         runs: 1.0,
         pages: OTHER_PAGES * sight.asked.len() as f64,
@@ -141,7 +141,7 @@ pub fn rules_out<'a>(table: &Table<'a>, condition: &Condition<Leaf<'a>>) -> bool
         return true;
     }
     let terms = terms(&mut sight, condition);
-    if !terms.leaves().iter().all(|term| matches!(term, Term::Known(..))) {
+    if !terms.leaves().all(|term| matches!(term, Term::Known(..))) {
         return true;
     }
     let found = estimate::known(&terms).and_then(|known| survivors(&sight, &known));

@@ -56,13 +56,12 @@ pub struct Sight<'t, 'a> {
 impl<'t, 'a> Sight<'t, 'a> {
     pub fn new(table: &'t Table<'a>, condition: &Condition<Leaf<'a>>) -> Self {
         let mut sight = Self { table, asked: Vec::new(), blocks: table.blocks(), unit: 1 };
-        let leaves = condition.leaves();
-        for leaf in &leaves {
+        for leaf in condition.leaves() {
             if sight.asked.iter().all(|asked| asked.number != leaf.index) {
                 sight.asked.push(IndexInSight::new(table, leaf.index));
             }
         }
-        sight.unit = unit(leaves.iter().map(|leaf| sight.facts(leaf).meta.pages_per_part(leaf.column)));
+        sight.unit = unit(condition.leaves().map(|leaf| sight.facts(leaf).meta.pages_per_part(leaf.column)));
         sight
     }
 

@@ -51,13 +51,7 @@ pub fn has_filters(index: Rel) -> Read<bool> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn autosummarize(
-    heap: Rel,
-    index: Rel,
-    block: u32,
-    pace: Pace,
-    caller: Caller,
-) -> Read<Option<Summary>> {
+pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace, caller: Caller) -> Read<Option<Summary>> {
     if !is_wanted(index) {
         return Ok(Some(Summary::default()));
     }

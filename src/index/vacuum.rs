@@ -24,8 +24,8 @@ use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
 use super::{build, close, collect, rebuild};
 use crate::pages::upkeep::{self, compact, lost, unfinished};
-use crate::pg::error::{Read, or_raise, report};
 use crate::pg::attempt::{self, Failed};
+use crate::pg::error::{Read, or_raise, report};
 use crate::pg::lock::{Part, PartLock};
 use crate::pg::memory::Scratch;
 use crate::pg::sandbox::Sandbox;
@@ -93,7 +93,8 @@ fn summarize_one(target: Target) -> u64 {
     let ranges = {
         let _sandbox = Sandbox::enter(target.table.rel());
         let _maintenance = PartLock::take(target.index.rel(), Part::Maintenance);
-        let run = |task: Task| or_raise(target.index.rel(), task(target.table.rel(), target.index.rel(), caller));
+        let run =
+            |task: Task| or_raise(target.index.rel(), task(target.table.rel(), target.index.rel(), caller));
         let summaries = [run(update), run(rebuild), run(tidy)];
         let ranges = summaries.iter().map(|summary| summary.ranges).sum();
         let failure = summaries.into_iter().find_map(|summary| summary.failure);

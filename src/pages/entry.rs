@@ -355,10 +355,7 @@ impl Entry {
     pub fn is_wanted(bytes: &[u8], wanted: impl Fn(u16) -> KeySet) -> bool {
         match bytes[0] {
             EMPTY | FREE | RESERVED | UNFINISHED => false,
-            _ => {
-                let keys = KeyPart::of_code(bytes[3]).unwrap_or_default().keys();
-                keys.intersects(wanted(bytes[2].into()))
-            }
+            _ => KeySet::of_code(bytes[3]).intersects(wanted(bytes[2].into())),
         }
     }
 

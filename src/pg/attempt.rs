@@ -123,8 +123,11 @@ impl ShownProgress {
         let entry = unsafe { pg_sys::MyBEEntry.as_ref()? };
         let command = entry.st_progress_command;
         let (target, params) = (entry.st_progress_command_target, entry.st_progress_param);
-        (command != pg_sys::ProgressCommandType::PROGRESS_COMMAND_INVALID)
-            .then_some(Self { command, target, params })
+        (command != pg_sys::ProgressCommandType::PROGRESS_COMMAND_INVALID).then_some(Self {
+            command,
+            target,
+            params,
+        })
     }
 
     fn restore(&self) {

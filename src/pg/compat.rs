@@ -381,15 +381,18 @@ pub fn descends(pathkey: &pg_sys::PathKey) -> bool {
 pub unsafe fn init_scan_slot(node: *mut pg_sys::CustomScanState, estate: *mut pg_sys::EState) {
     #[cfg(feature = "pg15")]
     // SAFETY: the server has made the node and opened its table before it calls BeginCustomScan. These are the same
-    // calls as in its own ExecInitSeqScan.
+    // calls as in its own ExecInitSeqScan. There is no value with a destructor.
     unsafe {
-        let scan = &raw mut (*node).ss;
-        let rel = (*scan).ss_currentRelation;
-        let ops = pg_sys::table_slot_callbacks(rel);
-        pg_sys::ExecInitScanTupleSlot(estate, scan, (*rel).rd_att, ops);
-        pg_sys::ExecAssignScanProjectionInfo(scan);
-        let plan = (*scan).ps.plan;
-        (*scan).ps.qual = super::server::ExecInitQual((*plan).qual, &raw mut (*scan).ps);
+        use super::server::unguarded;
+        super::boundary::call(|| {
+            let scan = &raw mut (*node).ss;
+            let rel = (*scan).ss_currentRelation;
+            let ops = unguarded::table_slot_callbacks(rel);
+            unguarded::ExecInitScanTupleSlot(estate, scan, (*rel).rd_att, ops);
+            unguarded::ExecAssignScanProjectionInfo(scan);
+            let plan = (*scan).ps.plan;
+            (*scan).ps.qual = unguarded::ExecInitQual((*plan).qual, &raw mut (*scan).ps);
+        });
     }
     #[cfg(not(feature = "pg15"))]
     let _ = (node, estate);

@@ -2,6 +2,7 @@
 
 use super::{Rel, compat, server};
 use pgrx::pg_sys::{self, Datum, Oid};
+use std::cell::RefCell;
 use std::ffi::CStr;
 use std::marker::PhantomData;
 
@@ -24,8 +25,25 @@ pub enum Repr {
 const C_STRING: i16 = -2;
 
 impl Repr {
-    /// The representation of a type. A domain over name has that of a name.
+    /// The representation of a type. A domain over name has that of a name. Those of the server's own types are
+    /// remembered: no command changes these types, or gives their OIDs to others.
     pub fn of_type(oid: Oid) -> Self {
+        thread_local! {
+            /// The types that this session has asked for, some ten at most.
+            static KNOWN: RefCell<Vec<(Oid, Repr)>> = const { RefCell::new(Vec::new()) };
+        }
+        let known = |known: &Vec<(Oid, Self)>| known.iter().find(|(of, _)| *of == oid).map(|(_, repr)| *repr);
+        if let Some(repr) = KNOWN.with_borrow(known) {
+            return repr;
+        }
+        let repr = Self::from_catalog(oid);
+        if oid.to_u32() < pg_sys::FirstNormalObjectId {
+            KNOWN.with_borrow_mut(|known| known.push((oid, repr)));
+        }
+        repr
+    }
+
+    fn from_catalog(oid: Oid) -> Self {
         // SAFETY: a catalog lookup that raises an error for a missing type.
         if unsafe { pg_sys::getBaseType(oid) } == pg_sys::NAMEOID {
             return Repr::Name;

@@ -266,8 +266,13 @@ pub fn predicate_lock_relation(rel: Rel, snapshot: pg_sys::Snapshot) {
     unsafe extern "C-unwind" {
         fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
     }
-    // SAFETY: an open relation and the execution's snapshot; an error (no memory for the lock) becomes a panic here.
-    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(rel.raw(), snapshot)) }
+    // SAFETY: an open relation and the execution's snapshot; an error (no memory for the lock) becomes a panic here. The
+    // isolation level is a plain global, which parallel workers share.
+    unsafe {
+        if pg_sys::XactIsoLevel >= pg_sys::XACT_SERIALIZABLE as i32 {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(rel.raw(), snapshot))
+        }
+    }
 }
 
 /// Checks, in a serializable transaction, for transactions that have read the index without the keys that were just

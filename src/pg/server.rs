@@ -189,8 +189,12 @@ pub unsafe fn satisfies(state: *mut ExprState, context: *mut ExprContext) -> boo
 /// Functions that are called once a row or for each row of a scan, without any guard. An error leaves by a jump that
 /// skips the caller's frames, which must have no values with destructors.
 pub mod unguarded {
+    #[cfg(feature = "pg15")]
+    pub use super::raw::ExecInitQual;
     use super::{ExecScanAccessMtd, ExecScanRecheckMtd, ScanState, TupleTableSlot};
     use pgrx::pg_sys::{Buffer, HeapTuple};
+    #[cfg(feature = "pg15")]
+    use pgrx::pg_sys::{EState, Relation, TupleDesc, TupleTableSlotOps};
 
     // SAFETY: signatures of executor.h and tuptable.h in every supported version.
     unsafe extern "C-unwind" {
@@ -206,5 +210,19 @@ pub mod unguarded {
             slot: *mut TupleTableSlot,
             buffer: Buffer,
         ) -> *mut TupleTableSlot;
+        /// The functions of the slots that hold a table's rows.
+        #[cfg(feature = "pg15")]
+        pub fn table_slot_callbacks(relation: Relation) -> *const TupleTableSlotOps;
+        /// Gives a node the slot for the rows of its table.
+        #[cfg(feature = "pg15")]
+        pub fn ExecInitScanTupleSlot(
+            estate: *mut EState,
+            node: *mut ScanState,
+            desc: TupleDesc,
+            ops: *const TupleTableSlotOps,
+        );
+        /// Prepares what a node returns of a row.
+        #[cfg(feature = "pg15")]
+        pub fn ExecAssignScanProjectionInfo(node: *mut ScanState);
     }
 }

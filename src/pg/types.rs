@@ -240,8 +240,11 @@ pub fn own_equality(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
 
 /// Whether a type is polymorphic (anyarray, anyenum…), or is the type of any row.
 pub fn is_pseudo(oid: pg_sys::Oid) -> bool {
+    // The most common types of ids, without a look at the catalog.
+    const NO_PSEUDO_TYPES: [pg_sys::Oid; 5] =
+        [pg_sys::UUIDOID, pg_sys::INT8OID, pg_sys::INT4OID, pg_sys::TEXTOID, pg_sys::BYTEAOID];
     // SAFETY: a catalog lookup.
-    unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
+    !NO_PSEUDO_TYPES.contains(&oid) && unsafe { pg_sys::get_typtype(oid) as u8 == pg_sys::TYPTYPE_PSEUDO }
 }
 
 /// Whether values of a type contain some of a domain, at any depth. The type itself may be a domain.

@@ -124,7 +124,9 @@ impl<'a> Consult<'a> {
         for (clause, wanted) in self.clauses.iter().zip(&self.keys) {
             for live in self.live.of_column(clause.column) {
                 let its = live.keys.intersection(*wanted);
-                pages += if its.is_empty() { 0 } else { of(clause, live, its.share() / wanted.share()) };
+                if !its.is_empty() {
+                    pages += of(clause, live, its.share() / wanted.share());
+                }
             }
             let additions = self.live.additions.iter().filter(|s| s.column == clause.column);
             pages += additions.map(|segment| of(clause, segment, 1.0)).sum::<u64>();
@@ -182,12 +184,14 @@ impl<'a> Consult<'a> {
         let mut matching = self.in_delta[number].clone().unwrap_or_else(|| RangeSet::empty(count));
         let test = &clause.test;
         let wanted = self.keys[number];
-        let segments = self.live.of_column(column);
-        self.prefetch_maps(number, candidates);
+        // A large map is divided by key into up to 64 maps: of those, one key needs one.
+        let its_keys = |s: &&LiveSegment| s.keys.intersects(wanted);
+        let segments: Vec<&LiveSegment> = self.live.of_column(column).iter().filter(its_keys).collect();
+        self.prefetch_maps(number, &segments, candidates);
         // Keys are grouped by their key parts only if some segment has some of them, but not all.
-        let is_divided = segments.iter().any(|s| s.keys.intersects(wanted) && !s.keys.contains(wanted));
+        let is_divided = segments.iter().any(|s| !s.keys.contains(wanted));
         let grouped = is_divided.then(|| GroupedKeys::new(lookup::keys_of(test)));
-        for segment in segments.iter().filter(|s| s.keys.intersects(wanted)) {
+        for segment in &segments {
             let span = segment.part_span();
             if !candidates.any_in(span.start, span.end) {
                 continue;
@@ -212,7 +216,7 @@ impl<'a> Consult<'a> {
             matching.insert_span(from, to);
             unfiltered.insert_span(from, to);
         }
-        let spans: Vec<KeySpan> = segments.iter().map(LiveSegment::span).collect();
+        let spans: Vec<KeySpan> = segments.iter().map(|live| live.span()).collect();
         uncovered(&spans, wanted, (0, u32::MAX), |first, end| {
             let (from, to) = (u64::from(first) * parts, (u64::from(end) * parts).min(count));
             matching.insert_span(from, to);
@@ -221,16 +225,17 @@ impl<'a> Consult<'a> {
         Ok(matching)
     }
 
-    /// Prefetches the likely page of each map that the lookup of a single key reads, so that the disk reads all of them
-    /// at once. If one page is cached, the others are likely to be cached too; a prefetch then costs as much as a read.
-    fn prefetch_maps(&self, number: usize, candidates: &RangeSet) {
-        let (clause, wanted) = (&self.clauses[number], self.keys[number]);
+    /// Prefetches the likely page of each map that the lookup of a single key reads, of these segments and the
+    /// additions, so that the disk reads all of them at once. If one page is cached, the others are likely to be cached
+    /// too; a prefetch then costs as much as a read.
+    fn prefetch_maps(&self, number: usize, segments: &[&LiveSegment], candidates: &RangeSet) {
+        let clause = &self.clauses[number];
         let [key] = lookup::keys_of(&clause.test) else { return };
-        let is_read = |live: &&LiveSegment| {
+        let is_read = |live: &&&LiveSegment| {
             let span = live.part_span();
-            live.keys.intersects(wanted) && candidates.any_in(span.start, span.end)
+            candidates.any_in(span.start, span.end)
         };
-        let maps = self.live.of_column(clause.column).iter().filter(is_read).map(|live| &live.segment);
+        let maps = segments.iter().filter(is_read).map(|live| &live.segment);
         let additions = self.live.additions.iter().filter(|s| s.column == clause.column);
         let maps = maps.chain(additions).filter(|segment| segment.map().is_some() && segment.blocks > 0);
         if maps.clone().nth(1).is_none() {

@@ -8,6 +8,7 @@
 
 use super::facts::Facts;
 use super::probe;
+use crate::pages::directory::Live;
 use crate::pages::entry::Segment;
 use crate::pages::map::{self, Map};
 use crate::pages::meta::SegmentLayout;
@@ -17,6 +18,7 @@ use skip_map::KeyCounts;
 use skip_map::key_count::{MOST_PAIRS_OF_WINDOW, windows};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
 
 /// A sample is taken anew if one of so many pairs is in another segment, or was in one that is gone.
 const CHANGE: u64 = 8;
@@ -32,6 +34,8 @@ struct KnownCounts {
     segments: Vec<u64>,
     pairs: u64,
     counts: KeyCounts,
+    /// The directory that was compared with this last, as planning remembers it.
+    compared: Weak<Live>,
 }
 
 impl KnownCounts {
@@ -68,16 +72,25 @@ impl ColumnCounts {
 /// The counts of a column with maps; None if it has none, or the sample cannot be read.
 pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts> {
     let SegmentLayout::Map(form) = facts.meta.columns.get(usize::from(column))?.layout else { return None };
-    let live = facts.live.as_deref()?;
+    let live = facts.live.as_ref()?;
+    let key = (index.oid().to_u32(), index.file_number(), column);
+    let of = |counts| ColumnCounts { counts, fingerprint_bits: form.fingerprint_bits };
+    // Mostly nothing has changed since the last query: then the segments, which may be hundreds, are not compared.
+    let is_compared = |known: &&KnownCounts| std::ptr::eq(known.compared.as_ptr(), Rc::as_ptr(live));
+    let compared =
+        |known: &BTreeMap<Column, KnownCounts>| known.get(&key).filter(is_compared).map(|known| known.counts);
+    if let Some(counts) = KNOWN.with_borrow(compared) {
+        return Some(of(counts));
+    }
     let of_maps = live.of_column(column).iter().map(|live| &live.segment);
     let maps = of_maps.chain(live.additions.iter().filter(|s| s.column == column));
     let pairs = pairs_of(maps.clone());
-    let key = (index.oid().to_u32(), index.file_number(), column);
-    let of = |counts| ColumnCounts { counts, fingerprint_bits: form.fingerprint_bits };
-    let known = |known: &BTreeMap<Column, KnownCounts>| {
-        known.get(&key).filter(|known| known.is_of(maps.clone(), pairs)).map(|known| known.counts)
+    let known = |known: &mut BTreeMap<Column, KnownCounts>| {
+        let known = known.get_mut(&key).filter(|known| known.is_of(maps.clone(), pairs))?;
+        known.compared = Rc::downgrade(live);
+        Some(known.counts)
     };
-    if let Some(counts) = KNOWN.with_borrow(known) {
+    if let Some(counts) = KNOWN.with_borrow_mut(known) {
         return Some(of(counts));
     }
     if !may_read() {
@@ -98,7 +111,7 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
         if known.len() >= MOST_COLUMNS {
             known.clear();
         }
-        known.insert(key, KnownCounts { segments, pairs, counts });
+        known.insert(key, KnownCounts { segments, pairs, counts, compared: Rc::downgrade(live) });
     });
     Some(of(counts))
 }

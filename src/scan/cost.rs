@@ -52,5 +52,5 @@ fn saved_per_row(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> f64 {
         (_, Some(key)) => table.cost_of(key),
         _ => 0.0,
     };
-    condition.leaves().into_iter().map(saved).sum()
+    condition.leaves().map(saved).sum()
 }

@@ -95,7 +95,7 @@ fn choose<'a>(
     let served = parts.iter().map(Option::is_some).collect();
     let mut parts: Vec<_> = parts.into_iter().flatten().collect();
     for (number, index) in table.indexes().iter().enumerate() {
-        let is_used = parts.iter().any(|part| part.leaves().iter().any(|leaf| leaf.index == number));
+        let is_used = parts.iter().any(|part| part.leaves().any(|leaf| leaf.index == number));
         if forced.contains(&index.oid()) && !is_used {
             parts.extend(exprs.iter().filter_map(|&expr| matching::one(table, &[number], expr)));
         }
@@ -111,9 +111,9 @@ fn check_forced(
     forced: &[Oid],
 ) {
     for &index in forced {
-        let is_used = |leaf: &&Leaf<'_>| table.indexes()[leaf.index].oid() == index;
+        let is_used = |leaf: &Leaf<'_>| table.indexes()[leaf.index].oid() == index;
         let is_of_order = ordered.is_some_and(|path| path.is_of(table, index));
-        let is_of_condition = condition.is_some_and(|c| c.leaves().iter().any(is_used));
+        let is_of_condition = condition.is_some_and(|c| c.leaves().any(is_used));
         if settings::enable_scan() && (is_of_condition || is_of_order) {
             continue;
         }
@@ -156,7 +156,8 @@ fn add_path(table: &Table<'_>, quals: &[Qual<'_>], forced: &[Oid], outer: Option
     let exprs: Vec<Expr<'_>> = quals.iter().map(|qual| qual.expr).collect();
     let choice = choose(table, &exprs, forced, |_, part| estimate::rules_out(table, part));
     // The server takes no notice of the order of a path that needs the values of other tables.
-    let by_preference = if outer.is_none() { order(table, forced) } else { Vec::new() };
+    let has_orders = outer.is_none() && table.wants_order();
+    let by_preference = if has_orders { order(table, forced) } else { Vec::new() };
     let mut orders = table.wanted_orders(&by_preference);
     let ordered = orders.find_map(|order| OrderedPath::of(table, order, choice.condition.as_ref()));
     check_forced(table, &exprs, choice.condition.as_ref(), ordered.as_ref(), forced);
@@ -168,12 +169,12 @@ fn add_path(table: &Table<'_>, quals: &[Qual<'_>], forced: &[Oid], outer: Option
     }
     let Some(condition) = &choice.condition else { return false };
     add_choice(table, quals, condition, &choice.served, outer);
-    let mut indexes: Vec<usize> = condition.leaves().iter().map(|leaf| leaf.index).collect();
+    let mut indexes: Vec<usize> = condition.leaves().map(|leaf| leaf.index).collect();
     indexes.sort_unstable();
     indexes.dedup();
     if forced.is_empty() && indexes.len() > 1 {
         for index in indexes {
-            let is_of_it = |part: &Condition<Leaf<'_>>| part.leaves().iter().all(|leaf| leaf.index == index);
+            let is_of_it = |part: &Condition<Leaf<'_>>| part.leaves().all(|leaf| leaf.index == index);
             let alone = choose(table, &exprs, forced, |i, part| choice.served[i] && is_of_it(part));
             if let Some(condition) = &alone.condition
                 && alone.served != choice.served
@@ -223,7 +224,7 @@ pub fn plan<'a>(table: &Table<'a>, exprs: &[Expr<'a>], left_out: &[bool]) -> Pla
     let is_worth_it = |i: usize, _: &_| !left_out.get(i).copied().unwrap_or(false);
     let Choice { condition, served } = choose(table, exprs, &forced(table), is_worth_it);
     let mut planned = Planned { served, ..Default::default() };
-    report::chosen(table, &order(table, &forced(table)), exprs, &planned.served);
+    report::chosen(table, || order(table, &forced(table)), exprs, &planned.served);
     let Some(condition) = condition else { return planned };
     let clauses = condition.try_map(&mut |leaf| {
         let oid = table.indexes()[leaf.index].oid();

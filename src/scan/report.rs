@@ -227,7 +227,7 @@ fn of_index(table: &Table<'_>, index: Oid) -> Vec<ConditionRow> {
             let column = refusal.column?;
             return Some(row(qual.expr, Some(refusal), column));
         };
-        let column = condition.leaves().first()?.column;
+        let column = condition.leaves().next()?.column;
         Some(row(qual.expr, asks_nothing(table, &condition), column))
     });
     let held_back = table.held_back().into_iter().filter_map(|expr| {
@@ -322,18 +322,24 @@ fn asks_nothing(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Option<Re
 }
 
 /// Reports the conditions that the plan of a Skip Index Scan looks up.
-pub fn chosen<'a>(table: &Table<'a>, order: &[usize], exprs: &[Expr<'a>], served: &[bool]) {
+pub fn chosen<'a>(
+    table: &Table<'a>,
+    order: impl FnOnce() -> Vec<usize>,
+    exprs: &[Expr<'a>],
+    served: &[bool],
+) {
     if !is_wanted() {
         return;
     }
+    let order = order();
     let used: Vec<(usize, Oid)> = exprs
         .iter()
         .zip(served)
         .filter(|(_, served)| **served)
-        .filter_map(|(&expr, _)| Some((expr, matching::one(table, order, expr)?)))
+        .filter_map(|(&expr, _)| Some((expr, matching::one(table, &order, expr)?)))
         .flat_map(|(expr, condition)| {
-            let index = |leaf: &&Leaf<'a>| (expr.identity(), table.indexes()[leaf.index].oid());
-            condition.leaves().iter().map(index).collect::<Vec<_>>()
+            let index = |leaf: &Leaf<'a>| (expr.identity(), table.indexes()[leaf.index].oid());
+            condition.leaves().map(index).collect::<Vec<_>>()
         })
         .collect();
     mark(|row| used.contains(&(row.identity, row.index)));

@@ -26,8 +26,8 @@ impl KeyPart {
     pub const WHOLE: Self = Self { depth: 0, number: 0 };
 
     /// Part `number` of `2^depth`. None if there is no such part.
-    pub fn new(depth: u8, number: u8) -> Option<Self> {
-        (depth <= MOST_DEPTH && number < 1 << depth).then_some(Self { depth, number })
+    pub const fn new(depth: u8, number: u8) -> Option<Self> {
+        if depth <= MOST_DEPTH && number < 1 << depth { Some(Self { depth, number }) } else { None }
     }
 
     /// The parts of this depth, in the order of their numbers; at the deepest if it is too deep.
@@ -64,7 +64,7 @@ impl KeyPart {
 
     /// The part with this code; None if there is none.
     #[inline]
-    pub fn of_code(code: u8) -> Option<Self> {
+    pub const fn of_code(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::WHOLE),
             1 => None,
@@ -77,9 +77,9 @@ impl KeyPart {
 
     /// Its keys.
     #[inline]
-    pub fn keys(self) -> KeySet {
+    pub const fn keys(self) -> KeySet {
         let finest = 1u32 << (MOST_DEPTH - self.depth);
-        KeySet(u64::MAX >> (u64::BITS - finest) << (u32::from(self.number) * finest))
+        KeySet(u64::MAX >> (u64::BITS - finest) << (self.number as u32 * finest))
     }
 
     /// Whether it has the key with this hash.
@@ -113,6 +113,23 @@ impl KeySet {
     pub const NONE: Self = Self(0);
     /// The last one of the finest key parts.
     pub const LAST: Self = Self(1 << 63);
+
+    /// The keys of the part with this code; all keys if there is none. Lookups ask this of each entry of the directory.
+    #[inline]
+    pub fn of_code(code: u8) -> Self {
+        static OF_CODES: [KeySet; 256] = {
+            let mut sets = [KeySet::ALL; 256];
+            let mut code = 0;
+            while code < sets.len() {
+                if let Some(part) = KeyPart::of_code(code as u8) {
+                    sets[code] = part.keys();
+                }
+                code += 1;
+            }
+            sets
+        };
+        OF_CODES[usize::from(code)]
+    }
 
     /// The finest key part that has a key.
     #[inline]
@@ -310,6 +327,10 @@ mod tests {
     fn codes_are_frozen() {
         assert_eq!(KeyPart::WHOLE.code(), 0);
         assert_eq!([part(1, 0), part(1, 1), part(2, 3), part(6, 63)].map(KeyPart::code), [2, 3, 7, 127]);
+        for code in 0..=255 {
+            let keys = KeyPart::of_code(code).map_or(KeySet::ALL, KeyPart::keys);
+            assert_eq!(KeySet::of_code(code), keys, "{code}");
+        }
         let known: Vec<u8> = (0..=255).filter(|&code| KeyPart::of_code(code).is_some()).collect();
         assert_eq!(known, [0].into_iter().chain(2..=127).collect::<Vec<u8>>());
         assert!(known.iter().all(|&code| KeyPart::of_code(code).unwrap().code() == code));

@@ -55,21 +55,38 @@ impl<L> Condition<L> {
     }
 
     fn join(
-        parts: Vec<Self>,
+        mut parts: Vec<Self>,
         flatten: impl Fn(Self) -> Result<Vec<Self>, Self>,
         make: impl Fn(Vec<Self>) -> Self,
     ) -> Option<Self> {
+        if parts.len() < 2 {
+            return parts.pop();
+        }
         let flattened = parts.into_iter().flat_map(|part| flatten(part).unwrap_or_else(|whole| vec![whole]));
         let mut parts: Vec<Self> = flattened.collect();
         if parts.len() > 1 { Some(make(parts)) } else { parts.pop() }
     }
 
-    /// The leaves, in order.
-    pub fn leaves(&self) -> Vec<&L> {
-        match self {
-            Condition::And(parts) | Condition::Or(parts) => parts.iter().flat_map(Self::leaves).collect(),
-            Condition::Leaf(leaf) => vec![leaf],
-        }
+    /// The leaves, in order. Of a condition that is one leaf, as most are, nothing is allocated.
+    pub fn leaves(&self) -> impl Iterator<Item = &L> {
+        let mut first = Some(self);
+        let mut joined: Vec<std::slice::Iter<'_, Self>> = Vec::new();
+        std::iter::from_fn(move || {
+            loop {
+                let next = first.take().or_else(|| {
+                    loop {
+                        match joined.last_mut()?.next() {
+                            Some(part) => break Some(part),
+                            None => drop(joined.pop()),
+                        }
+                    }
+                });
+                match next? {
+                    Condition::And(parts) | Condition::Or(parts) => joined.push(parts.iter()),
+                    Condition::Leaf(leaf) => return Some(leaf),
+                }
+            }
+        })
     }
 
     /// The condition over other leaves. A leaf for which `map` gives None may be anything: it is left out of an AND

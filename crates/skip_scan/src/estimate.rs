@@ -156,7 +156,7 @@ impl ExpectedReads {
             ranges,
             runs: (found.runs().count() as f64).min(ranges),
             pages: pages as f64 + rest.pages,
-            is_exact: condition.leaves().iter().all(|term| matches!(term, Term::Known(..))),
+            is_exact: condition.leaves().all(|term| matches!(term, Term::Known(..))),
         }
     }
 

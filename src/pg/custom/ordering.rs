@@ -127,6 +127,12 @@ impl WantedOrder {
 }
 
 impl Table<'_> {
+    /// Whether the query wants an order.
+    pub fn wants_order(&self) -> bool {
+        // SAFETY: the planner's state, which lives for 'a.
+        unsafe { !(*self.root).query_pathkeys.is_null() }
+    }
+
     /// The order that the query wants, from each index column whose bounds may have it. If the query sorts by several
     /// expressions, it is the order of the first. `order` has the numbers of the table's indexes, preferred ones first.
     pub fn wanted_orders<'t>(&'t self, order: &'t [usize]) -> impl Iterator<Item = WantedOrder> + 't {

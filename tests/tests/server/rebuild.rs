@@ -86,7 +86,8 @@ fn short_of_disk_space(database: &Database) {
     session.run("SET temp_file_limit = 0");
     for round in 1..=6 {
         let (first, last) = (60_001 + round * 1000, 61_000 + round * 1000);
-        session.run(&format!("INSERT INTO t SELECT i, 3000000 + i, i FROM generate_series({first}, {last}) i"));
+        session
+            .run(&format!("INSERT INTO t SELECT i, 3000000 + i, i FROM generate_series({first}, {last}) i"));
         session.run("VACUUM t");
     }
     let segments = session.number("SELECT max(segments) FROM skip_index_info('t_skip')");

@@ -93,9 +93,9 @@ impl Binding<'_> {
     pub(super) unsafe fn bound(&mut self, node: *mut pg_sys::Node) -> *mut pg_sys::Node {
         // SAFETY: a node's tag tells its type; a copy's list of arguments is replaced as a whole.
         unsafe {
-            pg_sys::check_stack_depth();
             match (*node).type_ {
                 pg_sys::NodeTag::T_BoolExpr => {
+                    pg_sys::check_stack_depth(); // others do not contain such
                     let args = (*node.cast::<pg_sys::BoolExpr>()).args;
                     match self.arguments(args, Self::bound) {
                         Some(args) => {
@@ -143,16 +143,19 @@ impl Binding<'_> {
         args: *mut pg_sys::List,
         replace: unsafe fn(&mut Self, *mut pg_sys::Node) -> *mut pg_sys::Node,
     ) -> Option<*mut pg_sys::List> {
-        let (mut new, mut is_new): (*mut pg_sys::List, _) = (std::ptr::null_mut(), false);
-        // SAFETY: the list holds expressions.
+        // Mostly there is nothing to replace, and no list is made.
+        let mut new: Option<*mut pg_sys::List> = None;
+        // SAFETY: the list holds expressions; its copy has the same number of them.
         unsafe {
-            for arg in list::<pg_sys::Node>(args) {
+            for (place, arg) in list::<pg_sys::Node>(args).enumerate() {
                 let replaced = replace(self, arg);
-                is_new |= replaced != arg;
-                new = pg_sys::lappend(new, replaced.cast());
+                if replaced != arg {
+                    let new = *new.get_or_insert_with(|| pg_sys::list_copy(args));
+                    (*(*new).elements.add(place)).ptr_value = replaced.cast();
+                }
             }
         }
-        is_new.then_some(new)
+        new
     }
 
     /// The check of a condition that contains a list of keys; None if the server should check the condition.
@@ -162,13 +165,13 @@ impl Binding<'_> {
     pub(super) unsafe fn check(&mut self, node: *mut pg_sys::Node) -> Option<Check> {
         // SAFETY: a node's tag tells its type.
         unsafe {
-            pg_sys::check_stack_depth();
             if is_a(node, pg_sys::NodeTag::T_ScalarArrayOpExpr) {
                 return self.list(node.cast()).map(Check::List);
             }
             if !is_a(node, pg_sys::NodeTag::T_BoolExpr) {
                 return None;
             }
+            pg_sys::check_stack_depth();
             let node = node.cast::<pg_sys::BoolExpr>();
             if (*node).boolop == pg_sys::BoolExprType::NOT_EXPR {
                 return None; // NOT must tell unknown from false

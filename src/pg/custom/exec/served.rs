@@ -23,21 +23,45 @@ pub(super) struct Served {
     plain: *mut pg_sys::ExprState,
     /// Conditions with lists of keys.
     lists: Vec<Check>,
-    /// The key expressions, prepared; `values` has their values in this execution.
-    keys: Vec<*mut pg_sys::ExprState>,
-    /// For each key whether its type is a varlena.
-    are_varlena: Vec<bool>,
+    /// The keys; `values` has their values in this execution.
+    keys: Vec<Key>,
     values: Vec<pg_sys::NullableDatum>,
     /// The slot from which conditions read values; NULL if they need none.
     slot: *mut pg_sys::TupleTableSlot,
     /// For each key its column in the slot, if it has one.
     columns: Vec<Option<usize>>,
-    /// The memory of the values, reset when keys change.
+    /// The memory of the values, reset when keys change; NULL if all are constants of the plan.
     memory: pg_sys::MemoryContext,
     are_known: bool,
     /// The place of one condition that can be checked by comparing bytes, and the number of its key.
     place: Option<(ColumnPlace, usize)>,
     raw: Option<RawTest>,
+}
+
+/// A key expression.
+enum Key {
+    /// A constant of the plan, flat and not compressed.
+    Constant(pg_sys::NullableDatum),
+    /// Any other one, prepared, and whether its type is a varlena.
+    Evaluated(*mut pg_sys::ExprState, bool),
+}
+
+impl Key {
+    /// # Safety
+    /// As [`Served::new`].
+    unsafe fn new(node: *mut pg_sys::Node, planstate: *mut pg_sys::PlanState) -> Self {
+        // SAFETY: a node's tag tells its type.
+        unsafe {
+            if is_a(node, pg_sys::NodeTag::T_Const) {
+                let pg_sys::Const { constvalue: value, constisnull: isnull, constlen, .. } = *node.cast();
+                if isnull || constlen != -1 || pgrx::varatt_is_4b_u(value.cast_mut_ptr()) {
+                    return Self::Constant(pg_sys::NullableDatum { value, isnull });
+                }
+            }
+            let is_varlena = pg_sys::get_typlen(pg_sys::exprType(node)) == -1;
+            Self::Evaluated(server::ExecInitExpr(node.cast(), planstate), is_varlena)
+        }
+    }
 }
 
 impl Served {
@@ -65,24 +89,27 @@ impl Served {
                     None => plain = pg_sys::lappend(plain, binding.bound(condition).cast()),
                 }
             }
+            let of_plan = keys;
+            let keys: Vec<Key> = keys.iter().map(|&key| Key::new(key, planstate)).collect();
+            let needs_memory = !lists.is_empty() || keys.iter().any(|key| matches!(key, Key::Evaluated(..)));
+            let memory = match needs_memory {
+                true => new_context(pg_sys::CurrentMemoryContext, c"pg_skip keys"),
+                false => std::ptr::null_mut(),
+            };
             Self {
                 plain: server::ExecInitQual(plain, planstate),
                 lists,
-                keys: keys.iter().map(|&key| server::ExecInitExpr(key.cast(), planstate)).collect(),
-                are_varlena: keys
-                    .iter()
-                    .map(|&key| pg_sys::get_typlen(pg_sys::exprType(key)) == -1)
-                    .collect(),
                 values: vec![
                     pg_sys::NullableDatum { value: pg_sys::Datum::null(), isnull: true };
                     keys.len()
                 ],
                 slot: binding.slot(),
                 columns: binding.columns,
-                memory: new_context(pg_sys::CurrentMemoryContext, c"pg_skip keys"),
+                memory,
                 are_known: false,
-                place: conditions.iter().find_map(|&condition| place(condition, keys, scan)),
+                place: conditions.iter().find_map(|&condition| place(condition, of_plan, scan)),
                 raw: None,
+                keys,
             }
         }
     }
@@ -111,18 +138,27 @@ impl Served {
         // the elements of the old keys before their memory is reset.
         unsafe {
             self.lists.iter_mut().for_each(Check::forget);
-            pg_sys::MemoryContextReset(self.memory);
-            let before = pg_sys::MemoryContextSwitchTo(self.memory);
-            for (number, &state) in self.keys.iter().enumerate() {
-                let value = server::evaluate(state, context).map(|value| match self.are_varlena[number] {
-                    true => pg_sys::Datum::from(pg_sys::pg_detoast_datum(value.cast_mut_ptr())),
-                    false => value,
-                });
-                let (value, is_null) = (value.unwrap_or(pg_sys::Datum::null()), value.is_none());
-                self.values[number] = pg_sys::NullableDatum { value, isnull: is_null };
+            let before = pg_sys::CurrentMemoryContext;
+            if !self.memory.is_null() {
+                pg_sys::MemoryContextReset(self.memory);
+                pg_sys::MemoryContextSwitchTo(self.memory);
+            }
+            for (number, key) in self.keys.iter().enumerate() {
+                let value = match *key {
+                    Key::Constant(value) => value,
+                    Key::Evaluated(state, is_varlena) => {
+                        let value = server::evaluate(state, context).map(|value| match is_varlena {
+                            true => pg_sys::Datum::from(pg_sys::pg_detoast_datum(value.cast_mut_ptr())),
+                            false => value,
+                        });
+                        let isnull = value.is_none();
+                        pg_sys::NullableDatum { value: value.unwrap_or(pg_sys::Datum::null()), isnull }
+                    }
+                };
+                self.values[number] = value;
                 if let Some(column) = self.columns[number] {
-                    *(*self.slot).tts_values.add(column) = value;
-                    *(*self.slot).tts_isnull.add(column) = is_null;
+                    *(*self.slot).tts_values.add(column) = value.value;
+                    *(*self.slot).tts_isnull.add(column) = value.isnull;
                 }
             }
             pg_sys::MemoryContextSwitchTo(before);
