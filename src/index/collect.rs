@@ -15,7 +15,8 @@
 //! was read may be gone when it is wanted. VACUUM therefore reads such values in a subtransaction, and the range stays
 //! open if the row was deleted meanwhile. Before PostgreSQL 17 no subtransaction is possible in a parallel VACUUM: such
 //! ranges stay open. All other maintenance reads them in a subtransaction as well: one that is lost must not make
-//! inserts of other rows fail.
+//! inserts of other rows fail. So it does with values that are compressed in their rows, which may be damaged; a
+//! parallel VACUUM before 17 fails at such a value.
 //!
 //! CREATE INDEX fails if an expression or a user's hash function fails. Maintenance must not fail: the row belongs to
 //! another user, or the function has changed. It therefore runs such code in subtransactions, and a range in which the
@@ -153,7 +154,7 @@ enum Use {
 
 /// What was collected of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Collected {
+enum CollectedBlock {
     /// All tuples, or as many as an open range needs.
     All,
     /// Some tuples: others need the slow way.
@@ -253,10 +254,10 @@ impl<'a> RangeCollector<'a> {
         if self.versions != Versions::Visible && self.finder.is_some() {
             self.reader.load(block, None);
             let mut collected = self.or_open(block, false, |this| this.collect_plain(can_attempt));
-            if collected == Collected::NeedsAttempt {
+            if collected == CollectedBlock::NeedsAttempt {
                 collected = self.or_open(block, true, |this| this.collect_plain(false));
             }
-            if collected == Collected::All {
+            if collected == CollectedBlock::All {
                 return;
             }
         }
@@ -280,14 +281,14 @@ impl<'a> RangeCollector<'a> {
         reader.tuples().filter(has_values).map(|tuple| (tuple.offset, tuple.xmin()))
     }
 
-    /// Runs `collect` on a block. If users' code fails in it, or with `may_lose_values` a value cannot be read, the range
-    /// is open, and the rest of the block is not collected.
+    /// Runs `collect` on a block. If users' code fails in it, or with `may_lose_values` a value cannot be read, the
+    /// range is open, and the rest of the block is not collected.
     fn or_open(
         &mut self,
         block: u32,
         may_lose_values: bool,
-        collect: impl FnOnce(&mut Self) -> Collected,
-    ) -> Collected {
+        collect: impl FnOnce(&mut Self) -> CollectedBlock,
+    ) -> CollectedBlock {
         let outcome = match (self.may_fail, may_lose_values) {
             (true, _) => attempt::attempt(|| collect(self)),
             (false, true) => attempt::attempt_to_read(|| collect(self)),
@@ -301,7 +302,7 @@ impl<'a> RangeCollector<'a> {
                 if !(self.in_vacuum && failed.is_data_corrupted() && self.has_lost_values(block)) {
                     self.failure.get_or_insert(Failure { block, message: failed.message });
                 }
-                Collected::All
+                CollectedBlock::All
             }
         }
     }
@@ -317,9 +318,9 @@ impl<'a> RangeCollector<'a> {
     /// The fast way: values are hashed from the tuples' bytes. Another way hashes all tuples of the block again; the
     /// hashes collected until then are kept. With `stops`, it stops at the first compressed value: it may be damaged,
     /// and most blocks have none, so that they need no subtransaction.
-    fn collect_plain(&mut self, stops: bool) -> Collected {
+    fn collect_plain(&mut self, stops: bool) -> CollectedBlock {
         let Self { reader, finder, columns, scratch, most_hashes, live_rows, .. } = self;
-        let Some(finder) = finder else { return Collected::NeedsSlowWay };
+        let Some(finder) = finder else { return CollectedBlock::NeedsSlowWay };
         let mut fields = [Field::Null; pg_sys::INDEX_MAX_KEYS as usize];
         let fields = &mut fields[..columns.len()];
         let mut live = 0;
@@ -328,7 +329,7 @@ impl<'a> RangeCollector<'a> {
                 live += u32::from(tuple.looks_live());
                 match finder.read(&tuple, fields) {
                     Fields::Read => {}
-                    Fields::Short => return Collected::NeedsSlowWay,
+                    Fields::Short => return CollectedBlock::NeedsSlowWay,
                     Fields::Odd => {
                         columns.iter_mut().for_each(|column| column.state.open = true);
                         continue;
@@ -337,15 +338,15 @@ impl<'a> RangeCollector<'a> {
                 for (column, field) in columns.iter_mut().zip(fields.iter()) {
                     match field {
                         Field::Null => column.set_null(),
-                        Field::External => return Collected::NeedsSlowWay,
-                        Field::Compressed(_) if stops => return Collected::NeedsAttempt,
+                        Field::External => return CollectedBlock::NeedsSlowWay,
+                        Field::Compressed(_) if stops => return CollectedBlock::NeedsAttempt,
                         _ => column.add_field(field, *most_hashes),
                     }
                 }
             }
-            Collected::All
+            CollectedBlock::All
         });
-        if collected == Collected::All {
+        if collected == CollectedBlock::All {
             *live_rows += f64::from(live);
         }
         collected
@@ -353,7 +354,7 @@ impl<'a> RangeCollector<'a> {
 
     /// The slow way: each tuple's visibility state is determined, then its index row is formed as the executor does.
     /// With `leaves_open`, no value out of line is read; the range is open instead.
-    fn collect_evaluated(&mut self, block: u32, leaves_open: bool) -> Collected {
+    fn collect_evaluated(&mut self, block: u32, leaves_open: bool) -> CollectedBlock {
         let Self { reader, evaluator, columns, scratch, most_hashes, live_rows, finder, versions, .. } = self;
         let runs_user_code = finder.is_none();
         scratch.run(|| {
@@ -377,7 +378,7 @@ impl<'a> RangeCollector<'a> {
                 }
             }
         });
-        Collected::All
+        CollectedBlock::All
     }
 }
 

@@ -28,7 +28,7 @@ const SHARE: u32 = 4;
 const LEAST_BLOCKS: u32 = 16_384;
 
 /// Rebuilds what is worth it, within the caller's budget. Returns the first failure of users' code. The caller holds
-/// the maintenance lock and has folded the delta.
+/// the maintenance lock and has folded the delta, but for a few entries.
 ///
 /// # Errors
 /// Damage to the index.

@@ -61,7 +61,8 @@ impl Caller {
     }
 
     /// The most ranges to scan of those that an earlier attempt left, because it was cancelled or failed. For an insert
-    /// a usual batch: after a larger one, statement_timeout may end each insert that tries. Nobody waits for the worker.
+    /// a usual batch: after a larger one, statement_timeout may end each insert that tries. Nobody waits for the
+    /// worker.
     fn most_left(self, meta: &Meta) -> u32 {
         if self == Caller::Insert {
             let has_filters = meta.columns.iter().any(|column| column.layout == SegmentLayout::Filters);

@@ -14,7 +14,7 @@
 //!
 //! If the server is short of disk space, of memory, or of what `temp_file_limit` allows, VACUUM leaves the rest of the
 //! task to the next one, with a WARNING: a VACUUM that fails again and again leaves the table's old transaction IDs
-//! where they are, until the server takes no more commands. [`tidy`] is done all the same: it needs the least, and ends
+//! where they are, until the server takes no more commands. [`tidy`] is done all the same: it seldom needs much, and ends
 //! what the task before it has left. Each step can be interrupted anywhere, as by a crash.
 //!
 //! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
@@ -135,8 +135,11 @@ fn rebuild(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
         return Ok(Summary::default());
     }
     let (meta, mut directory) = upkeep::load(index)?;
-    // The update may have failed before it did this, or rows have come since.
-    upkeep::fold_and_merge(&mut directory, meta.columns.len(), None)?;
+    // The update may have failed before it did this, or rows have come since. A fold renews the last page of the delta,
+    // which is not worth it for a few entries.
+    if meta.delta_pages() > 1 {
+        upkeep::fold_and_merge(&mut directory, meta.columns.len(), None)?;
+    }
     let failure = rebuild::rebuild(heap, &mut directory, &meta, caller)?;
     Ok(Summary { failure, ..Summary::default() })
 }

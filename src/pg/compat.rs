@@ -208,6 +208,10 @@ pub const EXPLAIN: &std::ffi::CStr = c"EXPLAIN (COSTS OFF, GENERIC_PLAN) ";
 /// Whether a subtransaction may be begun in parallel mode (17 and later).
 pub const HAS_PARALLEL_SUBTRANSACTIONS: bool = cfg!(any(feature = "pg17", feature = "pg18"));
 
+/// Whether a transaction keeps its isolation level. Before 16, RESET changes the level that the server shows of a
+/// transaction that has begun, which stays serializable all the same.
+pub const KEEPS_ISOLATION_LEVEL: bool = cfg!(not(feature = "pg15"));
+
 /// What the server calls from 17 on when it closes an index after inserts.
 pub type InsertCleanup = unsafe extern "C-unwind" fn(pg_sys::Relation, *mut pg_sys::IndexInfo);
 

@@ -266,10 +266,10 @@ pub fn predicate_lock_relation(rel: Rel, snapshot: pg_sys::Snapshot) {
     unsafe extern "C-unwind" {
         fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
     }
-    // SAFETY: an open relation and the execution's snapshot; an error (no memory for the lock) becomes a panic here. The
-    // isolation level is a plain global, which parallel workers share.
+    // SAFETY: an open relation and the execution's snapshot; an error (no memory for the lock) becomes a panic here.
+    // The isolation level is a plain global; a parallel worker has a copy of its leader's.
     unsafe {
-        if pg_sys::XactIsoLevel >= pg_sys::XACT_SERIALIZABLE as i32 {
+        if !compat::KEEPS_ISOLATION_LEVEL || pg_sys::XactIsoLevel >= pg_sys::XACT_SERIALIZABLE as i32 {
             pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(rel.raw(), snapshot))
         }
     }

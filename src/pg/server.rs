@@ -186,8 +186,8 @@ pub unsafe fn satisfies(state: *mut ExprState, context: *mut ExprContext) -> boo
     }
 }
 
-/// Functions that are called once a row or for each row of a scan, without any guard. An error leaves by a jump that
-/// skips the caller's frames, which must have no values with destructors.
+/// Functions that are called without a guard of their own: for each row, or several within one [`call`]. An error
+/// leaves by a jump that skips the caller's frames, which must have no values with destructors.
 pub mod unguarded {
     #[cfg(feature = "pg15")]
     pub use super::raw::ExecInitQual;

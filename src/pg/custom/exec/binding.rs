@@ -95,7 +95,7 @@ impl Binding<'_> {
         unsafe {
             match (*node).type_ {
                 pg_sys::NodeTag::T_BoolExpr => {
-                    pg_sys::check_stack_depth(); // others do not contain such
+                    pg_sys::check_stack_depth(); // conditions within others are not replaced
                     let args = (*node.cast::<pg_sys::BoolExpr>()).args;
                     match self.arguments(args, Self::bound) {
                         Some(args) => {

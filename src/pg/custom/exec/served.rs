@@ -24,7 +24,7 @@ pub(super) struct Served {
     /// Conditions with lists of keys.
     lists: Vec<Check>,
     /// The keys; `values` has their values in this execution.
-    keys: Vec<Key>,
+    keys: Vec<KeySource>,
     values: Vec<pg_sys::NullableDatum>,
     /// The slot from which conditions read values; NULL if they need none.
     slot: *mut pg_sys::TupleTableSlot,
@@ -38,15 +38,15 @@ pub(super) struct Served {
     raw: Option<RawTest>,
 }
 
-/// A key expression.
-enum Key {
+/// Where the value of a key comes from.
+enum KeySource {
     /// A constant of the plan, flat and not compressed.
     Constant(pg_sys::NullableDatum),
     /// Any other one, prepared, and whether its type is a varlena.
     Evaluated(*mut pg_sys::ExprState, bool),
 }
 
-impl Key {
+impl KeySource {
     /// # Safety
     /// As [`Served::new`].
     unsafe fn new(node: *mut pg_sys::Node, planstate: *mut pg_sys::PlanState) -> Self {
@@ -90,8 +90,9 @@ impl Served {
                 }
             }
             let of_plan = keys;
-            let keys: Vec<Key> = keys.iter().map(|&key| Key::new(key, planstate)).collect();
-            let needs_memory = !lists.is_empty() || keys.iter().any(|key| matches!(key, Key::Evaluated(..)));
+            let keys: Vec<KeySource> = keys.iter().map(|&key| KeySource::new(key, planstate)).collect();
+            let needs_memory =
+                !lists.is_empty() || keys.iter().any(|key| matches!(key, KeySource::Evaluated(..)));
             let memory = match needs_memory {
                 true => new_context(pg_sys::CurrentMemoryContext, c"pg_skip keys"),
                 false => std::ptr::null_mut(),
@@ -145,8 +146,8 @@ impl Served {
             }
             for (number, key) in self.keys.iter().enumerate() {
                 let value = match *key {
-                    Key::Constant(value) => value,
-                    Key::Evaluated(state, is_varlena) => {
+                    KeySource::Constant(value) => value,
+                    KeySource::Evaluated(state, is_varlena) => {
                         let value = server::evaluate(state, context).map(|value| match is_varlena {
                             true => pg_sys::Datum::from(pg_sys::pg_detoast_datum(value.cast_mut_ptr())),
                             false => value,

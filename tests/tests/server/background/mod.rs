@@ -69,7 +69,7 @@ fn a_worker_summarizes_what_is_inserted(database: &Database) {
 }
 
 on_shared!(a_worker_fills_a_large_gap);
-/// A cancelled VACUUM leaves ranges without a summary. The worker fills the gap before it goes on with new ranges.
+/// A cancelled VACUUM leaves ranges without a summary. The worker fills the gap, and summarizes what is new.
 fn a_worker_fills_a_large_gap(database: &Database) {
     let mut session = database.session();
     session.run(
