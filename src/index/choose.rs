@@ -11,7 +11,8 @@
 //!
 //! [`skip_map::choice`] says which parts of ranges a map tells apart.
 
-use super::collect::{ColumnContents, Failure, RangeCollector, RangeCollectorOptions};
+use super::collect::{Failure, RangeCollector, RangeCollectorOptions};
+use super::contents::ColumnContents;
 use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout, Wish};
 use crate::pg::error::Read;
 use crate::pg::key_kind::KeyKind;

@@ -3,7 +3,7 @@
 //! The table's pairs are sorted as in a build, and compared with the sorted numbers of all maps in one pass. A lookup
 //! of each pair would read a page for each.
 
-use super::collect::RangeContents;
+use super::contents::RangeContents;
 use super::place_map::{SpillFile, marks};
 use crate::pages::delta::DeltaEntry;
 use crate::pages::entry::Segment;

@@ -33,6 +33,7 @@ mod catch_up;
 mod choose;
 mod close;
 mod collect;
+mod contents;
 mod cost;
 mod handler;
 mod indexable;

@@ -1,6 +1,6 @@
 //! Makes segments of the hashes of ranges, of the kind that the column has.
 
-use super::collect::RangeContents;
+use super::contents::RangeContents;
 use super::place_bounds::BoundsPlacer;
 use super::place_filters::FilterPlacer;
 use super::place_map::MapPlacer;

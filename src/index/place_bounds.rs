@@ -1,6 +1,6 @@
 //! Makes segments of bounds of the order keys of ranges.
 
-use super::collect::RangeContents;
+use super::contents::RangeContents;
 use crate::pages::bounds;
 use crate::pages::directory::Directory;
 use crate::pg::{error::Read, wal::Logging};

@@ -4,7 +4,7 @@
 //! written as one map, which is divided by key if it is large. Ranges that could not be hashed become open stretches of
 //! the directory, which are published before the map.
 
-use super::collect::RangeContents;
+use super::contents::RangeContents;
 use crate::pages::directory::Directory;
 use crate::pages::entry::OpenStretch;
 use crate::pages::map::{MapWriter, NULL_KEY, NewMap, VALUE_KEY, coding, depth_of};

@@ -9,7 +9,8 @@
 //! that the old maps had. That is one pass over the sorted numbers. If the caller may not read the whole table, the
 //! directory notes where the next maintenance goes on, until it has come to the end of the table.
 
-use super::collect::{RangeCollector, RangeContents};
+use super::collect::RangeCollector;
+use super::contents::RangeContents;
 use super::place_map::{SpillFile, marks};
 use super::rebuild_work::RebuildWork;
 use crate::pages::directory::Directory;

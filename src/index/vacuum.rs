@@ -14,8 +14,8 @@
 //!
 //! If the server is short of disk space, of memory, or of what `temp_file_limit` allows, VACUUM leaves the rest of the
 //! task to the next one, with a WARNING: a VACUUM that fails again and again leaves the table's old transaction IDs
-//! where they are, until the server takes no more commands. [`tidy`] is done all the same: it seldom needs much, and ends
-//! what the task before it has left. Each step can be interrupted anywhere, as by a crash.
+//! where they are, until the server takes no more commands. [`tidy`] is done all the same: it seldom needs much, and
+//! ends what the task before it has left. Each step can be interrupted anywhere, as by a crash.
 //!
 //! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
 //! until the commit, and other indexes may still be cleaned up for minutes after this one.

@@ -29,7 +29,7 @@ impl Repr {
     /// remembered: no command changes these types, or gives their OIDs to others.
     pub fn of_type(oid: Oid) -> Self {
         thread_local! {
-            /// The types that this session has asked for, mostly some ten.
+            /// The types that were asked for in this process, mostly some ten.
             static KNOWN: RefCell<Vec<(Oid, Repr)>> = const { RefCell::new(Vec::new()) };
         }
         let known = |known: &Vec<(Oid, Self)>| known.iter().find(|(of, _)| *of == oid).map(|(_, repr)| *repr);

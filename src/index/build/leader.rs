@@ -1,6 +1,7 @@
 //! The leader of a build by several processes, until all ranges are collected.
 
-use super::super::collect::{RangeCollector, RangeContents};
+use super::super::collect::RangeCollector;
+use super::super::contents::RangeContents;
 use super::super::place::ColumnPlacer;
 use super::super::place_map::{add_open, publish_open};
 use super::super::summarize::{self, Caller, Summary};

@@ -7,7 +7,7 @@
 //! **Temporary files** take 8 bytes for each pair. A process needs some 16 kB of memory for each file that it writes:
 //! 1 MB for a column, or half of that where `maintenance_work_mem` is small.
 
-use super::super::collect::{ColumnContents, RangeContents};
+use super::super::contents::{ColumnContents, RangeContents};
 use super::super::place_map::{SpillFile, each_pair};
 use crate::pages::map::coding;
 use crate::pages::meta::{MapForm, Meta};

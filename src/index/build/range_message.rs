@@ -15,7 +15,7 @@
 //! A message is a sequence of ranges, or such an end. Both sides are processes of the same build of this library, so
 //! the words have no version.
 
-use super::super::collect::RangeContents;
+use super::super::contents::RangeContents;
 use skip_segment::RangeState;
 
 const OPEN: u64 = 1;

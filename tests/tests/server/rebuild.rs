@@ -102,6 +102,41 @@ fn short_of_disk_space(database: &Database) {
     all_found(&mut session);
 }
 
+on_shared!(rows_come_while_rebuilds_fail);
+/// Another session changes rows while VACUUM begins rebuilds that fail. Each row is found, then and after one succeeds.
+fn rows_come_while_rebuilds_fail(database: &Database) {
+    let (mut session, mut writer) = (database.session(), database.session());
+    session.run("SET maintenance_work_mem = '1MB'");
+    table(&mut session, 60_000, "map", ", pages_per_range = 1");
+    session.run("SET pg_skip.vacuum_rebuild_pages = 0; UPDATE t SET k = 1000000 + id, d = d + 1000");
+    session.run("VACUUM t");
+    session.run("RESET pg_skip.vacuum_rebuild_pages; SET temp_file_limit = 0");
+    let writing = std::thread::spawn(move || {
+        for round in 0..200 {
+            let (from, to) = (round * 300, round * 300 + 40);
+            writer.run(&format!("UPDATE t SET k = 12000000 + id WHERE id BETWEEN {from} AND {to}"));
+            writer.run(&format!("INSERT INTO t SELECT 100000 + {round}, 13000000 + {round}, {round}"));
+        }
+    });
+    let mut failures = 0;
+    while !writing.is_finished() {
+        session.run("VACUUM t");
+        failures += 1;
+    }
+    writing.join().expect("the writer");
+    assert!(failures > 0);
+    session.run("RESET temp_file_limit");
+    all_found(&mut session);
+    for round in [0, 77, 199] {
+        let (updated, inserted) = (12_000_000 + round * 300 + 7, 13_000_000 + round);
+        for key in [updated, inserted] {
+            same(&mut session, "t", &Question::any(format!("k = {key}")));
+        }
+    }
+    session.run("VACUUM t");
+    all_found(&mut session);
+}
+
 on_shared!(updates_of_every_key);
 /// After every key was updated several times, VACUUM alone makes the index as good as a new one.
 fn updates_of_every_key(database: &Database) {

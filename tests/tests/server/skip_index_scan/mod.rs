@@ -17,6 +17,7 @@ mod generated;
 mod hooks;
 mod isolation;
 mod keys;
+mod lists;
 mod planned;
 mod prepared;
 mod pruning;
