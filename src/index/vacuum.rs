@@ -1,5 +1,5 @@
-//! amvacuumcleanup and skip_summarize: everything that maintenance can do, in three tasks under the maintenance lock.
-//! [`update`] brings the index up to date with the table:
+//! amvacuumcleanup and skip_summarize: everything that maintenance can do, in four tasks under the maintenance lock.
+//! [`update`] brings what the index has up to date with the table:
 //!
 //! 1. Retire segments behind the table's end, if VACUUM has truncated the table. (It truncates after this callback, so
 //!    this happens at the next VACUUM, or at an insert before that.)
@@ -7,15 +7,16 @@
 //! 3. Find blocks that a crash has lost.
 //! 4. Finish the merges that inserts have begun.
 //! 5. Close ranges that are open because they had tuples that could not be hashed.
-//! 6. Summarize new ranges, and gaps that a crash left.
 //!
-//! [`rebuild`] replaces filters that have filled up, and maps with many pairs of rows that are gone. [`tidy`] merges
-//! neighbouring segments, and moves segments to the front if much of the index is free.
+//! [`extend`] summarizes new ranges, and gaps that a crash left. [`rebuild`] replaces filters that have filled up, and
+//! maps with many pairs of rows that are gone. [`tidy`] merges neighbouring segments, and moves segments to the front
+//! if much of the index is free.
 //!
 //! If the server is short of disk space, of memory, or of what `temp_file_limit` allows, VACUUM leaves the rest of the
 //! task to the next one, with a WARNING: a VACUUM that fails again and again leaves the table's old transaction IDs
-//! where they are, until the server takes no more commands. [`tidy`] is done all the same: it seldom needs much, and
-//! ends what the task before it has left. Each step can be interrupted anywhere, as by a crash.
+//! where they are, until the server takes no more commands. The other tasks are done all the same, as each may need
+//! less, and [`tidy`] ends what the task before it has left. Only [`rebuild`] is left out if the disk was full: it
+//! reads up to a quarter of the table before it writes. Each step can be interrupted anywhere, as by a crash.
 //!
 //! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
 //! until the commit, and other indexes may still be cleaned up for minutes after this one.
@@ -39,14 +40,16 @@ type Task = fn(Rel, Rel, Caller) -> Read<Summary>;
 /// Maintenance after VACUUM has processed the table: summarizes complete ranges, folds and merges.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
     let _maintenance = PartLock::take(index, Part::Maintenance);
-    let (mut failure, mut failed) = (None, None);
-    let mut run = |task: Task| match run_task(task, heap, index) {
-        Ok(summary) => failure = failure.take().or(summary.failure),
-        Err(limit) => failed = failed.take().or(Some(limit)),
-    };
-    run(update);
-    run(rebuild);
-    run(tidy);
+    let (mut failure, mut failed) = (None, None::<Failed>);
+    for (task, reads_first) in [(update as Task, false), (extend, false), (rebuild, true), (tidy, false)] {
+        if reads_first && failed.as_ref().is_some_and(Failed::is_of_full_disk) {
+            continue;
+        }
+        match run_task(task, heap, index) {
+            Ok(summary) => failure = failure.take().or(summary.failure),
+            Err(limit) => failed = failed.take().or(Some(limit)),
+        }
+    }
     summarize::warn_of_failure(heap, index, failure);
     if let Some(failed) = failed {
         report(
@@ -95,7 +98,7 @@ fn summarize_one(target: Target) -> u64 {
         let _maintenance = PartLock::take(target.index.rel(), Part::Maintenance);
         let run =
             |task: Task| or_raise(target.index.rel(), task(target.table.rel(), target.index.rel(), caller));
-        let summaries = [run(update), run(rebuild), run(tidy)];
+        let summaries = [run(update), run(extend), run(rebuild), run(tidy)];
         let ranges = summaries.iter().map(|summary| summary.ranges).sum();
         let failure = summaries.into_iter().find_map(|summary| summary.failure);
         summarize::warn_of_failure(target.table.rel(), target.index.rel(), failure);
@@ -105,7 +108,7 @@ fn summarize_one(target: Target) -> u64 {
     ranges
 }
 
-/// Brings the index up to date with the table, without reading ranges again that are summarized.
+/// Brings what the index has up to date with the table, without reading ranges again that are summarized.
 fn update(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     let (_, mut directory) = upkeep::load(index)?;
     let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
@@ -115,12 +118,20 @@ fn update(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     if !may_read_rows(heap, index) {
         return Ok(Summary::default());
     }
-    let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, caller, u32::MAX)?;
+    let (ranges, failure) = close::close_open_ranges(heap, &mut directory, &meta, caller, u32::MAX)?;
+    Ok(Summary { ranges, failure, ..Summary::default() })
+}
+
+/// Summarizes what is not summarized.
+fn extend(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
+    if !may_read_rows(heap, index) {
+        return Ok(Summary::default());
+    }
+    let (_, mut directory) = upkeep::load(index)?;
+    // The update may have failed before it did this.
+    let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
     let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());
-    let mut summary = summarize::summarize_to(heap, index, &mut directory, end, caller)?;
-    summary.ranges += closed;
-    summary.failure = failure.or(summary.failure);
-    Ok(summary)
+    summarize::summarize_to(heap, index, &mut directory, end, caller)
 }
 
 /// Users' code that fails must not make VACUUM fail. A parallel VACUUM cannot catch errors before PostgreSQL 17: the

@@ -23,6 +23,11 @@ impl Failed {
     pub fn is_data_corrupted(&self) -> bool {
         self.code == PgSqlErrorCode::ERRCODE_DATA_CORRUPTED as i32
     }
+
+    /// Whether the disk is full.
+    pub fn is_of_full_disk(&self) -> bool {
+        self.code == PgSqlErrorCode::ERRCODE_DISK_FULL as i32
+    }
 }
 
 /// Runs `work`. An ERROR in it is rolled back, and returned. A cancelled query stays cancelled.
@@ -30,7 +35,7 @@ impl Failed {
 /// # Errors
 /// The ERROR.
 pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
-    catching(work, |code| code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32)
+    catching(work, |caught| caught.code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED as i32)
 }
 
 /// Runs `work`, which reads values. An ERROR that data is damaged or missing is rolled back, and returned; any other
@@ -39,7 +44,11 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
 /// # Errors
 /// The ERROR.
 pub fn attempt_to_read<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
-    catching(work, |code| code == PgSqlErrorCode::ERRCODE_DATA_CORRUPTED as i32)
+    // The server calls some damage internal errors: a compression method that does not exist, a length above 1 GB.
+    catching(work, |caught| {
+        caught.code == PgSqlErrorCode::ERRCODE_DATA_CORRUPTED as i32
+            || caught.is_of_server && caught.code == PgSqlErrorCode::ERRCODE_INTERNAL_ERROR as i32
+    })
 }
 
 /// Runs `work`. An ERROR that the server is short of something is rolled back, and returned: of disk space, of memory,
@@ -50,11 +59,13 @@ pub fn attempt_to_read<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
 pub fn attempt_within_limits<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
     /// The class of a SQLSTATE: its first two characters, of 6 bits each (ERRCODE_TO_CATEGORY).
     const CLASS: i32 = (1 << 12) - 1;
-    catching(work, |code| code & CLASS == PgSqlErrorCode::ERRCODE_INSUFFICIENT_RESOURCES as i32 & CLASS)
+    catching(work, |caught| {
+        caught.code & CLASS == PgSqlErrorCode::ERRCODE_INSUFFICIENT_RESOURCES as i32 & CLASS
+    })
 }
 
-/// Runs `work`, and returns its ERROR if `is_caught` says so of the SQLSTATE.
-fn catching<R>(work: impl FnOnce() -> R, is_caught: fn(i32) -> bool) -> Result<R, Failed> {
+/// Runs `work`, and returns its ERROR if `is_caught` says so.
+fn catching<R>(work: impl FnOnce() -> R, is_caught: fn(&Caught) -> bool) -> Result<R, Failed> {
     let outcome = if needs_outer() {
         // If the server cannot begin the inner one or end the outer one, the query ends.
         in_subtransaction(|| in_subtransaction(work)).unwrap_or_else(|caught| caught.rethrow())
@@ -62,7 +73,7 @@ fn catching<R>(work: impl FnOnce() -> R, is_caught: fn(i32) -> bool) -> Result<R
         in_subtransaction(work)
     };
     outcome.map_err(|caught| {
-        if !is_caught(caught.code) {
+        if !is_caught(&caught) {
             caught.rethrow();
         }
         let (code, message) = caught.end();

@@ -143,6 +143,8 @@ pub(super) struct Caught {
     pub code: i32,
     /// Its message.
     pub message: String,
+    /// Whether the server, or users' code, raised it; otherwise it is an error of this library.
+    pub is_of_server: bool,
 }
 
 impl Caught {
@@ -151,9 +153,11 @@ impl Caught {
     pub fn new(payload: Box<dyn Any + Send>) -> Self {
         let copy = match payload.downcast_ref::<Thrown>() {
             None => {
+                let is_of_server =
+                    matches!(payload.downcast_ref::<CaughtError>(), Some(CaughtError::PostgresError(_)));
                 let report = report_of(payload);
                 let (code, message) = (report.code as i32, report.message.clone());
-                return Self { payload: Box::new(report), copy: None, code, message };
+                return Self { payload: Box::new(report), copy: None, code, message, is_of_server };
             }
             Some(&Thrown::Copied(copy)) => copy,
             // SAFETY: the topmost error of the stack is the caught one.
@@ -168,7 +172,8 @@ impl Caught {
         };
         // SAFETY: the copy still exists; its message is NUL-terminated, or NULL.
         let (code, message) = unsafe { ((*copy.error).sqlerrcode, text::of_server((*copy.error).message)) };
-        Self { payload: Box::new(Thrown::Copied(copy)), copy: Some(copy), code, message }
+        let payload = Box::new(Thrown::Copied(copy));
+        Self { payload, copy: Some(copy), code, message, is_of_server: true }
     }
 
     /// Ends the error here: returns its SQLSTATE and its message.

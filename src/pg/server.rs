@@ -29,7 +29,6 @@ macro_rules! passing_errors {
             $(#[$about])*
             ///
             /// As the server's function of the same name.
-            /// As the server's function of that name.
             #[allow(non_snake_case, clippy::too_many_arguments, reason = "the server's signature")]
             pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
                 // SAFETY: the same arguments, under the contract of the server's function. They are plain values: the

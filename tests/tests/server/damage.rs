@@ -367,15 +367,25 @@ fn a_value_that_cannot_be_read() {
     let bytes = fs::metadata(&file).expect("the file of the values").len();
     fs::write(&file, vec![0; bytes as usize]).expect("writing the file of the values");
     server.restart();
-    goes_on_without_a_value(&server);
+    goes_on_without_a_value(&server, "XX001");
     server.finish();
 }
 
 alone!(a_compressed_value_that_is_damaged);
-/// A value that is compressed in its row is damaged. Its block range stays open, with a warning; inserts of other rows,
-/// VACUUM and skip_summarize go on.
 fn a_compressed_value_that_is_damaged() {
-    /// Its length, which stands before the compressed bytes.
+    compressed("XX001", |value| value[4..16].fill(0xff));
+}
+
+alone!(a_compressed_value_with_a_damaged_header);
+/// The two upper bits of the length are the compression method: there is none with number 3.
+fn a_compressed_value_with_a_damaged_header() {
+    compressed("XX000", |value| value[3] |= 0xc0);
+}
+
+/// A value that is compressed in its row is damaged, so that reading it ends with `code`. Its block range stays open,
+/// with a warning; inserts of other rows, VACUUM and skip_summarize go on. `damage` is given the bytes from the value's
+/// length on, which stands before what is compressed.
+fn compressed(code: &str, damage: fn(&mut [u8])) {
     const LENGTH: u32 = 5000;
     let server = Server::start(&["autovacuum=off", "default_toast_compression=pglz"]);
     shared::prepare(&server);
@@ -392,17 +402,17 @@ fn a_compressed_value_that_is_damaged() {
     server.stop();
     let mut bytes = fs::read(&file).expect("the table's file");
     let at = bytes.windows(4).position(|window| window == LENGTH.to_le_bytes()).expect("the value");
-    bytes[at + 4..at + 16].fill(0xff);
+    damage(&mut bytes[at..]);
     fs::write(&file, bytes).expect("writing the table's file");
     server.restart();
-    goes_on_without_a_value(&server);
+    goes_on_without_a_value(&server, code);
     server.finish();
 }
 
-/// The value of row 100 cannot be read.
-fn goes_on_without_a_value(server: &Server) {
+/// The value of row 100 cannot be read: reading it ends with this code.
+fn goes_on_without_a_value(server: &Server, code: &str) {
     let (mut session, heard) = server.connect_hearing("skip_template");
-    assert_eq!(session.error("SELECT max(v) FROM t").code().code(), "XX001");
+    assert_eq!(session.error("SELECT max(v) FROM t").code().code(), code);
     for change in [
         "INSERT INTO t SELECT i, 'v' || i FROM generate_series(121, 5000) i",
         "VACUUM t",

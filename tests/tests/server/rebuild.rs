@@ -102,6 +102,47 @@ fn short_of_disk_space(database: &Database) {
     all_found(&mut session);
 }
 
+on_shared!(new_ranges_where_old_ones_stay_open);
+/// To close many open ranges of a map, VACUUM needs temporary files. If it may not have them, it summarizes the new
+/// ranges all the same, and closes the others later.
+fn new_ranges_where_old_ones_stay_open(database: &Database) {
+    let mut session = database.session();
+    session.run(&format!(
+        "{FAILING} SET maintenance_work_mem = '1MB';
+         CREATE TABLE t (id int, k int, d int);
+         CREATE INDEX t_skip ON t USING skip (same(k), d)
+             WITH (layout = map, autosummarize = off, pages_per_range = 1);
+         INSERT INTO t SELECT i, i, i / 50 FROM generate_series(1, 2000) i"
+    ));
+    session.run("VACUUM t"); // chooses the maps by what these rows have
+    session.run(
+        "INSERT INTO t SELECT i, i, i / 50 FROM generate_series(2001, 150000) i;
+         INSERT INTO broken SELECT generate_series(1, 150000); ANALYZE broken",
+    );
+    session.run("VACUUM t");
+    let summarized = "SELECT min(summarized) FROM skip_index_info('t_skip')";
+    let before = session.number(summarized);
+    assert!(before < 20.0, "{before} ranges are not open");
+    session.run("TRUNCATE broken; INSERT INTO t SELECT i, i, i / 50 FROM generate_series(200001, 205000) i");
+    session.run("SET temp_file_limit = 0");
+    session.run("VACUUM t");
+    session.run("RESET temp_file_limit");
+    let new = session.number(summarized) - before;
+    assert!((20.0..40.0).contains(&new), "{new} ranges are summarized");
+    let counted = "SELECT count(*) FROM skip_matching_ranges('t_skip', 'd', 4100)";
+    let found = session.number(counted);
+    let open = session.number("SELECT max(ranges - summarized) FROM skip_index_info('t_skip')");
+    assert!(found <= open + 4.0, "{found} ranges are read, {open} are open");
+    same(&mut session, "t", &Question::any("same(k) = 203456"));
+    session.run("VACUUM t");
+    let left = session.number("SELECT max(ranges - summarized) FROM skip_index_info('t_skip')");
+    assert!(left <= 1.0, "{left} ranges are still open");
+    for condition in ["same(k) = 203456", "same(k) = 77777", "d = 4100", "d = 11"] {
+        same(&mut session, "t", &Question::any(condition));
+    }
+    sound(&mut session, "t_skip");
+}
+
 on_shared!(rows_come_while_rebuilds_fail);
 /// Another session changes rows while VACUUM begins rebuilds that fail. Each row is found, then and after one succeeds.
 fn rows_come_while_rebuilds_fail(database: &Database) {
