@@ -9,24 +9,25 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: all help demo test check check-all bench bench-bloom bench-growth bench-inside bench-against sweep \
-	sweep-inside install lint unit server-tests test-assert test-16-17 test-postgres test-demo test-clients package \
-	docker fuzz
+	sweep-inside install lint unit server-tests test-assert test-filters test-16-17 test-postgres test-demo \
+	test-clients package docker fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
 INSTALL := pgrx-config/install.sh
 # Shell commands. ONE_SERVER and BOTH_SERVERS choose servers, TEST_SERVERS installs into those of $servers and tests
-# there.
+# there, with each of $layouts as the layout of indexes that set none (the type bloom has no layout).
 ONE_SERVER = pg_config="$(PG_CONFIG)"; pg_config=$${pg_config:-$$($(SETUP) server debian)}
 BOTH_SERVERS = servers="$(PG_CONFIGS)"; \
 	[ -n "$$servers" ] || { $(ONE_SERVER); assert=$$($(SETUP) server assert); servers="$$pg_config $$assert"; }
 TEST_SERVERS = failed=; for pg_config in $$servers; do \
 		$(INSTALL) "$$pg_config"; \
-		echo "== server tests on $$("$$pg_config" --version)"; \
-		PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests -- $(FILTER) || failed=1; \
-		echo "== the same, but for the type bloom, with filters instead of maps"; \
-		PG_SKIP_LAYOUT=filters PG_SKIP_PG_CONFIG="$$pg_config" cargo test --no-fail-fast --package pg_skip_tests \
-			--test server -- --skip bloom:: $(FILTER) || failed=1; \
+		for layout in $$layouts; do \
+			echo "== server tests on $$("$$pg_config" --version), layout $$layout"; \
+			if [ "$$layout" = auto ]; then set --; else set -- --test server -- --skip bloom::; fi; \
+			PG_SKIP_LAYOUT="$$layout" PG_SKIP_PG_CONFIG="$$pg_config" \
+				cargo test --no-fail-fast --package pg_skip_tests $${@:---} $(FILTER) || failed=1; \
+		done; \
 	done; [ -z "$$failed" ]
 
 # `pgxn install` calls it before `install`, which builds.
@@ -47,11 +48,11 @@ test-clients: ## Run the programs of docs/clients.md, with packages from pip, np
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; tests/clients.sh "$$pg_config"
 
 test: unit ## Unit tests, and the server tests on one server: Debian's, or PG_CONFIG=… (some minutes)
-	@$(ONE_SERVER); servers=$$pg_config; $(TEST_SERVERS)
+	@$(ONE_SERVER); servers=$$pg_config; layouts=auto; $(TEST_SERVERS)
 
 check: lint test test-assert ## Before a commit: lint, test, and test-assert
 
-check-all: check test-16-17 test-postgres ## Before a release: check, test-16-17 and test-postgres
+check-all: check test-filters test-16-17 test-postgres ## Before a release: check, and the three others
 
 bench: ## Measure beside btree, hash, BRIN, contrib/bloom, ClickHouse, for docs/benchmarks.md, README.md (an hour)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bench.sh "$$pg_config"
@@ -103,17 +104,21 @@ unit: ## Tests of the pure crates: no server
 	cargo test --no-fail-fast --package 'skip_*'
 
 server-tests: ## The server tests on Debian's server and test-assert's 18, or on PG_CONFIGS='…'; FILTER=… for some
-	@$(BOTH_SERVERS); $(TEST_SERVERS)
+	@$(BOTH_SERVERS); layouts='auto filters'; $(TEST_SERVERS)
 
-test-assert: ## The server tests on an assert-enabled 18 only: built once
-	@servers=$$($(SETUP) server assert); $(TEST_SERVERS)
+test-assert: ## The server tests on an assert-enabled 18 only, with maps, then filters: built once
+	@servers=$$($(SETUP) server assert); layouts='auto filters'; $(TEST_SERVERS)
+
+test-filters: ## The server tests on one server, with filters instead of maps: Debian's, or PG_CONFIG=…
+	@$(ONE_SERVER); servers=$$pg_config; layouts=filters; $(TEST_SERVERS)
 
 test-postgres: ## PostgreSQL's own tests with skip indexes on every column, on test-assert's 18 (some ten minutes)
 	@pg_config=$$($(SETUP) server assert); $(INSTALL) "$$pg_config"; tests/postgres_suites/run.sh "$$pg_config"
 
 test-16-17: ## The server tests on assert-enabled 16 and 17 only: built once, or PG_CONFIG_16=… PG_CONFIG_17=…
 	@pg_16="$(PG_CONFIG_16)"; pg_16=$${pg_16:-$$($(SETUP) server 16)}; \
-	pg_17="$(PG_CONFIG_17)"; pg_17=$${pg_17:-$$($(SETUP) server 17)}; servers="$$pg_16 $$pg_17"; $(TEST_SERVERS)
+	pg_17="$(PG_CONFIG_17)"; pg_17=$${pg_17:-$$($(SETUP) server 17)}; servers="$$pg_16 $$pg_17"; \
+	layouts='auto filters'; $(TEST_SERVERS)
 
 fuzz: ## Fuzz the pure crates with RUNS=1000000 inputs for each target (some half an hour)
 	@RUNS="$(RUNS)" pgrx-config/fuzz.sh

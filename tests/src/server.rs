@@ -434,9 +434,9 @@ fn children_of(parent: u32) -> Vec<i32> {
     pairs.filter(|&(_, ppid)| ppid == parent as i32).map(|(pid, _)| pid).collect()
 }
 
-/// The layout of all indexes that do not say theirs, if the environment says it.
+/// The layout of all indexes that do not say theirs, if the environment says another one than the default.
 fn layout() -> Option<String> {
-    std::env::var("PG_SKIP_LAYOUT").ok()
+    std::env::var("PG_SKIP_LAYOUT").ok().filter(|layout| layout != "auto")
 }
 
 /// Whether the layout of indexes that do not say theirs is the default.
