@@ -4,10 +4,10 @@
 SELECT format('Measured on %s rows (%s MB, a random `uuid` column) in one run of `make bench`, %s:',
               to_char(bench.context('rows')::bigint, 'FM999,999,999'),
               to_char(bench.context('table_bytes')::bigint / 1048576.0, 'FM999,990'), bench.context('date'));
-SELECT format('%s, one client, table and indexes in shared buffers. ClickHouse is a server of its own, with '
-              'one thread.', split_part(bench.context('server'), ' (', 1));
+SELECT format(E'%s, one client, table and indexes in shared buffers. ClickHouse runs in the process of\n'
+              'its client (chdb), with one thread.', split_part(bench.context('server'), ' (', 1));
 \qecho 'The figures are medians. [docs/benchmarks.md](docs/benchmarks.md) has the least and the greatest of the rounds:'
-SELECT format('for %s %% of the figures both are within a tenth of the median. Empty cells were not measured.',
+SELECT format('for %s %% of the figures, both are within a tenth of the median. Empty cells were not measured.',
               to_char(100 * avg((greatest(most / median - 1, 1 - least / median) <= 0.1)::integer), 'FM990'))
 FROM (SELECT bench.median(array_agg(value)) AS median, min(value) AS least, max(value) AS most
       FROM bench.result

@@ -1,7 +1,8 @@
 -- Prints the figures at the head of README.md from what bench.sh measured.
 \pset null ''
 
-SELECT format('| %s rows with a random `uuid`, %s MB | index | CREATE INDEX | lookup of a key | append of 10 %% |',
+SELECT format('| %s rows with a random `uuid`, %s MB | index | CREATE INDEX | lookup of a key '
+              '| time to append 10 %% of the rows |',
               to_char(bench.context('rows')::bigint, 'FM999,999,999'),
               to_char(bench.context('table_bytes')::bigint / 1048576.0, 'FM999,990'));
 \qecho '|---|---|---|---|---|'

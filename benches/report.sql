@@ -78,10 +78,10 @@ WHERE subject = :'subject' AND plan_us IS NOT NULL;
 \qecho
 SELECT format('## Planning over %s partitions', to_char(:partitions, 'FM999,999'));
 \qecho
-SELECT format('%s of a search for one key in a table of %s partitions, none of which can be left',
+SELECT format('%s of a search for one key in a table of %s partitions, none of which can be',
               CASE WHEN :'by_explain' THEN '`EXPLAIN (COSTS OFF)`' ELSE 'The planning time, as EXPLAIN tells it,' END,
               to_char(:partitions, 'FM999,999'));
-SELECT format('out, with an index of each kind on all of them in turn. Medians of %s rounds of 5 batches '
+SELECT format('left out, with an index of each kind on all of them in turn. Medians of %s rounds of 5 batches '
               'of %s plannings.', :'rounds', coalesce(bench.context('plannings'), '3'));
 SELECT 'The server may keep the files of all tables and indexes open (`max_files_per_process`).'
 WHERE bench.context('settings') LIKE '%max_files_per_process%';
@@ -140,8 +140,10 @@ WHERE subject = :'subject' AND append_s IS NOT NULL;
 \qecho '## Inserts by eight clients, and updates'
 \qecho
 \qecho '`pgbench -M prepared`, eight clients, each transaction an INSERT of one row (benches/insert.pgbench),'
-\qecho '`synchronous_commit = off`;'
-SELECT format('and an UPDATE of the first %s rows, without its commit.', to_char(:updated, 'FM999,999,999'));
+SELECT format('`synchronous_commit = off`; and an UPDATE of the first %s rows, without its commit. A btree whose '
+              'predicate',
+              to_char(:updated, 'FM999,999,999'));
+\qecho 'excludes all rows shows what any index costs an insert.'
 \qecho
 \qecho '| | inserts a second | times no index | update | times no index |'
 \qecho '|---|---|---|---|---|'
