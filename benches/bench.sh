@@ -8,9 +8,9 @@
 #   OUT=directory               where pages, results and plots go instead
 #   APPEND=2000000              rows appended
 #   UPDATED=1000000             rows updated
-#   RUNS=5                      builds of each kind; the median counts
-#   ROUNDS=5                    rounds of queries, plannings, prepared lookups, scans with parallel workers and without,
-#                               updates, and cold queries
+#   RUNS=5                      rounds in which the indexes are built, and queries asked of each, in turn
+#   ROUNDS=5                    rounds of plannings, prepared lookups, scans with parallel workers and without, updates,
+#                               and cold queries
 #   APPEND_ROUNDS=7             rounds of appends and inserts, which vary most: by default two more than ROUNDS
 #   QUERY_SECONDS=2             of queries of one kind, in each round with each index
 #   SECONDS_EACH=10             of prepared lookups, in each round by each way
@@ -65,7 +65,7 @@ fi
 
 load_events "$rows"
 common_context rows "$rows" append "$append" updated "$updated" runs "$runs" rounds "$rounds" \
-    append_rounds "$append_rounds" partitions "$partitions" plannings "$plannings" settings "${settings[*]}"
+    append_rounds "$append_rounds" order turns partitions "$partitions" plannings "$plannings" settings "${settings[*]}"
 sql -c "INSERT INTO bench.context SELECT v.* FROM pg_class,
         LATERAL (VALUES ('table_pages', relpages::text), ('table_bytes', pg_relation_size(oid)::text)) AS v
         WHERE oid = 'events'::regclass"
@@ -88,45 +88,44 @@ for run in $(seq "$rounds"); do
 done
 done_step
 
-# measure SUBJECT VARIANT DISTINCT LIST_SIZE: builds the index, asks all queries.
+# measure SUBJECT VARIANT DISTINCT LIST_SIZE: builds the index, asks all queries once.
 measure() {
-    local subject=$1 variant=$2 run ddl kind
+    local subject=$1 variant=$2 ddl kind seconds
     ddl=$(create_index "$variant" events "${subject#*.}" "$3")
-    for run in $(seq "$runs"); do
-        step "${subject#*.}, $(title "$variant"): build $run of $runs"
-        sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
-        keep "$variant" build_s "$(sql -c "CALL bench.timed(\$\$$ddl\$\$)")" "$subject"
-        done_step
-        [ "$variant" = skip ] || continue
-        step "${subject#*.}, $(title "$variant"): build $run of $runs, with a parallel worker"
+    step "${subject#*.}, round $run of $runs: $(title "$variant")"
+    sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
+    keep "$variant" build_s "$(sql -c "CALL bench.timed(\$\$$ddl\$\$)")" "$subject"
+    if [ "$variant" = skip ]; then
         sql -c 'DROP INDEX bench_index'
         seconds=$(PGOPTIONS='-c max_parallel_maintenance_workers=1' sql -c "CALL bench.timed(\$\$$ddl\$\$)")
         keep "$variant" build_parallel_s "$seconds" "$subject"
-        done_step
-    done
-    keep "$variant" bytes "pg_relation_size('bench_index')" "$subject"
+    fi
+    [ "$run" != 1 ] || keep "$variant" bytes "pg_relation_size('bench_index')" "$subject"
     sql -c "SELECT pg_prewarm('bench_index')" >/dev/null
     for kind in "$variant" $([ "$variant" = skip ] && echo skip_bitmap); do
-        step "${subject#*.}, $(title "$kind"): queries"
-        for run in $(seq "$rounds"); do sql -c "CALL bench.measure('$subject', '$kind', $4, $query_seconds)"; done
-        done_step
+        sql -c "CALL bench.measure('$subject', '$kind', $4, $query_seconds)"
     done
+    done_step
 }
-for variant in $variants; do measure "$subject" "$variant" "$distinct" 100; done
-if [ "${CLICKHOUSE:-yes}" = yes ]; then measure_clickhouse; else left_out+=('ClickHouse: CLICKHOUSE=no'); fi
-for variant in $variants; do
-    # A hash index has a chain of pages for each device, and walks along it for each row that it gets.
-    [ "$variant" != hash ] || continue
-    measure "$clustered" "$variant" "$clustered_distinct" 0
-    # Half of the table: half of the devices, which have about 2000 rows in turn.
-    if [ "$variant" = skip ]; then
-        step 'half of the table, with parallel workers and without'
-        devices=$((rows / 2000 < 1000 ? rows / 2000 : 1000))
-        half="SELECT count(*) FROM events WHERE device_id = ANY ('{$(seq -s , 0 $((devices / 2 - 1)))}')"
-        sql -c "CALL bench.measure_parallel('$clustered', \$\$$half\$\$, $rounds)"
-        done_step
-    fi
+# All kinds take turns, so that what else the machine does does not meet one of them alone: measured minutes apart,
+# the same lookup in a btree took 28 µs and 43 µs.
+for run in $(seq "$runs"); do
+    for variant in $(shuf -e $variants); do measure "$subject" "$variant" "$distinct" 100; done
 done
+if [ "${CLICKHOUSE:-yes}" = yes ]; then measure_clickhouse; else left_out+=('ClickHouse: CLICKHOUSE=no'); fi
+for run in $(seq "$runs"); do
+    # A hash index has a chain of pages for each device, and walks along it for each row that it gets.
+    for variant in $(shuf -e ${variants/hash/}); do measure "$clustered" "$variant" "$clustered_distinct" 0; done
+done
+if [[ " $variants " == *' skip '* ]]; then
+    # Half of the table: half of the devices, which have about 2000 rows in turn.
+    step 'half of the table, with parallel workers and without'
+    sql -c 'DROP INDEX bench_index' -c "$(create_index skip events "${clustered#*.}" "$clustered_distinct")"
+    devices=$((rows / 2000 < 1000 ? rows / 2000 : 1000))
+    half="SELECT count(*) FROM events WHERE device_id = ANY ('{$(seq -s , 0 $((devices / 2 - 1)))}')"
+    sql -c "CALL bench.measure_parallel('$clustered', \$\$$half\$\$, $rounds)"
+    done_step
+fi
 sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
 
 # Prepared lookups of random keys that are there, by eight clients: btree, skip and skip with filters in turn, with the

@@ -31,16 +31,20 @@ SELECT format($page$- ClickHouse: %s, by chdb, in the process of its client. The
   the table; the index has `GRANULARITY 1`, one filter for 8,192 rows. `max_threads = 1`, and its
   cache of query conditions is off. Size and build are those of the index alone.$page$, version)
 FROM bench.context('clickhouse') AS version WHERE version IS NOT NULL;
-SELECT format($page$- Queries: `SELECT *`; in each round the median over up to 200 single keys, up to 20 lists of 100
+SELECT format($page$- Queries: `SELECT *`; in each round the median over up to %s, up to 20 lists of 100
   absent keys and up to 5 of 1,000 present ones, parsing and planning included; but one query, if it takes more than two
   seconds. Sequential scans were switched off for them; "chosen" says how the planner reads the table when nothing is
   switched off.
-- Builds: medians of %s, commit included. %s: medians of %s rounds. All other figures: medians of %s rounds. Least
-  and greatest stand in brackets.
+- %s. %s: medians of %s rounds. All other figures: medians of %s rounds. Least
+  and greatest stand in brackets.%s
 - Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table
   as well: its pages are those of the index, its time is that of the whole node. Pages are of 8 kB.$page$,
-              bench.context('runs'),
+              CASE WHEN turns THEN '2,000 absent and 200 present keys' ELSE '200 single keys' END,
+              format(CASE WHEN turns THEN 'Builds (commit included) and queries: medians of %s rounds'
+                     ELSE 'Builds: medians of %s, commit included' END, bench.context('runs')),
               CASE WHEN bench.context('plannings') IS NULL THEN 'Appends' ELSE E'Appends and\n  inserts' END,
               coalesce(bench.context('append_rounds'), bench.context('rounds')),
-              bench.context('rounds'));
+              bench.context('rounds'),
+              CASE WHEN turns THEN E' In each round the indexes took turns, in an order by chance.' ELSE '' END)
+FROM (SELECT coalesce(bench.context('order') = 'turns', false) AS turns) AS earlier;
 SELECT format('- Left out: %s.', value) FROM bench.context WHERE name LIKE 'left_out %' ORDER BY name;
