@@ -371,8 +371,11 @@ pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState
         unsafe {
             if let Some(run) = run_of(node) {
                 pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
-                // Keys may depend on the time zone, as casts of texts to times do.
-                let has_new_keys = !(*node).ss.ps.chgParam.is_null() || run.zone != SessionZone::now();
+                // As the server evaluates an index scan's keys in each execution. The comparison of two types of times
+                // depends on the time zone, but is called immutable.
+                let has_new_keys = !(*node).ss.ps.chgParam.is_null()
+                    || run.served.has_mutable_keys()
+                    || run.zone != SessionZone::now();
                 run.is_stale |= has_new_keys;
                 if has_new_keys {
                     run.served.forget();

@@ -33,6 +33,9 @@ pub(super) struct Served {
     /// The memory of the values, reset when keys change; NULL if all are constants of the plan.
     memory: pg_sys::MemoryContext,
     are_known: bool,
+    /// Whether a key depends on something other than the parameters of the plan, such as a setting. It may then have
+    /// another value in each execution.
+    has_mutable_keys: bool,
     /// The place of one condition that can be checked by comparing bytes, and the number of its key.
     place: Option<(ColumnPlace, usize)>,
     raw: Option<RawTest>,
@@ -108,6 +111,9 @@ impl Served {
                 columns: binding.columns,
                 memory,
                 are_known: false,
+                has_mutable_keys: of_plan.iter().any(|&key| {
+                    !is_a(key, pg_sys::NodeTag::T_Const) && pg_sys::contain_mutable_functions(key)
+                }),
                 place: conditions.iter().find_map(|&condition| place(condition, of_plan, scan)),
                 raw: None,
                 keys,
@@ -119,6 +125,11 @@ impl Served {
     #[inline]
     pub(super) fn raw_test(&self) -> Option<&RawTest> {
         self.raw.as_ref()
+    }
+
+    /// Whether a key may have another value in the next execution although no parameter has changed.
+    pub(super) fn has_mutable_keys(&self) -> bool {
+        self.has_mutable_keys
     }
 
     /// Marks the keys as changed: they are evaluated again when they are needed.

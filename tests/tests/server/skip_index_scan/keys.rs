@@ -71,6 +71,44 @@ pub fn comparisons_are_few(session: &mut Session) {
     }
 }
 
+on_shared!(settings_change_during_a_query);
+/// A subquery starts over for each row without new parameters. A key that depends on a setting has another value then.
+fn settings_change_during_a_query(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k int, d date, pad text DEFAULT repeat('x', 400));
+         INSERT INTO t SELECT i, i / 20, date '2020-01-01' + i / 20 % 366 FROM generate_series(1, 20000) i;
+         CREATE INDEX t_skip ON t USING skip (k, d, (d + 0) date_minmax_skip_ops) WITH (pages_per_range = 1);
+         ANALYZE t",
+    );
+    for (setting, values, conditions) in [
+        ("my.k", "5,500,900", ["k = current_setting('my.k')::int", "k IN (current_setting('my.k')::int, 7)"]),
+        (
+            "datestyle",
+            "ISO,\"ISO, DMY\",SQL",
+            ["d = ('02/03' || '/2020')::date", "d + 0 < ('01/03' || '/2020')::date"],
+        ),
+    ] {
+        for condition in conditions {
+            let query = format!(
+                "SELECT v, (SELECT sum(id) FROM t WHERE {condition} AND v IS NOT NULL)
+                 FROM (SELECT set_config('{setting}', x, false) AS v
+                       FROM unnest('{{{values}}}'::text[]) AS x OFFSET 0) s"
+            );
+            let mut answers = Vec::new();
+            for (way, has_scan) in [(Way::plain(), false), (Way::skip_scan(), true)] {
+                way.set(&mut session);
+                session.run("SET my.k = '0'; SET datestyle = 'ISO, MDY'");
+                let plan = session.plan(&query);
+                assert!(plan.contains("SubPlan") && skips(&plan) == has_scan, "{plan}");
+                answers.push(session.rows(&query));
+            }
+            assert_eq!(answers[0], answers[1], "{condition}");
+            assert_ne!(answers[0][0][1], answers[0][1][1], "{condition}: the setting changes nothing");
+        }
+    }
+}
+
 on_shared!(are_evaluated_once);
 fn are_evaluated_once(database: &Database) {
     let mut session = database.session();
