@@ -7,10 +7,8 @@
 //! miss it. Therefore every tuple version that is on the table's pages now is looked up in its filter, and added if the
 //! filter lacks it. Later rows come through aminsert. A tuple version that was pruned before is no problem: its removal
 //! ended the standby's transactions that saw it, or waited for them.
-//!
-//! VACUUM does the same for an index that a failed command of this kind has left behind; no query reads that index.
 
-use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
+use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::map_check::{self, Lacking, MapCheck};
 use super::place_bounds::of_contents;
 use super::place_map;
@@ -24,7 +22,7 @@ use crate::pages::segment::{self, Bit, Group};
 use crate::pages::upkeep::{self, unfinished};
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
-use crate::pg::{Rel, attempt, memory};
+use crate::pg::{Rel, memory};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
 
 /// The most bits that are gathered before they are written. Each takes 8 bytes, so this is 8 MB.
@@ -35,11 +33,6 @@ const MOST_WIDENINGS: usize = 4096;
 
 /// Adds the keys of the table's tuple versions that the filters or maps lack.
 pub fn before_valid(heap: Rel, index: Rel) {
-    // A parallel VACUUM calls this for an index that was left behind. It could not continue after an error in users'
-    // code.
-    if !attempt::is_possible() && collect::runs_user_code(heap, index) {
-        return;
-    }
     let _maintenance = PartLock::take(index, Part::Maintenance);
     or_raise(index, add_lacking(heap, index));
 }

@@ -251,7 +251,8 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
 
 /// ambulkdelete. Deleted rows need no work: their values stay in the filters and cost false positives at most. But
 /// CREATE INDEX CONCURRENTLY calls this, too, to learn which rows the index has. It is told of none, so it inserts all
-/// rows that its snapshot sees.
+/// rows that its snapshot sees. An index that such a command has left behind is not valid before it is built anew:
+/// VACUUM need not complete it, and must not fail for want of the space for that.
 unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
     info: *mut pg_sys::IndexVacuumInfo,
     stats: *mut pg_sys::IndexBulkDeleteResult,
@@ -264,7 +265,7 @@ unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
         }
         // SAFETY: a valid IndexVacuumInfo with an open index.
         let index = unsafe { Rel::from_raw((*info).index) };
-        if !index.is_valid_index() {
+        if !index.is_valid_index() && !super::catalog::in_vacuum() {
             // The command holds the table's lock already.
             A::before_valid(OpenRel::table(index.table_of_index(), lock::Mode::None).rel(), index);
         }

@@ -375,6 +375,14 @@ pub fn sets_distinct(table: pg_sys::Oid, attribute: i16) -> bool {
     }
 }
 
+/// Whether this process executes VACUUM, but not VACUUM FULL, or is a worker of it.
+pub fn in_vacuum() -> bool {
+    // SAFETY: this process's own entry, if it has one; only this process sets the flag.
+    unsafe {
+        pg_sys::MyProc.as_ref().is_some_and(|own| u32::from(own.statusFlags) & pg_sys::PROC_IN_VACUUM != 0)
+    }
+}
+
 /// Whether a parallel query is running, here or in the leader of this worker.
 pub fn in_parallel_mode() -> bool {
     // SAFETY: reads the transaction's state.

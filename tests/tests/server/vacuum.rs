@@ -36,6 +36,34 @@ fn expression_fails_in_parallel_vacuum(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(an_index_that_was_left_behind);
+/// A failed CREATE INDEX CONCURRENTLY leaves an index that is not valid. VACUUM does not complete it, which may need
+/// temporary files, but processes the table.
+fn an_index_that_was_left_behind(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "SET maintenance_work_mem = '1MB';
+         CREATE TABLE t (id int, k int);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 150000) i;
+         CREATE INDEX t_skip ON t USING skip (k) WITH (layout = map, pages_per_range = 1, autosummarize = off);
+         UPDATE pg_index SET indisvalid = false WHERE indexrelid = 't_skip'::regclass;
+         DELETE FROM t WHERE id % 10 = 3;
+         SET temp_file_limit = 0",
+    );
+    let frozen = "SELECT relfrozenxid FROM pg_class WHERE oid = 't'::regclass";
+    let before = session.one(frozen);
+    for parallel in [0, 2] {
+        session.run(&format!("VACUUM (FREEZE, INDEX_CLEANUP ON, PARALLEL {parallel}) t"));
+        session.run("DELETE FROM t WHERE id % 10 = 4");
+    }
+    assert_ne!(session.one(frozen), before, "the table was not vacuumed");
+    session.run("RESET temp_file_limit; REINDEX INDEX t_skip");
+    for key in [4711, 4712, 4714] {
+        same(&mut session, "t", &Question::using("t_skip", format!("k = {key}")));
+    }
+    sound(&mut session, "t_skip");
+}
+
 on_shared!(tables_cut_short_grow_again);
 /// VACUUM cuts a table short after it has called the index. When the table grows again its ranges are new ones: neither
 /// do all rows come through the delta, nor are filters of the old rows left to fill up.
