@@ -107,8 +107,8 @@ measure() {
     done
     done_step
 }
-# All kinds take turns, so that what else the machine does does not meet one of them alone: measured minutes apart,
-# the same lookup in a btree took 28 µs and 43 µs.
+# All kinds take turns, so that other work of the machine slows down all of them. In five rounds of one kind, a lookup
+# in the same btree took from 28 to 42 microseconds.
 for run in $(seq "$runs"); do
     for variant in $(shuf -e $variants); do measure "$subject" "$variant" "$distinct" 100; done
 done

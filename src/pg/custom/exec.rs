@@ -371,8 +371,8 @@ pub(super) unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState
         unsafe {
             if let Some(run) = run_of(node) {
                 pg_sys::ExecClearTuple((*node).ss.ss_ScanTupleSlot);
-                // As the server evaluates an index scan's keys in each execution. The comparison of two types of times
-                // depends on the time zone, but is called immutable.
+                // A key may depend on a setting; other index scans evaluate theirs anew, too. The time zone counts even
+                // for immutable keys: comparisons of a date or a time with one of another type depend on it.
                 let has_new_keys = !(*node).ss.ps.chgParam.is_null()
                     || run.served.has_mutable_keys()
                     || run.zone != SessionZone::now();
