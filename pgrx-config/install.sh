@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds pg_skip and installs it into the server that a pg_config belongs to.
 #
-#   install.sh PG_CONFIG [PROFILE]      PROFILE is a cargo profile, default release
+#   install.sh PG_CONFIG [PROFILE]      PROFILE is a cargo profile; default checked for a server with
+#                                       assertions, release for others
 #
 # Each major version of PostgreSQL has a build directory of its own, target/pgNN.
 set -euo pipefail
@@ -10,9 +11,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 die() { printf '%s\n' "install.sh: $*" >&2; exit 1; }
 
 { [ $# = 1 ] || [ $# = 2 ]; } || die "usage: install.sh PG_CONFIG [PROFILE]"
-profile=${2:-release}
 pg_config=$(command -v "$1") || die "there is no program $1"
 pg_config=$(cd "$(dirname "$pg_config")" && pwd)/$(basename "$pg_config")
+profile=${2:-$("$here/setup.sh" profile "$pg_config")}
 version=$("$pg_config" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p')
 case "$version" in
     15|16|17|18) ;;

@@ -12,6 +12,7 @@
 #   setup.sh server 16, server 17   the same of those versions; 16 is in Debian's archive at snapshot.debian.org only
 #   setup.sh headers PG_CONFIG      that server's headers (Debian's server, as root: installs them; else says so)
 #   setup.sh pgrx-home PG_CONFIG    makes that server known to pgrx and prints the directory for PGRX_HOME
+#   setup.sh profile PG_CONFIG      prints the cargo profile to build with for that server
 #   setup.sh cache                  prints where all this lies
 #
 # Everything lands under $PG_SKIP_CACHE (default: /var/cache/pg_skip for root, ~/.cache/pg_skip otherwise).
@@ -258,6 +259,14 @@ pgrx_home() {
     echo "$home"
 }
 
+# A server with assertions is there to find faults, so the library has Rust's assertions too.
+profile() {
+    case " $("$1" --configure) " in
+        *--enable-cassert*) echo checked ;;
+        *) echo release ;;
+    esac
+}
+
 case "$#:${1:-}:${2:-}" in
     1:packages:) packages ;;
     1:cargo-pgrx:) packages; cargo_tool cargo-pgrx "$PGRX_VERSION" ;;
@@ -270,6 +279,7 @@ case "$#:${1:-}:${2:-}" in
     2:server:17) server_assert 17 "$PG_17_SUITE" ;;
     2:headers:?*) headers "$2" ;;
     2:pgrx-home:?*) pgrx_home "$2" ;;
+    2:profile:?*) profile "$2" ;;
     1:cache:) echo "$cache" ;;
-    *) sed -n '2,19p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+    *) sed -n '2,20p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac

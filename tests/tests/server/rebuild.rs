@@ -6,7 +6,7 @@ use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::session::Session;
 
 /// A function that fails for the keys in a table.
-pub const FAILING: &str = "CREATE TABLE broken (k int);
+pub const FAILING: &str = "CREATE TABLE broken (k int); CREATE INDEX ON broken (k);
     CREATE FUNCTION same(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
         BEGIN
             IF EXISTS (SELECT FROM public.broken WHERE k = $1) THEN RAISE 'broken'; END IF;
@@ -246,9 +246,9 @@ fn queue(database: &Database) {
     }
 }
 
-on_shared!(bit_by_bit);
+on_shared!(small_budgets_add_up_to_a_rebuild);
 /// VACUUM may read only a few pages at a time: each one brings the index nearer to a new one, the last one all the way.
-fn bit_by_bit(database: &Database) {
+fn small_budgets_add_up_to_a_rebuild(database: &Database) {
     let mut session = database.session();
     for layout in LAYOUTS {
         table(&mut session, 6000, layout, ", pages_per_range = 1, false_positive_rate = 0.001");
