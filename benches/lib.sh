@@ -1,4 +1,4 @@
-# Shared by demo.sh, bench.sh and sweep.sh: a throw-away server, and psql on it. Sourced, not run.
+# Shared by the demo and the benchmarks: a throw-away server, and psql on it. Sourced, not run.
 #
 #   start_server PG_CONFIG [name=value …]    starts a server, gone when the script ends however it ends
 #   sql …                                    psql on it: no psqlrc, stops at the first error, bare values

@@ -32,9 +32,9 @@ SELECT format($page$- ClickHouse: %s, by chdb, in the process of its client. The
   cache of query conditions is off. Size and build are those of the index alone.$page$, version)
 FROM bench.context('clickhouse') AS version WHERE version IS NOT NULL;
 SELECT format($page$- Queries: `SELECT *`; in each round the median over up to %s, up to 20 lists of 100
-  absent keys and up to 5 of 1,000 present ones, parsing and planning included; but one query, if it takes more than two
-  seconds. Sequential scans were switched off for them; "chosen" says how the planner reads the table when nothing is
-  switched off.
+  absent keys and up to 5 of 1,000 present ones, parsing and planning included. If the first query
+  takes more than two seconds, only this one counts. Sequential scans were switched off for them; "chosen" says how
+  the planner reads the table when nothing is switched off.
 - %s. %s: medians of %s rounds. All other figures: medians of %s rounds. Least
   and greatest stand in brackets.%s
 - Consult: the node of the plan that reads the index, by EXPLAIN (ANALYZE, BUFFERS). A Skip Index Scan reads the table
@@ -45,6 +45,9 @@ SELECT format($page$- Queries: `SELECT *`; in each round the median over up to %
               CASE WHEN bench.context('plannings') IS NULL THEN 'Appends' ELSE E'Appends and\n  inserts' END,
               coalesce(bench.context('append_rounds'), bench.context('rounds')),
               bench.context('rounds'),
-              CASE WHEN turns THEN E' In each round the indexes took turns, in an order by chance.' ELSE '' END)
+              CASE WHEN turns THEN E' In each round the indexes took turns, in an order by chance,\n'
+                  '  and the queries of one kind were repeated for two seconds, because the speed of a shared machine '
+                  'changes.'
+                  ELSE '' END)
 FROM (SELECT coalesce(bench.context('order') = 'turns', false) AS turns) AS earlier;
 SELECT format('- Left out: %s.', value) FROM bench.context WHERE name LIKE 'left_out %' ORDER BY name;
