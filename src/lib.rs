@@ -6,9 +6,9 @@
 //! become key hashes ([`hash`]), the key hashes of a block range become a filter (the crate `skip_filter`), 64 or more
 //! filters become a bit-sliced segment (`skip_segment`), and segments become pages ([`pages`]).
 //!
-//! *A clause becomes block ranges.* The executor or the planner calls the access method ([`index`]: scan, cost). The
-//! keys of the clause become key hashes ([`hash`]), the key hashes determine which slices are read, and the AND of the
-//! slices becomes a set of ranges ([`prune`]). The Skip Index Scan ([`scan`], and the crate `skip_scan`) plans with
+//! *A clause becomes block ranges.* The executor or the planner calls the access method ([`index`]: bitmap_scan, cost).
+//! The keys of the clause become key hashes ([`hash`]), the key hashes determine which slices are read, and the AND of
+//! the slices becomes a set of ranges ([`prune`]). The Skip Index Scan ([`scan`], and the crate `skip_scan`) plans with
 //! this set and reads its ranges.
 //!
 //! The survivors that scans read in vain, and the ranges that they skip, are counted ([`stats`]).

@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
                 Err(error) => _ = error.to_string(),
             }
         }
-        let prefix = KeyParts::new(false, Some(Prefix::Capped(4))).unwrap();
+        let prefix = KeyPieces::new(false, Some(Prefix::Capped(4))).unwrap();
         for size in [
             Size::Fixed { bytes: bits, num_probes },
             Size::Rate(f64::from_bits(bits)),

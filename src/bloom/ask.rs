@@ -8,7 +8,7 @@
 //! Consecutive rows have the same filter, or filters that differ in their bits only. Therefore the outline of a filter
 //! is read only if it differs from that of the previous row.
 
-use super::asked::Asked;
+use super::lookup_value::LookupValue;
 use super::problem;
 use crate::pg::boundary;
 use crate::pg::datum::Value;
@@ -26,7 +26,7 @@ const FIRST: usize = 1 << 10;
 
 /// What a call site keeps.
 struct Asker {
-    asked: Asked,
+    asked: LookupValue,
     /// The outline of the filter of the last lookup.
     outline: Option<Outline>,
     kept: Option<KeptFilter>,
@@ -70,7 +70,7 @@ impl Bits {
 }
 
 impl Asker {
-    fn new(asked: Asked) -> Self {
+    fn new(asked: LookupValue) -> Self {
         Self { asked, outline: None, kept: None }
     }
 
@@ -113,7 +113,7 @@ impl Asker {
 
 /// Whether a filter that is not kept may hold any of the values.
 fn any(
-    asked: &mut Asked,
+    asked: &mut LookupValue,
     outline: &mut Option<Outline>,
     bytes: &[u8],
     values: &[Value<'_>],
@@ -131,7 +131,7 @@ fn any(
 }
 
 fn contains(call: &Call<'_>, filter: usize, value: usize) -> bool {
-    let mut asker = call.site(|| Asker::new(Asked::argument(call, value)));
+    let mut asker = call.site(|| Asker::new(LookupValue::argument(call, value)));
     let (Some(filter), Some(value)) = (call.varlena(filter), call.value(value, asker.asked.repr())) else {
         return false; // the functions are strict
     };
@@ -154,7 +154,7 @@ fn bloom_is_contained(call: Call<'_>) -> bool {
 #[pg_extern(sql = false)]
 fn bloom_contains_any(call: Call<'_>) -> bool {
     boundary::callback(|| {
-        let mut asker = call.site(|| Asker::new(Asked::elements(&call, 1)));
+        let mut asker = call.site(|| Asker::new(LookupValue::elements(&call, 1)));
         let (Some(filter), Some(values)) = (call.varlena(0), call.elements(1)) else { return false };
         asker.ask(&filter, &values, call.site_memory())
     })

@@ -5,7 +5,8 @@
 //! | a value of any type becomes key bytes, which become a hash | [`keys`] |
 //! | hashes are collected: `bloom_agg` | [`aggregate`] |
 //! | filters are combined: `bloom_union_agg`, `\|`, `&`, `bloom_add`, `bloom_empty` | [`union_aggregate`], [`operators`] |
-//! | keys are looked up in a filter: `@>`, `bloom_contains_any`; how many rows match | [`ask`], [`asked`], [`selectivity`] |
+//! | keys are looked up in a filter: `@>`, `bloom_contains_any` | [`ask`], [`lookup_value`] |
+//! | the planner's estimate of the rows that match | [`selectivity`] |
 //! | properties of a filter: `bloom_info` and its parts | [`inspect`] |
 //! | text, binary, bytea; the formats of other systems | [`io`], [`exchange`] |
 //! | sizes that the user did not give; errors | [`size`], [`problem`] |
@@ -18,11 +19,11 @@
 
 mod aggregate;
 mod ask;
-mod asked;
 mod exchange;
 mod inspect;
 mod io;
 mod keys;
+mod lookup_value;
 mod operators;
 mod problem;
 mod selectivity;

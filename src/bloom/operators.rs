@@ -1,7 +1,7 @@
 //! Operators that make, combine and compare filters: `|`, `&`, `=`, `bloom_add`, `bloom_empty`, hashing.
 
-use super::asked::Asked;
 use super::keys::KeyReader;
+use super::lookup_value::LookupValue;
 use super::problem::{self, bad_policy};
 use super::size::{negative, size_of};
 use crate::pg::boundary;
@@ -54,7 +54,7 @@ fn bloom_add(call: Call<'_>) -> Option<Made> {
     boundary::callback(|| {
         let filter = call.varlena(0)?;
         let mut made = filter.with_bytes(Made::copy);
-        let mut asked = call.site(|| Asked::argument(&call, 1));
+        let mut asked = call.site(|| LookupValue::argument(&call, 1));
         // No filter holds NULL.
         let Some(value) = call.value(1, asked.repr()) else { return Some(made) };
         let mut filter = decode_mut(made.bytes());

@@ -13,7 +13,7 @@
 //! Names and strings are equal if their bytes are: for strings, jsonb uses the collation of the database, which is
 //! deterministic.
 
-use super::asked::{self, KeyTest};
+use super::key_test::{self, KeyTest};
 use crate::pg::clause::{Clause, Strategy};
 use crate::pg::datum::{self, Value};
 use pgrx::pg_sys;
@@ -47,7 +47,7 @@ impl DocumentKeys {
             })
         });
         if is_empty {
-            add(asked::no_keys(self.seed));
+            add(key_test::no_keys(self.seed));
         }
         found.is_ok()
     }
@@ -64,7 +64,7 @@ impl DocumentKeys {
             Strategy::HasAnyName => Some(of_keys(self.of_names(value)?.concat())),
             Strategy::HasAllNames => {
                 let names = self.of_names(value)?.into_iter();
-                Some(asked::some_of(names.map(of_keys)).unwrap_or(Condition::Leaf(KeyTest::NotNull)))
+                Some(key_test::some_of(names.map(of_keys)).unwrap_or(Condition::Leaf(KeyTest::NotNull)))
             }
             Strategy::TextAtPath => {
                 value.with_bytes(|text| self.keys.of_text(clause.path, text)).map(of_keys)
@@ -78,12 +78,12 @@ impl DocumentKeys {
     }
 
     fn of_scalars(&mut self, document: Value<'_>, path: u64) -> Option<Condition<KeyTest>> {
-        document.with_bytes(|bytes| self.keys.of_scalars(bytes, path)).ok().map(asked::all_of)
+        document.with_bytes(|bytes| self.keys.of_scalars(bytes, path)).ok().map(key_test::all_of)
     }
 
     fn of_path(&mut self, path: Value<'_>, asked: PathQuery) -> Condition<KeyTest> {
         let demand = path.with_bytes(|path| jsonpath::demand(&mut self.keys, path, asked));
-        asked::demanded(&demand, &|&key| key).unwrap_or(Condition::Leaf(KeyTest::NotNull))
+        key_test::demanded(&demand, &|&key| key).unwrap_or(Condition::Leaf(KeyTest::NotNull))
     }
 
     /// For each name of an array that is not NULL its keys; the server ignores NULLs.

@@ -12,7 +12,7 @@
 //! | `&& '{a,b,NULL}'` | those with a or b |
 //! | `= '{a,NULL}'` | those with a, and with a NULL element |
 
-use super::asked::{self, KeyTest};
+use super::key_test::{self, KeyTest};
 use super::{Canon, KeyHasher};
 use crate::pg::clause::Strategy;
 use crate::pg::datum::{self, ElementLayout, HashFunction, Repr, Value};
@@ -56,7 +56,7 @@ impl ElementKeys {
             }
         });
         if is_empty {
-            add(asked::no_keys(self.hasher.seed));
+            add(key_test::no_keys(self.hasher.seed));
         }
     }
 
@@ -81,12 +81,12 @@ impl ElementKeys {
         let nothing = || Condition::Leaf(KeyTest::AnyOf(Vec::new()));
         match strategy {
             Strategy::Contains if has_null => Some(nothing()),
-            Strategy::Contains => Some(asked::all_of(hashes)),
+            Strategy::Contains => Some(key_test::all_of(hashes)),
             Strategy::Overlaps => Some(Condition::Leaf(KeyTest::AnyOf(hashes))),
             Strategy::Equal if hashes.is_empty() => {
-                Some(Condition::Leaf(KeyTest::AnyOf(vec![asked::no_keys(self.hasher.seed)])))
+                Some(Condition::Leaf(KeyTest::AnyOf(vec![key_test::no_keys(self.hasher.seed)])))
             }
-            Strategy::Equal => Some(asked::all_of(hashes)),
+            Strategy::Equal => Some(key_test::all_of(hashes)),
             _ => None,
         }
     }

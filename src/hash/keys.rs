@@ -17,9 +17,9 @@
 //!
 //! Every value that is not NULL has a key. So an entry of the delta says that there is such a value, too.
 
-pub use super::asked::KeyTest;
 use super::documents::DocumentKeys;
 use super::elements::ElementKeys;
+pub use super::key_test::KeyTest;
 use super::lexemes::LexemeKeys;
 use super::order::OrderKeys;
 use super::texts::TextColumnKeys;

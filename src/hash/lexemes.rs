@@ -3,7 +3,7 @@
 //! The crate `skip_text` reads both types, and says what a tsquery demands. The server compares lexemes by their bytes.
 //! A tsvector without lexemes has a key that says so.
 
-use super::asked::{self, KeyTest};
+use super::key_test::{self, KeyTest};
 use crate::pg::clause::Strategy;
 use crate::pg::datum::Value;
 use skip_filter::hash_bytes;
@@ -33,7 +33,7 @@ impl LexemeKeys {
             })
         });
         if is_empty {
-            add(asked::no_keys(self.seed));
+            add(key_test::no_keys(self.seed));
         }
         read.is_ok()
     }
@@ -43,11 +43,11 @@ impl LexemeKeys {
         match strategy {
             Strategy::Equal => {
                 let mut keys = Vec::new();
-                self.each_key(value, |key| keys.push(key)).then(|| asked::all_of(keys))
+                self.each_key(value, |key| keys.push(key)).then(|| key_test::all_of(keys))
             }
             Strategy::MatchesQuery => {
                 let demand = value.with_bytes(tsearch::demand);
-                let asked = asked::demanded(&demand, &|lexeme: &Vec<u8>| hash_bytes(self.seed, lexeme));
+                let asked = key_test::demanded(&demand, &|lexeme: &Vec<u8>| hash_bytes(self.seed, lexeme));
                 Some(asked.unwrap_or(Condition::Leaf(KeyTest::NotNull)))
             }
             _ => None,

@@ -11,14 +11,14 @@
 //! The order is that of the server's own operators. Which operators a class has is checked when an index is made
 //! ([`crate::index`]).
 
-use super::asked::KeyTest;
+use super::key_test::KeyTest;
 use super::order_times;
 use crate::pg::clause::{Clause, Strategy};
 use crate::pg::datum::{self, Repr, Value};
 use crate::pg::heap::Field;
 use crate::pg::{Rel, collation, types};
 use pgrx::pg_sys::{self, Oid};
-use skip_bounds::{KeyComparison, KeySpans, Nesting, OrderKind, PartLen, ValueOrder};
+use skip_bounds::{KeyComparison, Nesting, OrderKeyIntervals, OrderKind, PartLen, ValueOrder};
 use skip_scan::Condition;
 
 /// What is added to the number of the kind, for the number of the canonical form.
@@ -96,17 +96,17 @@ impl OrderKeys {
         let spans_of = |value: &Value<'_>| {
             let key = value.with_bytes(|bytes| given.key(bytes))?;
             if unknown == Some(key) {
-                return Some(KeySpans::all());
+                return Some(OrderKeyIntervals::all());
             }
             if given.number() == self.order.number() {
-                return Some(KeySpans::of(comparison, key, self.order.is_exact()));
+                return Some(OrderKeyIntervals::of(comparison, key, self.order.is_exact()));
             }
             let (least, greatest) = order_times::hull(self.order.plain_kind()?, given.plain_kind()?, key)?;
-            Some(KeySpans::within(comparison, least, greatest))
+            Some(OrderKeyIntervals::within(comparison, least, greatest))
         };
         let spans = clause.key.iter().map(spans_of).collect::<Option<Vec<_>>>()?;
-        let unknown = unknown.map(|key| KeySpans::of(KeyComparison::Equal, key, false));
-        Some(Condition::Leaf(KeyTest::Within(KeySpans::union(spans.into_iter().chain(unknown)))))
+        let unknown = unknown.map(|key| OrderKeyIntervals::of(KeyComparison::Equal, key, false));
+        Some(Condition::Leaf(KeyTest::Within(OrderKeyIntervals::union(spans.into_iter().chain(unknown)))))
     }
 }
 

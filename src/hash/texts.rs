@@ -18,7 +18,7 @@
 //! | 10 | characters are bytes, not UTF-8 |
 //! | 0 to 8 | characters of a fragment or prefix |
 
-use super::asked::{self, KeyTest};
+use super::key_test::{self, KeyTest};
 use crate::pg::clause::Strategy;
 use crate::pg::datum::{self, Value};
 use crate::pg::key_kind::KeyKind;
@@ -140,7 +140,7 @@ impl TextColumnKeys {
                 is_empty = false;
             }
             if is_empty {
-                add(asked::no_keys(*seed));
+                add(key_test::no_keys(*seed));
             }
         });
         self.release_buffer();
@@ -200,7 +200,7 @@ impl TextColumnKeys {
             Some(if self.is_deterministic { self.keys.demand(&query) } else { Demand::Anything })
         };
         let demand = text.with_bytes(of)?;
-        let asked = asked::demanded(&demand, &|key: &Vec<u8>| hash_bytes(self.seed, key));
+        let asked = key_test::demanded(&demand, &|key: &Vec<u8>| hash_bytes(self.seed, key));
         Some(asked.unwrap_or(Condition::Leaf(KeyTest::NotNull)))
     }
 }

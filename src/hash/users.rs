@@ -2,7 +2,7 @@
 //!
 //! A value without keys has one that says so.
 
-use super::asked::{self, KeyTest};
+use super::key_test::{self, KeyTest};
 use crate::pg::clause::Strategy;
 use crate::pg::datum::{Repr, Value};
 use crate::pg::relation::ColumnClass;
@@ -42,7 +42,7 @@ impl UserKeys {
             is_empty = false;
         });
         if is_empty {
-            add(asked::no_keys(self.seed));
+            add(key_test::no_keys(self.seed));
         }
     }
 
@@ -60,7 +60,7 @@ impl UserKeys {
             let rows = function.demanded(value, strategy as i32).unwrap_or_default();
             let demand =
                 Demand::all(rows.into_iter().map(|keys| Demand::any(keys.into_iter().map(Demand::Key))));
-            asked::demanded(&demand.bounded(), &|key: &Vec<u8>| hash_bytes(self.seed, key))
+            key_test::demanded(&demand.bounded(), &|key: &Vec<u8>| hash_bytes(self.seed, key))
                 .unwrap_or(Condition::Leaf(KeyTest::NotNull))
         };
         Some(values.map(condition).collect())

@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 /// From one look at the table to the next, if a batch was small or there was none. In this time, one process inserts
 /// some thousand blocks at most, which are a large batch.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A worker ends after so many pauses without a new range.
+/// A worker ends after this number of pauses without a new range.
 const MOST_IDLE: u32 = 30;
 /// From one attempt to close open ranges to the next; twice as long after each that closed none.
 const CLOSE_EVERY: Duration = Duration::from_millis(500);
-/// An attempt looks at so many times as many ranges as one batch has, so that its transaction is short. Wider stretches
+/// An attempt looks at this number of times the ranges of one batch, so that its transaction is short. Wider stretches
 /// of open ranges are left to VACUUM.
 const CLOSE_BATCHES: u32 = 4;
 /// A worker ends after this time, also while rows come in: the next one begins with the server's present settings.
@@ -37,8 +37,8 @@ const LIFE: Duration = Duration::from_secs(300);
 enum Outcome {
     /// Ranges were summarized, and there are enough for the next batch.
     More,
-    /// Ranges were summarized.
-    Some,
+    /// Ranges were summarized, and too few are left for another batch.
+    LastBatch,
     /// There was nothing to summarize.
     Nothing,
     /// The worker is not wanted any more.
@@ -57,7 +57,7 @@ fn work(worker: &UpkeepWorker) {
         let found = worker.in_transaction(|heap, index| or_raise(index, upkeep.summarize(heap, index)));
         match found {
             Some(Outcome::More) => continue,
-            Some(Outcome::Some) => upkeep.idle = 0,
+            Some(Outcome::LastBatch) => upkeep.idle = 0,
             Some(Outcome::Nothing) => {
                 if std::mem::take(&mut upkeep.is_to_finish) {
                     worker.in_transaction(finish);
@@ -141,7 +141,7 @@ impl Upkeep {
         Ok(match summarized {
             0 => Outcome::Nothing,
             _ if pace.is_bulk || summarized >= most_batch(pages_per_range) => Outcome::More,
-            _ => Outcome::Some,
+            _ => Outcome::LastBatch,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::insert;
 use super::insert::InsertStatement;
-use super::{build, catch_up, cost, scan, vacuum, validate};
+use super::{bitmap_scan, build, concurrent_build, cost, vacuum, validate};
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::clause::{Clause, Values};
 use crate::pg::evaluate::IndexRow;
@@ -37,7 +37,7 @@ impl am::AccessMethod for SkipMethod {
     }
 
     fn before_valid(heap: Rel, index: Rel) {
-        catch_up::before_valid(heap, index);
+        concurrent_build::add_missed_rows(heap, index);
     }
 
     fn vacuum_cleanup(heap: Rel, index: Rel) {
@@ -45,7 +45,7 @@ impl am::AccessMethod for SkipMethod {
     }
 
     fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut dyn FnMut(u64, u64)) -> i64 {
-        scan::bitmap(heap, index, clauses, add)
+        bitmap_scan::bitmap(heap, index, clauses, add)
     }
 
     fn cost(path: &IndexPathView<'_>) -> Costs {

@@ -148,72 +148,91 @@ fn info_rows(target: &Target) -> Result<Vec<RowOf<InfoColumns>>, Miss> {
         }
     })?;
     let directory = Directory::load(index, &meta)?;
+    let blocks = target.table.rel().blocks();
+    let row = |(c, &entries): (usize, &i64)| info_row(&directory, &meta, &options, c, blocks, entries);
+    entries.iter().enumerate().map(row).collect()
+}
+
+/// The row of column `c`, with `entries` entries in the delta, of an index of a table of `blocks` blocks.
+fn info_row(
+    directory: &Directory<'_>,
+    meta: &Meta,
+    options: &Options,
+    c: usize,
+    blocks: u32,
+    entries: i64,
+) -> Result<RowOf<InfoColumns>, Miss> {
+    let (index, column) = (directory.index(), &meta.columns[c]);
+    let segments = directory.in_use(c as u16);
+    let additions = directory.additions(c as u16);
+    // To users, the parts that maps tell apart are the ranges of the column.
+    let parts = column.parts();
+    let ranges = i64::from(meta.parts_in(c as u16, blocks));
+    let Coverage { summarized, passing } = coverage(directory, c as u16, parts, ranges)?;
+    let width = |pick: fn(u32, u32) -> u32| {
+        let parts = segments.iter().map(|s| s.width.saturating_mul(parts)).reduce(pick);
+        i32::try_from(parts.unwrap_or(0)).unwrap_or(i32::MAX)
+    };
+    let bits = |pick: fn(u32, u32) -> u32| {
+        let all = segments.iter().filter_map(|s| s.filters().ok()).map(|size| size.bits);
+        (column.layout == SegmentLayout::Filters).then(|| i64::from(all.reduce(pick).unwrap_or(0)))
+    };
+    let blocks = segments.iter().map(|live| &live.segment).chain(&additions);
+    let blocks = blocks.map(|s| i64::from(s.blocks)).sum::<i64>();
+    let kind = KeyKind::of_column(index, c);
+    Ok((
+        index.oid(),
+        c as i32 + 1,
+        index.column_name(c).into(),
+        column.layout.name(),
+        choose::reason(meta, column, kind, options.set_rate_of(index, c).is_some()),
+        meta.pages_per_part(c as u16) as i32,
+        ranges,
+        summarized.min(ranges),
+        most_of_one_key(&segments),
+        width(u32::min),
+        width(u32::max),
+        bits(u32::min),
+        bits(u32::max),
+        (column.layout == SegmentLayout::Filters).then(|| column.sizing.num_probes.into()),
+        column.map().map(|form| form.fingerprint_bits.into()),
+        additions.len() as i64,
+        blocks * PAGE as i64,
+        entries,
+        column.rate,
+        if summarized > 0 { (passing / summarized as f64).min(1.0) } else { 0.0 },
+        alter::pending(index, meta, options, c),
+    ))
+}
+
+/// What the segments of a column cover.
+struct Coverage {
+    /// Number of ranges that are summarized.
+    summarized: i64,
+    /// The number of them that the lookup of an absent key is expected to read.
+    passing: f64,
+}
+
+/// What the segments and additions of column `c` cover, whose block ranges have `parts` parts each and which has
+/// `ranges` of these parts.
+fn coverage(directory: &Directory<'_>, c: u16, parts: u32, ranges: i64) -> Result<Coverage, Miss> {
     let index = directory.index();
-    let blocks_of_table = target.table.rel().blocks();
-    let mut rows = Vec::with_capacity(meta.columns.len());
-    for (c, column) in meta.columns.iter().enumerate() {
-        let segments = directory.in_use(c as u16);
-        let additions = directory.additions(c as u16);
-        let open = directory.open_stretches(c as u16);
-        // To users, the parts that maps tell apart are the ranges of the column.
-        let parts = column.parts();
-        let ranges = i64::from(meta.parts_in(c as u16, blocks_of_table));
-        let mut summarized = 0.0;
-        let mut passing = 0.0;
-        for segment in &segments {
-            let fill = fill_of(index, segment, &open)?;
-            let closed = f64::from(segment.width) - fill.open_ranges as f64;
-            // The maps of all parts of the keys summarize the ranges together.
-            let closed_parts = closed_parts(segment, &open, ranges).map_or(closed, |parts| parts as f64);
-            summarized += closed_parts * segment.keys.share();
-            let used = segment.keys.share() / segment.key_part.keys().share();
-            passing += fill.expected_rate * closed * f64::from(parts) * used;
-        }
-        for addition in &additions {
-            passing +=
-                fill_of(index, addition, &[])?.expected_rate * f64::from(addition.width) * f64::from(parts);
-        }
-        let summarized = summarized.round() as i64;
-        let width = |pick: fn(u32, u32) -> u32| {
-            let parts = segments.iter().map(|s| s.width.saturating_mul(parts)).reduce(pick);
-            i32::try_from(parts.unwrap_or(0)).unwrap_or(i32::MAX)
-        };
-        let bits = |pick: fn(u32, u32) -> u32| {
-            let all = segments.iter().filter_map(|s| s.filters().ok()).map(|size| size.bits);
-            (column.layout == SegmentLayout::Filters).then(|| i64::from(all.reduce(pick).unwrap_or(0)))
-        };
-        let blocks = segments.iter().map(|live| &live.segment).chain(&additions);
-        let blocks = blocks.map(|s| i64::from(s.blocks)).sum::<i64>();
-        rows.push((
-            index.oid(),
-            c as i32 + 1,
-            index.column_name(c).into(),
-            column.layout.name(),
-            choose::reason(
-                &meta,
-                column,
-                KeyKind::of_column(index, c),
-                options.set_rate_of(index, c).is_some(),
-            ),
-            meta.pages_per_part(c as u16) as i32,
-            ranges,
-            summarized.min(ranges),
-            most_of_one_key(&segments),
-            width(u32::min),
-            width(u32::max),
-            bits(u32::min),
-            bits(u32::max),
-            (column.layout == SegmentLayout::Filters).then(|| column.sizing.num_probes.into()),
-            column.map().map(|form| form.fingerprint_bits.into()),
-            additions.len() as i64,
-            blocks * PAGE as i64,
-            entries[c],
-            column.rate,
-            if summarized > 0 { (passing / summarized as f64).min(1.0) } else { 0.0 },
-            alter::pending(index, &meta, &options, c),
-        ));
+    let open = directory.open_stretches(c);
+    let (mut summarized, mut passing) = (0.0, 0.0);
+    for segment in &directory.in_use(c) {
+        let fill = fill_of(index, segment, &open)?;
+        let closed = f64::from(segment.width) - fill.open_ranges as f64;
+        // The maps of all parts of the keys summarize the ranges together.
+        let closed_parts = closed_parts(segment, &open, ranges).map_or(closed, |parts| parts as f64);
+        summarized += closed_parts * segment.keys.share();
+        let used = segment.keys.share() / segment.key_part.keys().share();
+        passing += fill.expected_rate * closed * f64::from(parts) * used;
     }
-    Ok(rows)
+    for addition in &directory.additions(c) {
+        passing +=
+            fill_of(index, addition, &[])?.expected_rate * f64::from(addition.width) * f64::from(parts);
+    }
+    Ok(Coverage { summarized: summarized.round() as i64, passing })
 }
 
 /// The number of segments that the lookup of a key meets, at most.

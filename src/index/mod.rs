@@ -6,9 +6,9 @@
 //! | [`build`] | ambuild, ambuildempty |
 //! | [`insert`], [`insert_state`], [`autosummarize`] | aminsert; what it keeps from row to row; the maintenance that it does |
 //! | [`background`] | (background worker) the same maintenance without aminsert |
-//! | [`catch_up`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
+//! | [`concurrent_build`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
 //! | [`vacuum`] | amvacuumcleanup, and skip_summarize |
-//! | [`scan`] | amgetbitmap |
+//! | [`bitmap_scan`] | amgetbitmap |
 //! | [`cost`] | amcostestimate |
 //! | [`validate`] | amvalidate |
 //! | [`inspect`] | skip_index_info, skip_index_segments, skip_matching_ranges |
@@ -28,11 +28,12 @@ mod advise;
 mod alter;
 mod autosummarize;
 mod background;
+mod bitmap_scan;
 mod build;
-mod catch_up;
 mod choose;
 mod close;
 mod collect;
+mod concurrent_build;
 mod contents;
 mod cost;
 mod handler;
@@ -51,7 +52,6 @@ mod rebuild_bounds;
 mod rebuild_filters;
 mod rebuild_maps;
 mod rebuild_work;
-mod scan;
 mod steady;
 mod summarize;
 mod target;

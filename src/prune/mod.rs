@@ -27,7 +27,7 @@ use crate::pages::meta::Meta;
 use crate::pages::miss::Miss;
 use crate::pg::{Damage, Rel, error::Read, memory};
 use consult::Consult;
-use skip_bounds::{BoundsTest, KeySpans};
+use skip_bounds::{BoundsTest, OrderKeyIntervals};
 use skip_scan::{Condition, EntryTest, Grouped, RangeSet};
 use std::rc::Rc;
 
@@ -36,8 +36,8 @@ use std::rc::Rc;
 pub enum Test {
     /// Equal to one of these keys: sorted hashes, each once. Empty: nothing matches.
     Keys(Vec<u64>),
-    /// An order key in one of these spans. None: nothing matches.
-    Within(KeySpans),
+    /// An order key in one of these intervals. None: nothing matches.
+    Within(OrderKeyIntervals),
     IsNull,
     IsNotNull,
 }

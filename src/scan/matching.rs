@@ -50,57 +50,7 @@ fn at_level<'a>(
     level: usize,
 ) -> Option<Condition<Leaf<'a>>> {
     let inner = |part| if level < MOST_LEVELS { at_level(table, order, part, level + 1) } else { None };
-    let find = |arg: Expr<'a>, asks: &Asks<'_>, how, key| {
-        let indexes = order.iter().flat_map(|&number| {
-            let index = table.indexes()[number];
-            (0..index.columns()).map(move |column| (number, index, column))
-        });
-        let columns = indexes.into_iter().filter_map(|(index, info, column)| {
-            let (strategy, key_type) =
-                if info.is_column(arg, column) { asks(&info, column)? } else { return None };
-            let key = Source { key, condition: expr };
-            Some((info, Leaf { index, column, key_type, strategy, path: 0, how, key }))
-        });
-        chosen(columns)
-    };
-    let compare = |c: Comparison<'a>, how| {
-        let asks = |operator| {
-            move |info: &Index<'_>, column| {
-                let asked = info.comparison(column, operator);
-                asked.filter(|&(strategy, _)| info.compares_under(column, operator, strategy, c.collation))
-            }
-        };
-        // It costs more to find out whether the other side is a key, and most comparisons fail before that is needed.
-        let straight = find(c.left, &asks(c.operator), how, Some(c.right));
-        straight.filter(|_| table.is_key(c.right)).or_else(|| {
-            if !table.may_be_column(c.right) {
-                return None;
-            }
-            let turned = if how == Match::Array {
-                // A list of keys can only be on the right. So the column itself is the array.
-                let array = c.right.without_relabels();
-                let has_element = |info: &Index<'_>, column| {
-                    let fits = info.has_collation(column, c.collation);
-                    if fits { info.element_comparison(column, c.operator, array) } else { None }
-                };
-                find(array, &has_element, Match::Value, Some(c.left))
-            } else {
-                find(c.right, &asks(c.commutator()?), how, Some(c.left))
-            };
-            turned.filter(|_| table.is_key(c.left))
-        })
-    };
-    let any_type = |_: &Index<'_>, _| Some((Strategy::Equal, Oid::INVALID));
-    let is_bool = |info: &Index<'_>, column| {
-        let equal = Oid::from(pgrx::pg_sys::BooleanEqualOperator);
-        info.comparison(column, equal).filter(|_| info.is_boolean(column))
-    };
-    let has_bool = || order.iter().any(|&number| table.indexes()[number].has_boolean());
-    let truth = |arg, value| {
-        if has_bool() { find(arg, &is_bool, Match::Value, Some(table.constant_bool(value))) } else { None }
-    };
-    let nothing = |arg, how| find(arg, &any_type, how, None);
-    let compare = |c: Comparison<'a>, how| compare(c, how).or_else(|| of_part(table, order, expr, &c, how));
+    let search = ColumnSearch { table, order, expr };
     match expr.kind() {
         ExprKind::And(parts) => Condition::all(parts.into_iter().filter_map(inner).collect()),
         ExprKind::Or(parts) => {
@@ -108,29 +58,118 @@ fn at_level<'a>(
             Condition::any(parts?)
         }
         ExprKind::Not(arg) => match arg.kind() {
-            ExprKind::Distinct(c) => compare(c, Match::ValueOrNull),
-            _ => truth(arg, false),
+            ExprKind::Distinct(c) => search.comparison(c, Match::ValueOrNull),
+            _ => search.truth(arg, false),
         },
-        ExprKind::Operator(c) => compare(c, Match::Value).or_else(|| truth(expr, true)),
-        ExprKind::AnyOf(c) => compare(c, Match::Array),
-        ExprKind::IsNull(arg) => nothing(arg, Match::IsNull),
-        ExprKind::IsNotNull(arg) => nothing(arg, Match::IsNotNull),
-        ExprKind::Truth(arg, [true, true, false]) => nothing(arg, Match::IsNotNull),
-        ExprKind::Truth(arg, which) => {
-            let wanted = [(which[0], true), (which[1], false)];
-            let mut parts: Vec<_> = wanted
-                .into_iter()
-                .filter(|(wanted, _)| *wanted)
-                .map(|(_, value)| truth(arg, value))
-                .collect();
-            if which[2] {
-                parts.push(nothing(arg, Match::IsNull));
-            }
-            Condition::any(parts.into_iter().collect::<Option<_>>()?)
+        ExprKind::Operator(c) => search.comparison(c, Match::Value).or_else(|| search.truth(expr, true)),
+        ExprKind::AnyOf(c) => search.comparison(c, Match::Array),
+        ExprKind::IsNull(arg) => search.null_test(arg, Match::IsNull),
+        ExprKind::IsNotNull(arg) => search.null_test(arg, Match::IsNotNull),
+        ExprKind::Truth(arg, [true, true, false]) => search.null_test(arg, Match::IsNotNull),
+        ExprKind::Truth(arg, [may_be_true, may_be_false, may_be_null]) => {
+            let parts = [
+                may_be_true.then(|| search.truth(arg, true)),
+                may_be_false.then(|| search.truth(arg, false)),
+                may_be_null.then(|| search.null_test(arg, Match::IsNull)),
+            ];
+            Condition::any(parts.into_iter().flatten().collect::<Option<_>>()?)
         }
         ExprKind::Distinct(_) => None,
-        ExprKind::Other => truth(expr, true),
+        ExprKind::Other => search.truth(expr, true),
     }
+}
+
+/// A search for the index columns that can look an expression up.
+struct ColumnSearch<'t, 'a> {
+    table: &'t Table<'a>,
+    /// The numbers of the table's indexes, preferred ones first.
+    order: &'t [usize],
+    expr: Expr<'a>,
+}
+
+impl<'a> ColumnSearch<'_, 'a> {
+    /// The condition by those columns of indexes that have the values of `arg`, and can answer what `asks` asks.
+    fn find(
+        &self,
+        arg: Expr<'a>,
+        asks: &Asks<'_>,
+        how: Match,
+        key: Option<Expr<'a>>,
+    ) -> Option<Condition<Leaf<'a>>> {
+        let leaf = |(number, index, column): (usize, Index<'a>, u16)| {
+            let (strategy, key_type) =
+                if index.is_column(arg, column) { asks(&index, column)? } else { return None };
+            let key = Source { key, condition: self.expr };
+            Some((index, Leaf { index: number, column, key_type, strategy, path: 0, how, key }))
+        };
+        chosen(columns(self.table, self.order).filter_map(leaf))
+    }
+
+    fn comparison(&self, c: Comparison<'a>, how: Match) -> Option<Condition<Leaf<'a>>> {
+        self.straight(c, how)
+            .or_else(|| self.turned(c, how))
+            .or_else(|| of_part(self.table, self.order, self.expr, &c, how))
+    }
+
+    /// A comparison with the column on the left.
+    fn straight(&self, c: Comparison<'a>, how: Match) -> Option<Condition<Leaf<'a>>> {
+        let found = self.find(c.left, &compares(c.operator, c.collation), how, Some(c.right));
+        // It costs more to find out whether the other side is a key, and most comparisons fail before that is needed.
+        found.filter(|_| self.table.is_key(c.right))
+    }
+
+    /// A comparison with the column on the right.
+    fn turned(&self, c: Comparison<'a>, how: Match) -> Option<Condition<Leaf<'a>>> {
+        if !self.table.may_be_column(c.right) {
+            return None;
+        }
+        let found = if how == Match::Array {
+            // A list of keys can only be on the right. So the column itself is the array.
+            let array = c.right.without_relabels();
+            let has_element = |index: &Index<'_>, column| {
+                let fits = index.has_collation(column, c.collation);
+                if fits { index.element_comparison(column, c.operator, array) } else { None }
+            };
+            self.find(array, &has_element, Match::Value, Some(c.left))
+        } else {
+            self.find(c.right, &compares(c.commutator()?, c.collation), how, Some(c.left))
+        };
+        found.filter(|_| self.table.is_key(c.left))
+    }
+
+    /// A test of a boolean expression for one of the two values.
+    fn truth(&self, arg: Expr<'a>, value: bool) -> Option<Condition<Leaf<'a>>> {
+        let is_bool = |index: &Index<'_>, column| {
+            let equal = Oid::from(pgrx::pg_sys::BooleanEqualOperator);
+            index.comparison(column, equal).filter(|_| index.is_boolean(column))
+        };
+        if !self.order.iter().any(|&number| self.table.indexes()[number].has_boolean()) {
+            return None;
+        }
+        self.find(arg, &is_bool, Match::Value, Some(self.table.constant_bool(value)))
+    }
+
+    /// A test whether an expression is NULL, or is not.
+    fn null_test(&self, arg: Expr<'a>, how: Match) -> Option<Condition<Leaf<'a>>> {
+        let any_type = |_: &Index<'_>, _| Some((Strategy::Equal, Oid::INVALID));
+        self.find(arg, &any_type, how, None)
+    }
+}
+
+/// Asks a column whether it can look up an operator under a collation.
+fn compares(operator: Oid, collation: Oid) -> impl Fn(&Index<'_>, u16) -> Option<(Strategy, Oid)> {
+    move |index, column| {
+        let asked = index.comparison(column, operator);
+        asked.filter(|&(strategy, _)| index.compares_under(column, operator, strategy, collation))
+    }
+}
+
+/// The columns of a table's indexes, preferred indexes first: number of the index, index, column.
+fn columns<'a>(table: &Table<'a>, order: &[usize]) -> impl Iterator<Item = (usize, Index<'a>, u16)> {
+    order.iter().flat_map(|&number| {
+        let index = table.indexes()[number];
+        (0..index.columns()).map(move |column| (number, index, column))
+    })
 }
 
 /// The condition for a comparison of a part of a document. Several paths may lead to the part.
@@ -162,11 +201,7 @@ fn of_its_document<'a>(
     part: &PartComparison<'a>,
     how: Match,
 ) -> Option<Condition<Leaf<'a>>> {
-    let columns = order.iter().flat_map(|&number| {
-        let index = table.indexes()[number];
-        (0..index.columns()).map(move |column| (number, index, column))
-    });
-    let (index, column, steps) = columns.into_iter().find_map(|(number, info, column)| {
+    let (index, column, steps) = columns(table, order).find_map(|(number, info, column)| {
         let documents = if info.has_paths(column) { part.documents.as_slice() } else { &[] };
         let found = documents.iter().find(|(document, _)| info.is_column(*document, column));
         found.map(|(_, steps)| (number, column, steps))

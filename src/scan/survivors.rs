@@ -6,7 +6,7 @@ use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::{memory, page};
 use crate::prune::{self, Ask, HashedClause, IndexClauses, Pruned, Test, hashed, planned};
-use skip_bounds::KeySpans;
+use skip_bounds::OrderKeyIntervals;
 use skip_scan::Condition;
 use skip_scan::blocks::Survivors;
 
@@ -160,5 +160,5 @@ fn join(clauses: &mut [HashedClause], into: usize, added: &[usize]) {
         }
     }
     clauses[into].test =
-        if spans.is_empty() { Test::keys(keys) } else { Test::Within(KeySpans::union(spans)) };
+        if spans.is_empty() { Test::keys(keys) } else { Test::Within(OrderKeyIntervals::union(spans)) };
 }

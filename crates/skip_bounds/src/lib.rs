@@ -5,7 +5,7 @@
 //! | a value becomes an order key | [`order`] | [`order::OrderKind::key`] |
 //! | so does an array or a range of values | [`nested`] | [`nested::ValueOrder::key`] |
 //! | the order keys of a range become its bounds | [`bounds`] | [`bounds::Bounds`] |
-//! | a query becomes spans of order keys | [`spans`] | [`spans::KeySpans`] |
+//! | a query becomes intervals of order keys | [`intervals`] | [`intervals::OrderKeyIntervals`] |
 //! | bounds lie on pages | [`page`] | [`page::BoundsShape`] |
 //! | a page of bounds is summed up, so that it need not be read | [`summary`] | [`summary::PageSummary`] |
 //! | bounds say how many ranges share a value | [`overlap`] | [`overlap::overlap`] |
@@ -21,18 +21,18 @@
 pub mod bounds;
 mod bytes;
 mod document;
+pub mod intervals;
 pub mod nested;
 mod numeric;
 pub mod order;
 pub mod ordered;
 pub mod overlap;
 pub mod page;
-pub mod spans;
 pub mod summary;
 
 pub use bounds::{Bounds, BoundsTest};
+pub use intervals::{KeyComparison, OrderKeyIntervals};
 pub use nested::{Nesting, PartLen, ValueOrder};
 pub use order::OrderKind;
 pub use page::BoundsShape;
-pub use spans::{KeyComparison, KeySpans};
 pub use summary::{PageSummary, Verdict};

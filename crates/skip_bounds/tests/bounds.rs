@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use skip_bounds::overlap::overlap;
 use skip_bounds::page::{self, BoundsShape, MOST_RANGES, PAGE_BYTES, RANGES_PER_PAGE};
-use skip_bounds::{Bounds, BoundsTest, KeyComparison, KeySpans, PageSummary, Verdict};
+use skip_bounds::{Bounds, BoundsTest, KeyComparison, OrderKeyIntervals, PageSummary, Verdict};
 
 fn small_key() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..20u64, 1 => Just(u64::MAX), 1 => (u64::MAX - 5)..=u64::MAX]
@@ -20,7 +20,7 @@ fn range() -> impl Strategy<Value = Bounds> {
     })
 }
 
-fn spans() -> impl Strategy<Value = KeySpans> {
+fn spans() -> impl Strategy<Value = OrderKeyIntervals> {
     let one = (small_key(), 0..5u8, any::<bool>()).prop_map(|(key, comparison, is_exact)| {
         let comparison = [
             KeyComparison::Less,
@@ -29,9 +29,9 @@ fn spans() -> impl Strategy<Value = KeySpans> {
             KeyComparison::GreaterOrEqual,
             KeyComparison::Greater,
         ][usize::from(comparison)];
-        KeySpans::of(comparison, key, is_exact)
+        OrderKeyIntervals::of(comparison, key, is_exact)
     });
-    prop::collection::vec(one, 0..4).prop_map(KeySpans::union)
+    prop::collection::vec(one, 0..4).prop_map(OrderKeyIntervals::union)
 }
 
 const KEYS: [u64; 10] = [0, 1, 5, 10, 19, 20, 1 << 63, u64::MAX - 5, u64::MAX - 1, u64::MAX];
@@ -80,7 +80,7 @@ proptest! {
 
     #[test]
     fn spans_are_sets(one in spans(), other in spans()) {
-        let (union, both) = (KeySpans::union([one.clone(), other.clone()]), one.intersection(&other));
+        let (union, both) = (OrderKeyIntervals::union([one.clone(), other.clone()]), one.intersection(&other));
         for key in KEYS {
             let (a, b) = (one.contains(key), other.contains(key));
             prop_assert_eq!((union.contains(key), both.contains(key)), (a || b, a && b));
@@ -105,12 +105,12 @@ proptest! {
 
 #[test]
 fn comparisons_of_exact_keys_leave_the_key_out() {
-    let of = |comparison, key| KeySpans::of(comparison, key, true);
+    let of = |comparison, key| OrderKeyIntervals::of(comparison, key, true);
     assert_eq!(of(KeyComparison::Less, 0).as_slice(), []);
     assert_eq!(of(KeyComparison::Greater, u64::MAX).as_slice(), []);
     assert_eq!(of(KeyComparison::Less, 5).as_slice(), [(0, 4)]);
-    assert_eq!(KeySpans::of(KeyComparison::Less, 0, false).as_slice(), [(0, 0)]);
-    assert_eq!(KeySpans::of(KeyComparison::Greater, 7, false).as_slice(), [(7, u64::MAX)]);
+    assert_eq!(OrderKeyIntervals::of(KeyComparison::Less, 0, false).as_slice(), [(0, 0)]);
+    assert_eq!(OrderKeyIntervals::of(KeyComparison::Greater, 7, false).as_slice(), [(7, u64::MAX)]);
 }
 
 #[test]

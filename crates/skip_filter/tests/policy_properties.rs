@@ -246,7 +246,7 @@ fn bodies_must_fit_their_shape() {
 #[test]
 fn prefixes() {
     for policy in POLICIES {
-        let with = |whole, prefix| ten_bits(*policy).with_parts(KeyParts::new(whole, Some(prefix)).unwrap());
+        let with = |whole, prefix| ten_bits(*policy).with_parts(KeyPieces::new(whole, Some(prefix)).unwrap());
         let keys: Vec<String> = (0..1_000).map(|i| format!("{:03}-{i}", i % 10)).collect();
         for prefix in [Prefix::Fixed(3), Prefix::Capped(3)] {
             let both = with(true, prefix);

@@ -13,7 +13,7 @@
 //! ExecScan checks all other conditions. For EvalPlanQual, ExecScan provides the row itself and lets the node check the
 //! served conditions on it, without regard to ranges.
 
-mod binding;
+pub(super) mod binding;
 mod lists;
 mod ordered;
 pub(super) mod parallel;
@@ -22,8 +22,8 @@ mod sort_keys;
 mod sorted;
 
 use super::super::list::list;
+use super::heap_rows::Pages;
 use super::ordering::OrderedColumn;
-use super::pages::Pages;
 use super::{Private, implementation};
 use crate::pg::clause::Clause;
 use crate::pg::memory::Scratch;

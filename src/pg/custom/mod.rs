@@ -9,7 +9,7 @@
 //! | [`distinct`] | the hook that gives the planner the number of distinct values of a column |
 //! | [`exec`] | the executor node |
 //! | [`ordering`] | the order that a query wants, and a column that has it |
-//! | [`pages`] | reading the surviving pages, in the order of [`skip_scan::blocks`] |
+//! | [`heap_rows`] | reading the rows of the surviving pages, in the order of [`skip_scan::blocks`] |
 //! | [`raw`] | a test of rows in the form in which they are on a page |
 //! | [`explain`] | EXPLAIN |
 //!
@@ -22,9 +22,9 @@ mod exec;
 mod explain;
 mod explain_bitmap;
 pub mod expr;
+mod heap_rows;
 pub mod index;
 pub mod ordering;
-mod pages;
 pub mod plan;
 mod raw;
 pub mod table;

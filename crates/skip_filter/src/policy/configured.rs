@@ -7,7 +7,7 @@ use super::bloom::BloomFilter;
 use super::error::PolicyError;
 use super::filter_policy::FilterPolicy;
 use super::geometry::{Geometry, Size};
-use super::prefix::KeyParts;
+use super::prefix::KeyPieces;
 use super::registry::by_name;
 use super::shape::Shape;
 use crate::DistinctHashes;
@@ -18,7 +18,7 @@ pub struct ConfiguredPolicy {
     policy: &'static dyn FilterPolicy,
     size: Size,
     seed: u64,
-    parts: KeyParts,
+    parts: KeyPieces,
 }
 
 impl ConfiguredPolicy {
@@ -27,7 +27,7 @@ impl ConfiguredPolicy {
     /// # Errors
     /// The policy has no filter of this size for one key.
     pub fn new(policy: &'static dyn FilterPolicy, size: Size) -> Result<Self, PolicyError> {
-        Self { policy, size, seed: 0, parts: KeyParts::WHOLE }.checked()
+        Self { policy, size, seed: 0, parts: KeyPieces::WHOLE }.checked()
     }
 
     /// The same with a seed.
@@ -39,7 +39,7 @@ impl ConfiguredPolicy {
     }
 
     /// The same with other parts of keys.
-    pub fn with_parts(self, parts: KeyParts) -> Self {
+    pub fn with_parts(self, parts: KeyPieces) -> Self {
         Self { parts, ..self }
     }
 

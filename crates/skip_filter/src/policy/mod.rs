@@ -143,7 +143,7 @@ pub use error::PolicyError;
 pub use filter_policy::{FilterPolicy, Lookup, Prepared};
 pub use geometry::{Geometry, Limits, Size};
 #[cfg(feature = "configured")]
-pub use prefix::{KeyParts, Prefix};
+pub use prefix::{KeyPieces, Prefix};
 pub use registry::{POLICIES, by_code, by_name};
 pub use scatter::{BATCH, LARGE};
 pub use shape::Shape;

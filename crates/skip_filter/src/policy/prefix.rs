@@ -33,12 +33,12 @@ impl Prefix {
 
 /// Whole keys, prefixes, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyParts {
+pub struct KeyPieces {
     whole: bool,
     prefix: Option<Prefix>,
 }
 
-impl KeyParts {
+impl KeyPieces {
     /// Whole keys only.
     pub const WHOLE: Self = Self { whole: true, prefix: None };
 
@@ -81,13 +81,13 @@ mod tests {
 
     #[test]
     fn parts_of_keys() {
-        let added = |parts: KeyParts, key: &'static str| {
+        let added = |parts: KeyPieces, key: &'static str| {
             parts.to_add(key.as_bytes()).map(|part| str::from_utf8(part).unwrap()).collect::<Vec<_>>()
         };
-        let fixed = KeyParts::new(false, Some(Prefix::Fixed(3))).unwrap();
-        let capped = KeyParts::new(false, Some(Prefix::Capped(3))).unwrap();
-        let both = KeyParts::new(true, Some(Prefix::Fixed(3))).unwrap();
-        assert_eq!(added(KeyParts::WHOLE, "abcd"), ["abcd"]);
+        let fixed = KeyPieces::new(false, Some(Prefix::Fixed(3))).unwrap();
+        let capped = KeyPieces::new(false, Some(Prefix::Capped(3))).unwrap();
+        let both = KeyPieces::new(true, Some(Prefix::Fixed(3))).unwrap();
+        assert_eq!(added(KeyPieces::WHOLE, "abcd"), ["abcd"]);
         assert_eq!((added(fixed, "abcd"), added(capped, "abcd")), (vec!["abc"], vec!["abc"]));
         assert_eq!((added(fixed, "ab"), added(capped, "ab")), (vec![], vec!["ab"]));
         assert_eq!((added(both, "abcd"), added(both, "ab")), (vec!["abcd", "abc"], vec!["ab"]));
@@ -97,13 +97,13 @@ mod tests {
             assert_eq!(parts.to_find_prefix(b"abcd"), Some(&b"abc"[..]));
             assert_eq!(parts.to_find_prefix(b"ab"), None);
         }
-        assert_eq!(KeyParts::WHOLE.to_find_prefix(b"abcd"), None);
+        assert_eq!(KeyPieces::WHOLE.to_find_prefix(b"abcd"), None);
     }
 
     #[test]
     fn nothing_to_add_is_an_error() {
-        assert_eq!(KeyParts::new(false, None), Err(PolicyError::NoKeys));
-        assert_eq!(KeyParts::new(true, Some(Prefix::Fixed(0))), Err(PolicyError::EmptyPrefix));
-        assert_eq!(KeyParts::new(true, Some(Prefix::Capped(0))), Err(PolicyError::EmptyPrefix));
+        assert_eq!(KeyPieces::new(false, None), Err(PolicyError::NoKeys));
+        assert_eq!(KeyPieces::new(true, Some(Prefix::Fixed(0))), Err(PolicyError::EmptyPrefix));
+        assert_eq!(KeyPieces::new(true, Some(Prefix::Capped(0))), Err(PolicyError::EmptyPrefix));
     }
 }

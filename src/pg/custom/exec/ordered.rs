@@ -16,8 +16,8 @@
 //! read before the first of them can be returned, go to a sort of the server ([`super::sorted`]), which is then a
 //! second source of rows. If the bound is reached again, the rows of all ranges go to a sort.
 
+use super::super::heap_rows::Pages;
 use super::super::ordering::{OrderedColumn, SortColumn};
-use super::super::pages::Pages;
 use super::SharedBlocks;
 use super::lists::is_true;
 use super::served::Served;
@@ -368,7 +368,14 @@ unsafe fn fetch(node: *mut pg_sys::CustomScanState, (block, number): (u32, u16))
         if !server::fetch_row(table, &mut tid, snapshot, (*node).ss.ss_ScanTupleSlot) {
             let code = PgSqlErrorCode::ERRCODE_INTERNAL_ERROR;
             let name = Rel::from_raw(table).name();
-            fail(code, format!("row ({block},{number}) of table \"{name}\" is gone"), None, None)
+            let detail = "The scan has read this row before, and its snapshot still sees it.";
+            let hint = "Check the table with amcheck: SELECT * FROM verify_heapam('table').";
+            fail(
+                code,
+                format!("row ({block},{number}) of table \"{name}\" is missing"),
+                Some(detail.into()),
+                Some(hint.into()),
+            )
         }
     }
 }

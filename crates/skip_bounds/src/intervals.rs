@@ -15,11 +15,11 @@ pub enum KeyComparison {
     Greater,
 }
 
-/// Spans of order keys, ends included, that ascend and do not touch each other.
+/// Intervals of order keys, ends included, that ascend and do not touch each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeySpans(Vec<(u64, u64)>);
+pub struct OrderKeyIntervals(Vec<(u64, u64)>);
 
-impl KeySpans {
+impl OrderKeyIntervals {
     /// All keys.
     pub fn all() -> Self {
         Self(vec![(0, u64::MAX)])

@@ -15,7 +15,7 @@ use pgrx::prelude::*;
 use skip_value::Keys;
 
 /// How values become hashes.
-pub enum Asked {
+pub enum LookupValue {
     Typed(KeyReader),
     /// A literal, with the keys as which it was last read, and the functions that read it.
     Literal {
@@ -24,7 +24,7 @@ pub enum Asked {
     },
 }
 
-impl Asked {
+impl LookupValue {
     /// Reads values of an argument's type.
     pub fn argument(call: &Call<'_>, number: usize) -> Self {
         match call.type_of(number) {

@@ -32,7 +32,7 @@ const MOST_BITS: usize = 1 << 20;
 const MOST_WIDENINGS: usize = 4096;
 
 /// Adds the keys of the table's tuple versions that the filters or maps lack.
-pub fn before_valid(heap: Rel, index: Rel) {
+pub fn add_missed_rows(heap: Rel, index: Rel) {
     let _maintenance = PartLock::take(index, Part::Maintenance);
     or_raise(index, add_lacking(heap, index));
 }

@@ -1,6 +1,6 @@
 //! What a query asks of the keys of a value.
 
-use skip_bounds::KeySpans;
+use skip_bounds::OrderKeyIntervals;
 use skip_filter::hash_bytes;
 use skip_scan::Condition;
 use skip_text::Demand;
@@ -10,8 +10,8 @@ use skip_text::Demand;
 pub enum KeyTest {
     /// One of the keys is one of these. Empty: no value satisfies it.
     AnyOf(Vec<u64>),
-    /// The key is in one of these spans. Empty: no value satisfies it.
-    Within(KeySpans),
+    /// The key is in one of these intervals. Empty: no value satisfies it.
+    Within(OrderKeyIntervals),
     /// The value is not NULL.
     NotNull,
 }
