@@ -1,7 +1,7 @@
 //! Memory contexts, and Rust collections in them, for states whose memory the server must count and free.
 //!
 //! All allocations of such collections are freed when their context is reset, whether they were dropped or not. Out of
-//! memory is the server's ERROR, not an abort as with Rust's own allocator.
+//! memory is the server's ERROR; with Rust's own allocator it ends the session ([`super::allocator`]).
 
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use pgrx::pg_sys;

@@ -1,8 +1,8 @@
 //! Upkeep of indexes that a transaction leaves to its end: right before the commit, in the same transaction.
 //!
-//! At that moment deferred triggers have run, and pages and catalogs can still be read and written. An error makes the
-//! transaction fail, as one in the insert would have. What is due is forgotten by ROLLBACK and by PREPARE TRANSACTION:
-//! it is upkeep, which later inserts or VACUUM do as well.
+//! At that moment deferred triggers have run, and pages and catalogs can still be read and written. An error that the
+//! work does not catch makes the transaction fail, as one in the insert would have. What is due is forgotten by
+//! ROLLBACK and by PREPARE TRANSACTION: it is upkeep, which later inserts or VACUUM do as well.
 
 use super::relation::{self, OpenRel};
 use super::{Rel, boundary};
@@ -34,10 +34,12 @@ pub fn before_commit(index: Rel, work: Work) {
 }
 
 unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
-    if DUE.with_borrow(Vec::is_empty) {
+    // It is borrowed if the session ends because there is no memory for it ([`super::allocator`]).
+    let due =
+        DUE.with(|due| due.try_borrow_mut().map(|mut due| std::mem::take(&mut *due)).unwrap_or_default());
+    if due.is_empty() {
         return;
     }
-    let due = DUE.take();
     if event == pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT {
         boundary::callback(|| due.into_iter().for_each(|(index, work)| with_open(index, work)));
     }

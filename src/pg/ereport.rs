@@ -7,6 +7,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::io::Write;
 use std::panic::Location;
 
 /// An error before it is raised.
@@ -65,6 +66,27 @@ pub(super) fn raise(report: Report) -> ! {
     unsafe {
         emit(PgLogLevel::ERROR as c_int, &texts);
     }
+    std::process::abort()
+}
+
+/// Ends the session with a FATAL error, because the system has refused `size` bytes. Allocates nothing, but what the
+/// server has reserved for errors.
+#[cold]
+pub(super) fn end_session_without_memory(size: usize) -> ! {
+    const LONGEST: usize = 64;
+    let mut detail = [0u8; LONGEST];
+    // The text is shorter, and the last byte stays 0.
+    let _ = write!(&mut detail[..LONGEST - 1], "pg_skip failed on request of size {size}.");
+    let texts = Texts {
+        code: PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int,
+        message: c"out of memory",
+        detail: CStr::from_bytes_until_nul(&detail).ok(),
+        hint: Some(c"Lower maintenance_work_mem, work_mem or max_connections."),
+        file: c"pg_skip",
+        line: 0,
+    };
+    // SAFETY: NUL-terminated strings. A FATAL error ends the process: no frame is left by a jump.
+    unsafe { emit(PgLogLevel::FATAL as c_int, &texts) }
     std::process::abort()
 }
 

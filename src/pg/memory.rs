@@ -1,6 +1,6 @@
 //! Memory contexts for repeated work, memory limits, checks for interrupts, and random seeds.
 
-use super::server;
+use super::{allocator, server};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use skip_value::sharable;
 use std::sync::OnceLock;
@@ -51,14 +51,12 @@ impl Drop for Scratch {
 }
 
 /// An empty buffer with room for `length` bytes, outside of the server's memory. Raises an error if there is not so
-/// much memory: without that, Rust would end the process, and with it all sessions.
+/// much memory: without that, the session would end.
 pub fn buffer(length: usize) -> Vec<u8> {
-    let mut buffer = Vec::new();
-    if buffer.try_reserve_exact(length).is_err() {
+    allocator::bytes(length).unwrap_or_else(|| {
         let detail = format!("Failed on request of size {length}.");
         super::fail(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY, "out of memory".into(), Some(detail), None)
-    }
-    buffer
+    })
 }
 
 /// Processes a pending cancel or shutdown. Must not be called under a buffer lock.

@@ -140,7 +140,9 @@ unsafe extern "C-unwind" fn forget(
     }
     // SAFETY: a variable of this process. The server calls this with the owner that it releases as the current one.
     let owner = unsafe { pg_sys::CurrentResourceOwner };
-    KEPT.with_borrow_mut(|all| {
+    // The list is borrowed if the session ends because there is no memory for it ([`super::allocator`]).
+    KEPT.with(|all| {
+        let Ok(mut all) = all.try_borrow_mut() else { return };
         all.retain(|kept| {
             let stays = kept.owner != owner;
             kept.is_held.set(stays);

@@ -18,6 +18,7 @@
 
 pub mod aggregate;
 pub mod alloc;
+mod allocator;
 pub mod alter;
 pub mod am;
 pub mod at_commit;

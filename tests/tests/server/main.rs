@@ -45,6 +45,7 @@ mod meta_pins;
 mod old_snapshots;
 mod oracle;
 mod ordered;
+mod out_of_memory;
 mod packaging;
 mod page_rot;
 mod parallel_build;
