@@ -12,14 +12,17 @@
 //! maps with many pairs of rows that are gone. [`tidy`] merges neighbouring segments, and moves segments to the front
 //! if much of the index is free.
 //!
-//! If the server is short of disk space, of memory, or of what `temp_file_limit` allows, VACUUM leaves the rest of the
-//! task to the next one, with a WARNING: a VACUUM that fails again and again leaves the table's old transaction IDs
-//! where they are, until the server takes no more commands. The other tasks are done all the same, as each may need
-//! less, and [`tidy`] ends what the task before it has left. Only [`rebuild`] is left out if the disk was full: it
-//! reads up to a quarter of the table before it writes. Each step can be interrupted anywhere, as by a crash.
+//! If the server is short of disk space, of memory, of what `temp_file_limit` allows, or of transaction IDs, VACUUM
+//! leaves the rest of the task to the next one, with a WARNING: a VACUUM that fails again and again leaves the table's
+//! old transaction IDs where they are, until the server takes no more commands. The other tasks are done all the same,
+//! as each may need less, and [`tidy`] ends what the task before it has left. Only [`rebuild`] is left out if the disk
+//! was full: it reads up to a quarter of the table before it writes. Each step can be interrupted anywhere, as by a
+//! crash. (This is about memory of the
+//! server. If the system refuses memory to Rust's own code, VACUUM's process ends: `src/pg/allocator.rs`.)
 //!
 //! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
-//! until the commit, and other indexes may still be cleaned up for minutes after this one.
+//! until the commit, and other indexes may still be cleaned up for minutes after this one. The locks need a
+//! transaction ID, as do the locks with which VACUUM cuts off tables.
 
 use super::summarize::{self, Caller, Summary};
 use super::target::{self, Target};
@@ -52,17 +55,24 @@ pub fn vacuum_cleanup(heap: Rel, index: Rel) {
     }
     summarize::warn_of_failure(heap, index, failure);
     if let Some(failed) = failed {
-        report(
-            PgLogLevel::WARNING,
-            PgSqlErrorCode::ERRCODE_WARNING,
-            format!("VACUUM could not finish the maintenance of index \"{}\": {}", index.name(), failed.message),
-            Some("The index is complete, but larger or slower than it needs to be.".into()),
-            Some(
-                "Free disk space, raise temp_file_limit, or lower pg_skip.vacuum_rebuild_pages; then VACUUM again."
-                    .into(),
-            ),
+        let hint = "Free disk space, raise temp_file_limit, or lower pg_skip.vacuum_rebuild_pages; then VACUUM again.";
+        warn_of_limit(
+            index,
+            &failed,
+            "Queries return all rows, but may read more pages than necessary.",
+            hint,
         );
     }
+}
+
+fn warn_of_limit(index: Rel, failed: &Failed, detail: &str, hint: &str) {
+    report(
+        PgLogLevel::WARNING,
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("VACUUM could not finish the maintenance of index \"{}\": {}", index.name(), failed.message),
+        Some(detail.into()),
+        Some(hint.into()),
+    );
 }
 
 /// Does a task of VACUUM.
@@ -169,9 +179,14 @@ fn tidy(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
     Ok(Summary::default())
 }
 
-/// Cuts off the end of an index, unless another process maintains it.
+/// Cuts off the end of an index, unless another process maintains it. An error would undo all that VACUUM has done. So
+/// VACUUM must not fail here if no transaction IDs are left: VACUUM is what makes the server assign new ones again.
 fn cut_off(heap: Rel, index: Rel) {
     let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return };
-    let shorten = || compact::shorten(heap, &mut upkeep::load(index)?.1);
-    or_raise(index, shorten());
+    let shorten =
+        || or_raise(index, upkeep::load(index).and_then(|mut all| compact::shorten(heap, &mut all.1)));
+    if let Err(failed) = attempt::attempt_within_limits(shorten) {
+        let hint = "A later VACUUM gives the free blocks back.";
+        warn_of_limit(index, &failed, "The index keeps free blocks at its end.", hint);
+    }
 }

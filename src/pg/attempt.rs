@@ -52,15 +52,19 @@ pub fn attempt_to_read<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
 }
 
 /// Runs `work`. An ERROR that the server is short of something is rolled back, and returned: of disk space, of memory,
-/// or of what `temp_file_limit` allows. Any other one ends the query.
+/// of what `temp_file_limit` allows, or of transaction IDs (and what else has the same code). Any other one ends the
+/// query.
 ///
 /// # Errors
 /// The ERROR.
 pub fn attempt_within_limits<R>(work: impl FnOnce() -> R) -> Result<R, Failed> {
     /// The class of a SQLSTATE: its first two characters, of 6 bits each (ERRCODE_TO_CATEGORY).
     const CLASS: i32 = (1 << 12) - 1;
+    /// The code of GetNewTransactionId.
+    const NO_TRANSACTION_ID: i32 = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED as i32;
     catching(work, |caught| {
         caught.code & CLASS == PgSqlErrorCode::ERRCODE_INSUFFICIENT_RESOURCES as i32 & CLASS
+            || caught.code == NO_TRANSACTION_ID
     })
 }
 

@@ -1,10 +1,10 @@
 //! Segments move to the front of the index, and VACUUM cuts the end of the file off.
 use crate::registry::{alone, on_shared};
 use crate::replay::{dumped, lsn, position};
-use crate::shared::Database;
+use crate::shared::{self, Database};
 use crate::standby::{catch_up, replicated};
 use pg_skip_tests::compare::{Question, same, sound};
-use pg_skip_tests::server::Server;
+use pg_skip_tests::server::{Server, install, must};
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,56 @@ fn cutting_off_waits_for_readers_of_a_standby() {
     drop((session, reader, watcher));
     standby.finish();
     primary.finish();
+}
+
+alone!(no_transaction_ids_are_left);
+/// To cut off an index takes a transaction ID. Where none are left, VACUUM must not fail for want of one: it is what
+/// the server asks for then.
+fn no_transaction_ids_are_left() {
+    // So long before an ID would be the oldest one again, the server gives out no more (SetTransactionIdLimit).
+    const RESERVED: u64 = 3_000_000;
+    const PER_PAGE: u64 = 32_768;
+    const PAGES_A_SEGMENT: u64 = 32;
+    let server = Server::start(&["wal_level=replica"]);
+    shared::prepare(&server);
+    let mut session = server.connect("postgres");
+    let oldest = session.number("SELECT min(datfrozenxid::text::bigint) FROM pg_database") as u64;
+    drop(session);
+    server.stop();
+    let next = oldest + (1 << 31) - 1 - RESERVED - 1000;
+    must(install().command("pg_resetwal").args(["-x", &next.to_string(), "-D"]).arg(server.data()));
+    let states = server.data().join(format!("pg_xact/{:04X}", next / PER_PAGE / PAGES_A_SEGMENT));
+    std::fs::write(&states, vec![0; PAGES_A_SEGMENT as usize * 8192]).expect("the states of transactions");
+    install().own(&states);
+    server.restart();
+    // The server now starts autovacuum by itself. It waits for these locks, so that two databases keep their age.
+    let holding = ["template1", "postgres"].map(|database| {
+        let mut session = server.connect(database);
+        session.run("BEGIN; LOCK TABLE pg_catalog.pg_amop IN SHARE UPDATE EXCLUSIVE MODE");
+        session
+    });
+    let (mut session, heard) = server.connect_hearing("skip_template");
+    session.run(
+        "CREATE TABLE t (id int, k int, d int);
+         INSERT INTO t SELECT i, i, i + 5 FROM generate_series(1, 200000) i;
+         CREATE INDEX t_skip ON t USING skip (k, d)
+             WITH (layout = map, pages_per_range = 1, autosummarize = off);
+         DELETE FROM t WHERE id % 10 <> 0",
+    );
+    let all = "DO $$ BEGIN LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$";
+    assert_eq!(session.error(all).code().code(), "54000");
+    let pages = "SELECT pg_relation_size('t_skip') / 8192";
+    let grown = session.number(pages);
+    heard.lock().expect("what was heard").clear();
+    session.run("VACUUM t");
+    let warnings = heard.lock().expect("what was heard").clone();
+    let has_tried = warnings.iter().any(|warning| warning.contains("could not finish the maintenance"));
+    assert!(has_tried, "{warnings:?}");
+    assert!(session.number(pages) >= grown, "the file was cut off without a transaction ID");
+    found_after_delete(&mut session);
+    session.run("VACUUM t");
+    drop((session, holding));
+    server.finish();
 }
 
 on_shared!(tables_that_are_not_cut_off);
