@@ -87,12 +87,13 @@ pub fn probe(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: 
     let pages = page::pages_read();
     let pruned = prune_with(&mut asked, blocks, Budget { pages: Some(left) });
     let pruned = pruned.ok().flatten().map(Rc::new);
+    let read = page::pages_read() - pages;
     // If the lookup started over, it has not used what was remembered.
     if let (Some(pruned), Some(live), [clause]) = (&pruned, &asked.remembered, &clauses[..]) {
-        planned::keep(index, (&asked.meta, live), clause, blocks, pruned, page::pages_read() - pages);
+        planned::keep(index, (&asked.meta, live), clause, blocks, pruned, read);
     }
     STATE.with_borrow_mut(|state| {
-        state.pages += pruned.as_ref().map_or(1, |pruned| pruned.slices + 1);
+        state.pages += read.max(1);
         state.bytes += pruned.as_ref().map_or(0, |pruned| pruned.ranges.bytes() + pruned.unfiltered.bytes());
         if state.bytes <= MOST_BYTES {
             state.answers.push(Answer { index: oid, clauses, blocks, pruned: pruned.clone() });

@@ -44,13 +44,21 @@ pub fn cost(
 }
 
 /// The part of the planner's cost of checking a row that the scan does not have: evaluating keys, which the scan does
-/// once, and searching lists of them, which the scan replaces by a lookup by hash.
+/// once, and searching lists of them, where the scan replaces that by a lookup by hash.
 fn saved_per_row(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> f64 {
     let by_hash = OPERATORS_A_LIST * table.prices().operator;
     let saved = |leaf: &Leaf<'_>| match (leaf.how, leaf.key.key) {
-        (Match::Array, _) => (table.cost_of(leaf.key.condition) - by_hash).max(0.0),
+        (Match::Array, _) if leaf.key.condition.is_hashed_list() => {
+            (table.cost_of(leaf.key.condition) - by_hash).max(0.0)
+        }
         (_, Some(key)) => table.cost_of(key),
         _ => 0.0,
     };
-    condition.leaves().map(saved).sum()
+    // A condition that is looked up in several columns, or by several paths, has leaves next to each other.
+    let mut last = None;
+    let is_other = |leaf: &&Leaf<'_>| {
+        let condition = Some(leaf.key.condition.identity());
+        std::mem::replace(&mut last, condition) != condition
+    };
+    condition.leaves().filter(is_other).map(saved).sum()
 }

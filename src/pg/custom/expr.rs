@@ -1,6 +1,7 @@
 //! Expressions of a query, in the detail that index lookups need.
 
 use super::super::list::list;
+use super::exec::binding::HashedList;
 use crate::pg::clause::Clause;
 use pgrx::{is_a, pg_sys};
 use std::marker::PhantomData;
@@ -113,6 +114,15 @@ impl<'a> Expr<'a> {
     /// Tells it apart from the other expressions of a planner run.
     pub fn identity(self) -> usize {
         self.node as usize
+    }
+
+    /// Whether it is a condition `left operator ANY (array)` that the scan checks by a hash table of its own.
+    pub fn is_hashed_list(self) -> bool {
+        // SAFETY: the node lives for 'a, and its type is checked.
+        unsafe {
+            is_a(self.node, pg_sys::NodeTag::T_ScalarArrayOpExpr)
+                && HashedList::of(self.node.cast()).is_some()
+        }
     }
 
     /// Whether it is a constant.

@@ -12,6 +12,49 @@ use pgrx::{is_a, pg_sys};
 /// as a table may have columns (MaxHeapAttributeNumber). The server evaluates further keys itself, for each row.
 const MOST_COLUMNS: usize = 1600;
 
+/// A condition `left operator ANY (array)` for which the scan makes a hash table of the array's elements.
+pub(in crate::pg::custom) struct HashedList {
+    left: *mut pg_sys::Node,
+    array: *mut pg_sys::Node,
+    /// The hash functions of the two sides.
+    of_left: pg_sys::Oid,
+    of_element: pg_sys::Oid,
+}
+
+impl HashedList {
+    /// None if the scan makes no hash table for the condition.
+    ///
+    /// # Safety
+    /// A valid expression, while it is planned or run.
+    pub(in crate::pg::custom) unsafe fn of(node: *mut pg_sys::ScalarArrayOpExpr) -> Option<Self> {
+        // SAFETY: the node has two arguments, the second an array. The left side is evaluated twice, so it must be free
+        // of side effects.
+        unsafe {
+            let mut args = list::<pg_sys::Node>((*node).args);
+            let (left, array) = (args.next()?, args.next()?);
+            if !(*node).useOr || is_a(array, pg_sys::NodeTag::T_Const) {
+                return None; // the server has a hash table for these
+            }
+            let (mut of_left, mut of_element) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+            let collation = (*node).inputcollid;
+            let is_hashable = pg_sys::get_op_hash_functions((*node).opno, &mut of_left, &mut of_element)
+                && ![left, array].iter().any(|&side| {
+                    let side = pg_sys::exprType(side.cast());
+                    types::hashes_against_collation(side, collation) || types::has_ranges_in_users_order(side)
+                })
+                && pg_sys::op_hashjoinable((*node).opno, pg_sys::exprType(left.cast()))
+                // Older minor versions do not look at what ranges are made of.
+                && catalog::has_hash(pg_sys::exprType(left.cast()))
+                && pg_sys::op_strict((*node).opno)
+                && pg_sys::func_strict(of_left)
+                && pg_sys::func_strict(of_element)
+                && !pg_sys::contain_volatile_functions(left)
+                && !pg_sys::contain_subplans(left);
+            is_hashable.then_some(Self { left, array, of_left, of_element })
+        }
+    }
+}
+
 /// The slot's columns while conditions are being prepared.
 pub(super) struct Binding<'k> {
     pub(super) keys: &'k [*mut pg_sys::Node],
@@ -205,31 +248,10 @@ impl Binding<'_> {
     /// # Safety
     /// As [`Served::new`].
     pub(super) unsafe fn list(&mut self, node: *mut pg_sys::ScalarArrayOpExpr) -> Option<List> {
-        // SAFETY: the node has two arguments, the second an array. The left side is evaluated twice, so it must be free
-        // of side effects.
+        // SAFETY: the node of a plan, which has two arguments, the second an array.
         unsafe {
-            let args: Vec<*mut pg_sys::Node> = list((*node).args).collect();
-            let &[left, array] = args.as_slice() else { return None };
-            if !(*node).useOr || is_a(array, pg_sys::NodeTag::T_Const) {
-                return None; // the server has a hash table for these
-            }
+            let HashedList { left, array, of_left, of_element } = HashedList::of(node)?;
             let key = self.key(array)?;
-            let (mut of_left, mut of_element) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
-            let collation = (*node).inputcollid;
-            let is_hashable = pg_sys::get_op_hash_functions((*node).opno, &mut of_left, &mut of_element)
-                && ![left, array].iter().any(|&side| {
-                    let side = pg_sys::exprType(side.cast());
-                    types::hashes_against_collation(side, collation) || types::has_ranges_in_users_order(side)
-                })
-                && pg_sys::op_hashjoinable((*node).opno, pg_sys::exprType(left))
-                // Older minor versions do not look at what ranges are made of.
-                && catalog::has_hash(pg_sys::exprType(left))
-                && pg_sys::op_strict((*node).opno)
-                && pg_sys::func_strict(of_left)
-                && pg_sys::func_strict(of_element);
-            if !is_hashable || pg_sys::contain_volatile_functions(left) || pg_sys::contain_subplans(left) {
-                return None;
-            }
             let element = pg_sys::get_base_element_type(pg_sys::exprType(array));
             if element == pg_sys::InvalidOid {
                 return None;

@@ -140,8 +140,8 @@ fn beside_btrees(session: &mut Session) {
     session.run("DROP INDEX big_id, big_u");
 }
 
-on_shared!(samples);
-fn samples(database: &Database) {
+on_shared!(tablesample_reads_its_own_pages);
+fn tablesample_reads_its_own_pages(database: &Database) {
     let mut session = database.session();
     session.run(TABLE);
     for sample in ["BERNOULLI (60) REPEATABLE (7)", "SYSTEM (60) REPEATABLE (7)", "BERNOULLI (100)"] {
@@ -173,4 +173,34 @@ fn useless_conditions_are_left_out(database: &Database) {
     session.run("SET pg_skip.force_indexes = 't_u, t_b'");
     let node = skip_scan(&mut session, "", &format!("SELECT id FROM t WHERE {key} AND b"));
     assert!(node.text("Skip Indexes").contains("t_b"));
+}
+
+on_shared!(lists_that_are_not_hashed);
+/// The scan checks `LIKE ANY` pattern by pattern, as a sequential scan does. So where it rules hardly anything out, it
+/// costs about as much.
+fn lists_that_are_not_hashed(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE l AS SELECT i AS id, i % 100 AS tenant, 'word' || i % 50 || ' took ' || i || ' ms' AS line
+             FROM generate_series(1, 50000) i;
+         CREATE INDEX ON l USING skip (line text_ngram_skip_ops)",
+    );
+    session.run("VACUUM ANALYZE l");
+    let patterns = keys(|i| format!("'%zzzz{i}%'"));
+    let everywhere =
+        format!("SELECT id FROM l WHERE tenant = 7 AND line LIKE ANY (ARRAY[{patterns}, '%took%'])");
+    let cost = |session: &mut Session, setting: &str| {
+        session.run(setting);
+        let plan = session.plan(&everywhere);
+        let total = plan.split("..").nth(1).and_then(|rest| rest.split(' ').next()).map(str::parse::<f64>);
+        session.run("RESET ALL");
+        (total.expect("a cost").expect("a number"), plan)
+    };
+    let (by_index, plan) = cost(&mut session, "SET enable_seqscan = off; SET enable_bitmapscan = off");
+    assert!(skips(&plan), "{plan}");
+    let (without, plan) = cost(&mut session, "SET pg_skip.enable_scan = off; SET enable_bitmapscan = off");
+    assert!(reads_all(&plan), "{plan}");
+    assert!(by_index > without * 0.8, "cost {by_index} with the index, {without} without");
+    let plan = session.plan(&format!("SELECT id FROM l WHERE line LIKE ANY (ARRAY[{patterns}])"));
+    assert!(skips(&plan), "no pattern is in any range:\n{plan}");
 }

@@ -214,6 +214,15 @@ fn generic_plans_are_taken(database: &Database) {
     assert!(skips(&session.plan("EXECUTE asked (7)")));
 }
 
+/// The buffers that planning a query finds in shared memory, when all that a session keeps is there.
+fn planning_hits(session: &mut Session, query: &str) -> u32 {
+    session.plan(query);
+    let json = session.one(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}"));
+    let planning = json.split("\"Planning\": {").nth(1).expect("planning");
+    let hits = planning.split("\"Shared Hit Blocks\": ").nth(1).expect("hits");
+    hits.split(',').next().and_then(|hits| hits.trim().parse::<u32>().ok()).expect("a number")
+}
+
 on_shared!(planning_asks_nothing);
 /// The index is not asked while a statement is planned for parameters that make no difference.
 fn planning_asks_nothing(database: &Database) {
@@ -222,15 +231,8 @@ fn planning_asks_nothing(database: &Database) {
     session.run(
         "PREPARE asked (uuid) AS SELECT id FROM t WHERE u = $1; SET plan_cache_mode = force_custom_plan",
     );
-    let read = |session: &mut Session, query: &str| {
-        session.plan(query); // what is kept is there
-        let json = session.one(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}"));
-        let planning = json.split("\"Planning\": {").nth(1).expect("planning");
-        let hits = planning.split("\"Shared Hit Blocks\": ").nth(1).expect("hits");
-        hits.split(',').next().and_then(|hits| hits.trim().parse::<u32>().ok()).expect("a number")
-    };
-    let constant = read(&mut session, "SELECT id FROM t WHERE u = md5('4')::uuid");
-    let parameter = read(&mut session, "EXECUTE asked (md5('4')::uuid)");
+    let constant = planning_hits(&mut session, "SELECT id FROM t WHERE u = md5('4')::uuid");
+    let parameter = planning_hits(&mut session, "EXECUTE asked (md5('4')::uuid)");
     let told = format!("{parameter} buffers for a parameter, {constant} for a constant");
     assert!(parameter < constant, "{told}");
     // Of a map, a constant takes a page or two; the meta page and the directory are remembered.
@@ -251,4 +253,26 @@ fn known_lengths_of_arrays(database: &Database) {
     assert!((2..5).contains(&two), "two keys in {two} ranges");
     let all = expected(&mut session, "ARRAY(SELECT u FROM wanted)");
     assert!((150..260).contains(&all), "two hundred keys in {all} ranges");
+}
+
+on_shared!(planning_many_branches);
+/// Planning looks up each branch of an OR by itself, and each lookup reads the whole delta. All these pages count.
+fn planning_many_branches(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE many (id int, k int) WITH (fillfactor = 50);
+         INSERT INTO many SELECT i, i FROM generate_series(1, 100000) i;
+         CREATE INDEX ON many USING skip (k) WITH (layout = filters);
+         UPDATE many SET k = k + 1000000 WHERE id % 10 = 0; ANALYZE many",
+    );
+    let branches: Vec<String> = (1..=300).map(|k| format!("k = {}", k * 37)).collect();
+    let query = format!("SELECT id FROM many WHERE {}", branches.join(" OR "));
+    session.run("SET pg_skip.plan_probe_pages = 0");
+    let without = planning_hits(&mut session, &query);
+    session.run("SET pg_skip.plan_probe_pages = 100");
+    let read = planning_hits(&mut session, &query);
+    // The last lookup may read beyond the bound.
+    assert!(read <= without + 150, "planning read {read} buffers, and {without} without lookups");
+    session.run("RESET pg_skip.plan_probe_pages");
+    assert!(planning_hits(&mut session, &query) > without + 200, "the delta is too small for this test");
 }
