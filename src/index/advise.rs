@@ -12,7 +12,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_map::PairCounts;
 use skip_scan::advice::{self, Candidate, ColumnFacts, Method, Why};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The most ranges of 16 pages that are sampled, at equal distances: 1,024 pages, some 100,000 rows.
 const MOST_RANGES: u32 = 64;
@@ -38,6 +38,17 @@ fn skip_advise(table: Option<pg_sys::Oid>, column: Option<&std::ffi::CStr>) -> R
         let Some(table) = table else { return ResultRows::new(Vec::new()) };
         check_table(table);
         let table = OpenRel::table(table, lock::Mode::AccessShare);
+        if !table.rel().is_heap() {
+            fail(
+                PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("skip_advise cannot advise about table \"{}\"", table.rel().name()),
+                Some("The table does not use the heap table access method.".into()),
+                Some(
+                    "Skip indexes and BRIN summarize ranges of heap blocks. Use another kind of index."
+                        .into(),
+                ),
+            );
+        }
         let wanted = column.map(|name| text::of_bytes(name.to_bytes()));
         let columns = table_columns::columns(table.rel());
         let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
@@ -88,7 +99,12 @@ fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
     let correlation = catalog::may_read(table.oid())
         .then(|| catalog::correlation(table.oid(), column.place as i16 + 1))
         .flatten();
-    let facts = sample.facts(correlation);
+    let facts = ColumnFacts {
+        correlation,
+        has_btree: column.has_btree,
+        has_minmax: column.has_minmax,
+        ..sample.facts()
+    };
     let (best, why) = advice::recommend(&facts);
     let mut candidates = advice::candidates(&facts);
     candidates.sort_by_key(|candidate| candidate.method != best);
@@ -124,6 +140,8 @@ fn reason_for(why: Why, facts: &ColumnFacts) -> String {
     let share = 100.0 * facts.pairs / facts.keys.max(1.0) / facts.pages.max(1.0);
     match why {
         Why::SmallTable => format!("the table has only {:.0} pages", facts.pages),
+        Why::NoValues => "the column has no values in the sample".into(),
+        Why::NoBtree => "the type has no order, so it cannot have a btree".into(),
         Why::FrequentValues => format!("a value is on {share:.0} % of the table's pages"),
         Why::Ordered => "the values are in the order of the table".into(),
         Why::SmallerThanBtree => {
@@ -153,10 +171,10 @@ fn what_it_does(candidate: &Candidate, facts: &ColumnFacts) -> String {
 fn statement(table: Rel, column: &TableColumn, method: Method) -> Option<String> {
     let (using, class) = match method {
         Method::Skip => ("skip", ""),
-        Method::Btree => ("btree", ""),
+        Method::Btree if column.has_btree => ("btree", ""),
         Method::BrinBloom => ("brin", column.bloom_class.as_deref()?),
-        Method::BrinMinmax => ("brin", ""),
-        Method::SequentialScan => return None,
+        Method::BrinMinmax if column.has_minmax => ("brin", ""),
+        Method::Btree | Method::BrinMinmax | Method::SequentialScan => return None,
     };
     let space = if class.is_empty() { "" } else { " " };
     Some(format!(
@@ -174,8 +192,8 @@ struct ColumnSample {
     /// Values in the sample, and their bytes.
     values: f64,
     bytes: f64,
-    /// How often each value, by its hash, occurs in the sample.
-    counts: HashMap<u64, u32>,
+    /// In how many ranges of the sample each value is, by its hash.
+    ranges_of: HashMap<u64, u32>,
     pairs: PairCounts,
 }
 
@@ -191,7 +209,7 @@ impl ColumnSample {
             sampled: 0.0,
             values: 0.0,
             bytes: 0.0,
-            counts: HashMap::new(),
+            ranges_of: HashMap::new(),
             pairs: PairCounts::new(sizes),
         };
         for i in 0..count {
@@ -202,31 +220,35 @@ impl ColumnSample {
             query::values_in_blocks(table, column, (first, end), |StoredValue { block, hash, bytes }| {
                 sample.values += 1.0;
                 sample.bytes += f64::from(bytes);
-                *sample.counts.entry(hash).or_default() += 1;
                 if let Some(page) = block.checked_sub(first).and_then(|at| by_page.get_mut(at as usize)) {
                     page.push(hash);
                 }
             });
+            let of_range: HashSet<u64> = by_page.iter().flatten().copied().collect();
+            of_range.into_iter().for_each(|hash| *sample.ranges_of.entry(hash).or_default() += 1);
             sample.sampled += f64::from(end - first);
             sample.pairs.add(by_page.iter().map(Vec::as_slice));
         }
         sample
     }
 
-    fn facts(&self, correlation: Option<f64>) -> ColumnFacts {
+    /// What the sample says; nothing of what is known of the column's type and of ANALYZE's correlation.
+    fn facts(&self) -> ColumnFacts {
         let scale = self.pages / self.sampled.max(1.0);
-        let rows = self.values * scale;
-        let once = self.counts.values().filter(|&&count| count == 1).count() as f64;
+        let sampled = self.pairs.of_ranges() as f64;
+        let once = self.ranges_of.values().filter(|&&ranges| ranges == 1).count() as f64;
         let range_pages = self.pairs.smallest_part(self.values);
         ColumnFacts {
             pages: self.pages,
-            rows,
-            keys: advice::distinct_values(rows, self.values, self.counts.len() as f64, once),
+            rows: self.values * scale,
+            keys: advice::distinct_values(sampled * scale, sampled, self.ranges_of.len() as f64, once),
             pairs: self.pairs.of_part(1) as f64 * scale,
             range_pages: range_pages.into(),
             range_pairs: self.pairs.of_part(range_pages) as f64 * scale,
             width: self.bytes / self.values.max(1.0),
-            correlation,
+            correlation: None,
+            has_btree: true,
+            has_minmax: true,
         }
     }
 }

@@ -13,6 +13,10 @@ pub struct TableColumn {
     pub type_name: String,
     /// Whether its type has a default operator class of the access method skip.
     pub has_class: bool,
+    /// The same of btree.
+    pub has_btree: bool,
+    /// Whether BRIN's default operator class for the type has a minimum and a maximum.
+    pub has_minmax: bool,
     /// BRIN's operator class of Bloom filters for the type, if it has one.
     pub bloom_class: Option<String>,
 }
@@ -30,12 +34,16 @@ pub fn columns(table: Rel) -> Vec<TableColumn> {
                 return None;
             }
             let name = attribute.attname.data.as_ptr();
+            let has_class =
+                |method| pg_sys::GetDefaultOpClass(attribute.atttypid, method) != pg_sys::InvalidOid;
             Some(TableColumn {
                 place,
                 name: text::of_server(name),
                 quoted_name: text::of_server(pg_sys::quote_identifier(name)),
                 type_name: text::of_server(pg_sys::format_type_be(attribute.atttypid)),
-                has_class: pg_sys::GetDefaultOpClass(attribute.atttypid, skip) != pg_sys::InvalidOid,
+                has_class: has_class(skip),
+                has_btree: has_class(pg_sys::BTREE_AM_OID),
+                has_minmax: minmax_stem(attribute.atttypid).is_some(),
                 bloom_class: bloom_class(attribute.atttypid),
             })
         });
@@ -43,14 +51,19 @@ pub fn columns(table: Rel) -> Vec<TableColumn> {
     }
 }
 
+/// The name of BRIN's default operator class for a type, without its ending. None if it has no minimum and maximum:
+/// that of `inet` and ranges has a value that includes all others.
+fn minmax_stem(of: pg_sys::Oid) -> Option<String> {
+    // SAFETY: catalog lookups.
+    let class = unsafe { pg_sys::GetDefaultOpClass(pg_sys::getBaseType(of), pg_sys::BRIN_AM_OID) };
+    operator_class_name(class)?.strip_suffix("_minmax_ops").map(str::to_owned)
+}
+
 /// BRIN's operator class of Bloom filters for a type: PostgreSQL calls it after the type.
 fn bloom_class(of: pg_sys::Oid) -> Option<String> {
     // SAFETY: catalog lookups; NUL-terminated, palloc'd strings.
     unsafe {
-        let base = pg_sys::getBaseType(of);
-        let minmax = pg_sys::GetDefaultOpClass(base, pg_sys::BRIN_AM_OID);
-        let name = operator_class_name(minmax)?;
-        let name = name.strip_suffix("_minmax_ops").map(|stem| format!("{stem}_bloom_ops"))?;
+        let name = format!("{}_bloom_ops", minmax_stem(of)?);
         let class = text::to_server(&name);
         let names =
             pg_sys::lappend(std::ptr::null_mut(), pg_sys::makeString(class.as_ptr().cast_mut()).cast());

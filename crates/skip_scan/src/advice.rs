@@ -31,7 +31,7 @@ const MAP_OVERHEAD: f64 = 1.06;
 const MOST_OF_TABLE: f64 = 0.1;
 /// A table of fewer pages, 8 MB, is read as a whole in a few milliseconds.
 const LEAST_PAGES: f64 = 1000.0;
-/// The correlation from which on BRIN's minimum and maximum rule out nearly all ranges.
+/// The correlation from which on values count as in the order of the table, but for a few rows.
 const ORDERED: f64 = 0.98;
 
 /// What a sample says of a column.
@@ -53,6 +53,10 @@ pub struct ColumnFacts {
     pub width: f64,
     /// ANALYZE's correlation of the values with the order of the table, if it is known.
     pub correlation: Option<f64>,
+    /// Whether the type has a default operator class of btree.
+    pub has_btree: bool,
+    /// Whether BRIN's default operator class for the type has a minimum and a maximum.
+    pub has_minmax: bool,
 }
 
 /// A kind of index.
@@ -94,6 +98,8 @@ impl Candidate {
 pub enum Why {
     /// The table is too small for any index.
     SmallTable,
+    /// The sample has no value.
+    NoValues,
     /// A value is on too many pages for any index.
     FrequentValues,
     /// The values are in the order of the table.
@@ -102,6 +108,8 @@ pub enum Why {
     SmallerThanBtree,
     /// The btree is hardly larger than the map.
     BtreeIsSmall,
+    /// The type has no btree.
+    NoBtree,
 }
 
 /// The candidates for lookups of single keys.
@@ -115,18 +123,27 @@ pub fn recommend(facts: &ColumnFacts) -> (Method, Why) {
     if facts.pages < LEAST_PAGES {
         return (Method::SequentialScan, Why::SmallTable);
     }
+    if facts.rows <= 0.0 {
+        return (Method::SequentialScan, Why::NoValues);
+    }
     if pages_of_key(facts) > facts.pages * MOST_OF_TABLE {
         return (Method::SequentialScan, Why::FrequentValues);
     }
-    let is_ordered = facts.correlation.is_some_and(|correlation| correlation.abs() >= ORDERED);
-    if is_ordered && minmax.pages() <= 2.0 * BRIN_PAGES + pages_of_key(facts) {
+    if is_ordered(facts) && minmax.pages() <= 2.0 * BRIN_PAGES + pages_of_key(facts) {
         return (Method::BrinMinmax, Why::Ordered);
+    }
+    if !facts.has_btree {
+        return (Method::Skip, Why::NoBtree);
     }
     if skip.index_bytes * 2.0 <= btree.index_bytes {
         (Method::Skip, Why::SmallerThanBtree)
     } else {
         (Method::Btree, Why::BtreeIsSmall)
     }
+}
+
+fn is_ordered(facts: &ColumnFacts) -> bool {
+    facts.has_minmax && facts.correlation.is_some_and(|correlation| correlation.abs() >= ORDERED)
 }
 
 /// Pages of the table that have a given value, on average over values.
@@ -187,8 +204,8 @@ fn brin_bloom(facts: &ColumnFacts) -> Candidate {
 fn brin_minmax(facts: &ColumnFacts) -> Candidate {
     let ranges = (facts.pages / BRIN_PAGES).max(1.0);
     let bytes = ranges * (BRIN_ENTRY + 2.0 * facts.width) + 3.0 * PAGE;
-    let is_ordered = facts.correlation.is_some_and(|correlation| correlation.abs() >= ORDERED);
-    let table_pages = if is_ordered { pages_of_key(facts) + BRIN_PAGES } else { facts.pages };
+    let table_pages =
+        if is_ordered(facts) { pages_of_key(facts) + BRIN_PAGES + widened_pages(facts) } else { facts.pages };
     Candidate {
         method: Method::BrinMinmax,
         index_bytes: bytes,
@@ -197,20 +214,34 @@ fn brin_minmax(facts: &ColumnFacts) -> Candidate {
     }
 }
 
+/// Pages of the ranges of BRIN whose bounds rows in the wrong place have widened. If a fraction `f` of the rows has
+/// values from anywhere, the correlation is about 1 - f. One such row in a range makes it match about half of all
+/// lookups, two or more nearly all.
+fn widened_pages(facts: &ColumnFacts) -> f64 {
+    let misplaced = 1.0 - facts.correlation.map_or(0.0, f64::abs).min(1.0);
+    let rows_a_range = facts.rows / (facts.pages / BRIN_PAGES).max(1.0);
+    let widened = 1.0 - (1.0 - misplaced).powf(rows_a_range);
+    facts.pages * widened / 2.0
+}
+
 fn sequential(facts: &ColumnFacts) -> Candidate {
     let (method, table_pages) = (Method::SequentialScan, facts.pages);
     Candidate { method, index_bytes: 0.0, index_pages: 0.0, table_pages }
 }
 
-/// An estimate of the distinct values of a table from those of a sample of its rows: the table has `rows` rows, the
-/// sample `sampled` with `distinct` distinct values, `once` of which occur once. The estimator is Haas and Stokes'
-/// Duj1, as in ANALYZE.
-pub fn distinct_values(rows: f64, sampled: f64, distinct: f64, once: f64) -> f64 {
+/// An estimate of the distinct values of a table from those of some of its ranges: the table has `pairs` pairs of a
+/// value and a range that has it, the sampled ranges have `sampled` of them with `distinct` distinct values, of which
+/// `once` are in one sampled range only.
+///
+/// The estimator is Haas and Stokes' Duj1, as in ANALYZE, of pairs instead of rows: rows of one range are no random
+/// sample. If all rows of a value are next to each other, a range has either all of them or none. Of rows, the
+/// estimator would conclude that the table has no more values than the sample.
+pub fn distinct_values(pairs: f64, sampled: f64, distinct: f64, once: f64) -> f64 {
     if sampled <= 0.0 {
         return 0.0;
     }
-    let rest = sampled - once + once * sampled / rows.max(sampled);
-    (sampled * distinct / rest.max(1.0)).clamp(distinct, rows.max(distinct))
+    let rest = sampled - once + once * sampled / pairs.max(sampled);
+    (sampled * distinct / rest.max(1.0)).clamp(distinct, pairs.max(distinct))
 }
 
 #[cfg(test)]
@@ -227,6 +258,8 @@ mod tests {
         range_pairs: 20e6,
         width: 16.0,
         correlation: Some(0.0),
+        has_btree: true,
+        has_minmax: true,
     };
 
     fn of(facts: &ColumnFacts, method: Method) -> Candidate {
@@ -258,6 +291,27 @@ mod tests {
         assert_eq!(recommend(&ordered), (Method::BrinMinmax, Why::Ordered));
         assert!(of(&ordered, Method::BrinMinmax).table_pages < 200.0);
         assert_eq!(of(&UNIQUE, Method::BrinMinmax).table_pages, UNIQUE.pages);
+        let unordered_type = ColumnFacts { has_minmax: false, ..ordered };
+        assert_eq!(recommend(&unordered_type).0, Method::Skip);
+    }
+
+    #[test]
+    fn one_row_of_a_hundred_in_the_wrong_place_makes_bounds_useless() {
+        let late = ColumnFacts { correlation: Some(0.99), ..UNIQUE };
+        assert_eq!(recommend(&late).0, Method::Skip);
+        assert!(of(&late, Method::BrinMinmax).table_pages > 0.4 * UNIQUE.pages);
+        // ANALYZE finds such correlations where neighbours are swapped.
+        let swapped = ColumnFacts { correlation: Some(1.0 - 1e-8), ..UNIQUE };
+        assert_eq!(recommend(&swapped).0, Method::BrinMinmax);
+    }
+
+    #[test]
+    fn columns_without_values_and_types_without_an_order() {
+        let empty = ColumnFacts { rows: 0.0, keys: 0.0, pairs: 0.0, range_pairs: 0.0, ..UNIQUE };
+        assert_eq!(recommend(&empty), (Method::SequentialScan, Why::NoValues));
+        let repeated = ColumnFacts { rows: 1e5, keys: 100.0, pairs: 1e5, range_pairs: 1e5, ..UNIQUE };
+        assert_eq!(recommend(&repeated).0, Method::Btree);
+        assert_eq!(recommend(&ColumnFacts { has_btree: false, ..repeated }), (Method::Skip, Why::NoBtree));
     }
 
     #[test]
@@ -269,9 +323,9 @@ mod tests {
     }
 
     #[test]
-    fn distinct_values_as_analyze_estimates_them() {
-        assert_eq!(distinct_values(1e6, 1000.0, 1000.0, 1000.0), 1e6, "all unique");
-        assert_eq!(distinct_values(1e6, 1000.0, 10.0, 0.0), 10.0, "all repeated");
+    fn distinct_values_of_some_ranges() {
+        assert_eq!(distinct_values(1e6, 1000.0, 1000.0, 1000.0), 1e6, "each in one range");
+        assert_eq!(distinct_values(1e6, 1000.0, 10.0, 0.0), 10.0, "each in many ranges");
         assert_eq!(distinct_values(1000.0, 1000.0, 700.0, 500.0), 700.0, "the whole table");
         assert_eq!(distinct_values(1e6, 0.0, 0.0, 0.0), 0.0);
     }

@@ -118,3 +118,55 @@ fn names_and_rights(database: &Database) {
     );
     assert_eq!(best(&mut session, "k"), "skip");
 }
+
+on_shared!(values_next_to_each_other);
+/// Rows of a value next to each other are no random sample of the table: the sample has all of them, or none. The table
+/// has seven times the pages of the sample.
+fn values_next_to_each_other(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t AS SELECT md5((i / 5)::text)::uuid AS k, repeat('x', 900) AS pad
+             FROM generate_series(1, 60000) i; ANALYZE t",
+    );
+    assert!(session.number("SELECT pg_relation_size('t') / 8192") > 7000.0);
+    for method in ["skip", "btree"] {
+        let pages = session
+            .number(&format!("SELECT table_pages FROM skip_advise('t', 'k') WHERE method = '{method}'"));
+        assert!((1.0..=3.0).contains(&pages), "{method}: {pages} pages for five rows");
+    }
+}
+
+on_shared!(rows_in_the_wrong_place);
+/// One row in a hundred has a value from anywhere: ANALYZE still finds a correlation of 0.98, but each range of BRIN
+/// has such a row.
+fn rows_in_the_wrong_place(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t AS SELECT CASE WHEN i % 100 = 0 THEN i * 7919 % 200000 ELSE i END AS id,
+             repeat('x', 60) AS pad FROM generate_series(1, 200000) i; ANALYZE t",
+    );
+    let correlation =
+        session.number("SELECT correlation FROM pg_stats WHERE tablename = 't' AND attname = 'id'");
+    assert!((0.97..0.999).contains(&correlation), "{correlation}");
+    assert_eq!(best(&mut session, "id"), "skip");
+}
+
+on_shared!(statements_can_be_executed);
+/// The types have operator classes of skip, but some have none of BRIN.
+fn statements_can_be_executed(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TYPE mood AS ENUM ('sad', 'happy');
+         CREATE TABLE t AS SELECT ARRAY[i, i + 1] AS ids, i % 2 = 0 AS flag, 'sad'::mood AS mood,
+             jsonb_build_object('k', i) AS document, int4multirange(int4range(i, i + 5)) AS ranges,
+             i::text::xid8 AS transaction, NULL::int AS nothing, repeat('x', 300) AS pad
+             FROM generate_series(1, 60000) i; ANALYZE t",
+    );
+    assert_eq!(best(&mut session, "nothing"), "none");
+    assert_eq!(best(&mut session, "ids"), "skip");
+    let statements = session.column("SELECT statement FROM skip_advise('t') WHERE statement IS NOT NULL");
+    assert!(statements.len() > 15, "{statements:?}");
+    for statement in statements {
+        session.run(&format!("BEGIN; {statement}; ROLLBACK"));
+    }
+}
