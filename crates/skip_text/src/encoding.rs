@@ -31,15 +31,23 @@ impl Encoding {
         }
     }
 
-    /// Does a character begin at this byte? Bytes that are not valid UTF-8 count to the character before them.
-    pub(crate) fn begins(self, byte: u8) -> bool {
-        self == Encoding::Bytes || byte & 0xC0 != 0x80
-    }
-
-    /// Where the character that begins at `from` ends.
+    /// Where the character that begins at `from` ends. A byte that is part of no valid character counts as one of its
+    /// own: `LIKE` compares bytes, so a valid character beside it must be one here too. (A regular expression takes
+    /// such bytes together with those behind them, whatever these are. Characters that come about in this way are not
+    /// found.)
     pub(crate) fn end_of(self, text: &[u8], from: usize) -> usize {
-        let rest = text.get(from + 1..).unwrap_or_default();
-        from + 1 + rest.iter().position(|&byte| self.begins(byte)).unwrap_or(rest.len())
+        let length = match (self, text.get(from)) {
+            (Encoding::Utf8, Some(0xC2..=0xDF)) => 2,
+            (Encoding::Utf8, Some(0xE0..=0xEF)) => 3,
+            (Encoding::Utf8, Some(0xF0..=0xF4)) => 4,
+            _ => return from + 1,
+        };
+        let character = text.get(from..from + length);
+        if character.is_some_and(|bytes| std::str::from_utf8(bytes).is_ok()) {
+            from + length
+        } else {
+            from + 1
+        }
     }
 
     /// Where the first `count` characters end; None if there are fewer.
@@ -68,7 +76,16 @@ mod tests {
         assert_eq!(Bytes.end_of_first(b"a\xE4\xFF", 3), Some(3));
         assert!(Bytes.chars(b"a\xE4").unwrap().eq(['a', 'ä']));
         assert!(Utf8.chars(b"a\xE4").is_none());
-        // Not valid: no panic, and every byte in some character.
-        assert_eq!(Utf8.end_of_first(b"\x80\x80a\xFF", 3), Some(4));
+    }
+
+    #[test]
+    fn bytes_that_are_not_valid_are_characters() {
+        assert_eq!(Utf8.end_of_first(b"\x80\x80a\xFF", 3), Some(3));
+        assert_eq!(Utf8.end_of_first(b"d\x80e", 1), Some(1));
+        // Cut short at the end or by another character; too long a form; a surrogate; beyond the last code point.
+        for invalid in [&b"\xE2\x82"[..], b"\xE2\x82a", b"\xC0\x80", b"\xED\xA0\x80", b"\xF4\x90\x80\x80"] {
+            assert_eq!(Utf8.end_of_first(invalid, 1), Some(1), "{invalid:x?}");
+        }
+        assert_eq!(Utf8.end_of_first("ä\u{10FFFF}€".as_bytes(), 2), Some(6));
     }
 }

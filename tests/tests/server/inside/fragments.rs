@@ -97,9 +97,9 @@ fn operators(database: &Database) {
     }
 }
 
-on_shared!(together);
+on_shared!(the_index_that_serves_a_pattern_is_asked);
 /// Indexes that make different things of the same pattern: the one that can look it up is asked, whichever comes first.
-fn together(database: &Database) {
+fn the_index_that_serves_a_pattern_is_asked(database: &Database) {
     let mut session = database.session();
     lines(&mut session);
     session.run(
@@ -299,4 +299,37 @@ fn encoded(database: &Database, encoding: &str, word: &str) {
         session.run("RESET ALL");
     }
     sound(&mut session, "folded");
+}
+
+on_shared!(values_that_are_not_valid);
+/// The server checks what comes in from clients, but not what a cast makes of bytes. `LIKE` compares bytes: a character
+/// beside a byte that is part of none is found.
+fn values_that_are_not_valid(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE CAST (bytea AS text) WITHOUT FUNCTION;
+         CREATE TABLE t (id int, v text, filler text DEFAULT repeat('x', 300));
+         INSERT INTO t SELECT i, CASE i WHEN 200 THEN ('\\x616263648065666768'::bytea)::text
+                 WHEN 500 THEN ('\\x61626364e28265666768'::bytea)::text
+                 WHEN 800 THEN ('\\xff61626364c365666768'::bytea)::text
+                 ELSE 'nothing ' || i END
+             FROM generate_series(1, 1000) i;
+         CREATE INDEX t_fragments ON t USING skip (v text_ngram_skip_ops (fold_case = on))
+             WITH (pages_per_range = 1);
+         CREATE INDEX t_prefixes ON t USING skip (v text_prefix_skip_ops (length = 4)) WITH (pages_per_range = 1);
+         INSERT INTO t SELECT id + 1000, v FROM t",
+    );
+    for (condition, found) in [
+        ("v LIKE '%abcd%'", "6"),
+        ("v LIKE 'abcd%'", "4"),
+        ("v LIKE '%efgh'", "6"),
+        ("v ~ 'abcd'", "6"),
+        ("v ~ '^abcd'", "4"),
+        ("v ^@ 'abcd'", "4"),
+        ("v ILIKE '%ABCD%'", "6"),
+    ] {
+        compare::same(&mut session, "t", &Question::any(condition));
+        assert_eq!(session.one(&format!("SELECT count(*) FROM t WHERE {condition}")), found, "{condition}");
+    }
+    ["t_fragments", "t_prefixes"].iter().for_each(|index| sound(&mut session, index));
 }
