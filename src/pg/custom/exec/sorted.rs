@@ -31,7 +31,7 @@ impl Filling {
     /// # Safety
     /// The keys are those of a node in an execution.
     pub(super) unsafe fn begin(keys: &SortKeys, takes_all: bool) -> Self {
-        // SAFETY: the sort copies its arguments, and refers to the descriptor, which lives as long as the query.
+        // SAFETY: the sort copies its arguments, and refers to the descriptor, which lives until the sort is ended.
         unsafe {
             let before = pg_sys::MemoryContextSwitchTo(keys.memory);
             let desc = pg_sys::CreateTemplateTupleDesc(2);
@@ -110,10 +110,7 @@ impl Filling {
     /// Ends the sort.
     pub(super) fn end(self) {
         // SAFETY: begun in begin(), ended once.
-        unsafe {
-            pg_sys::ExecDropSingleTupleTableSlot(self.input);
-            pg_sys::tuplesort_end(self.sort);
-        }
+        unsafe { end(self.sort, self.input) }
     }
 }
 
@@ -156,9 +153,20 @@ impl Sorted {
     /// Ends the sort.
     pub(super) fn end(self) {
         // SAFETY: begun in Filling::begin(), ended once.
-        unsafe {
-            pg_sys::ExecDropSingleTupleTableSlot(self.output);
-            pg_sys::tuplesort_end(self.sort);
-        }
+        unsafe { end(self.sort, self.output) }
+    }
+}
+
+/// Ends a sort, with its slot and their descriptor: a scan that starts over for each row of a join begins many sorts.
+///
+/// # Safety
+/// Both were made in [`Filling::begin`] or [`Filling::sort`], and are not used any more.
+unsafe fn end(sort: *mut pg_sys::Tuplesortstate, slot: *mut pg_sys::TupleTableSlot) {
+    // SAFETY: as the caller promises. Nothing else refers to the descriptor, which is not counted.
+    unsafe {
+        let desc = (*slot).tts_tupleDescriptor;
+        pg_sys::ExecDropSingleTupleTableSlot(slot);
+        pg_sys::tuplesort_end(sort);
+        pg_sys::FreeTupleDesc(desc);
     }
 }

@@ -2,7 +2,7 @@
 use super::{in_order, is_in_order, log, same_order};
 use crate::registry::on_shared;
 use crate::shared::Database;
-use pg_skip_tests::both_ways::{Case, Way, same};
+use pg_skip_tests::both_ways::{Case, Way, same, skips};
 use pg_skip_tests::explain::{executed, skip_scan};
 use pg_skip_tests::session::Session;
 
@@ -152,6 +152,33 @@ fn spilled(database: &Database) {
     let again = "SELECT o.n, s.at, s.id FROM generate_series(1, 4) o (n),
         LATERAL (SELECT at, id FROM t WHERE id <> o.n ORDER BY at DESC, id LIMIT 700) s ORDER BY o.n, s.at, s.id";
     same(&mut session, &little.with("enable_sort", "on"), &Case { ordered: true, ..Case::any(again) });
+}
+
+on_shared!(sorts_that_start_over_keep_no_memory);
+/// A scan whose rows are too many for memory starts over for each row of a join.
+fn sorts_that_start_over_keep_no_memory(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t AS SELECT i AS id, timestamptz '2026-01-01' + i * 7919 % 5000 * interval '1 hour' AS at
+             FROM generate_series(1, 5000) i;
+         CREATE INDEX ON t USING skip (at timestamptz_minmax_skip_ops) WITH (pages_per_range = 1); ANALYZE t",
+    );
+    let way =
+        in_order().with("work_mem", "64kB").with("enable_material", "off").with("enable_nestloop", "on");
+    way.set(&mut session);
+    let query = "SELECT at FROM generate_series(1, 600) g LEFT JOIN
+        (SELECT at FROM t ORDER BY at OFFSET 4000 LIMIT 1) s ON true";
+    let plan = session.plan(query);
+    assert!(skips(&plan) && plan.contains("Nested Loop") && !plan.contains("Materialize"), "{plan}");
+    session.run(&format!("BEGIN; DECLARE c CURSOR FOR {query}"));
+    let used = "SELECT sum(used_bytes) FROM pg_backend_memory_contexts WHERE name = 'pg_skip order'";
+    session.run("MOVE 50 FROM c");
+    let before = session.number(used);
+    session.run("MOVE 500 FROM c");
+    let after = session.number(used);
+    session.run("COMMIT");
+    // A descriptor of two columns has more than 200 bytes.
+    assert!(before > 0.0 && after < before + 50_000.0, "{before} bytes, {after} after 500 more sorts");
 }
 
 on_shared!(explained);
