@@ -21,8 +21,9 @@ CREATE FUNCTION bloom_bench.ms(name text) RETURNS float8
 LANGUAGE sql STABLE
 RETURN (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY r.ms) FROM bloom_bench.result AS r WHERE r.name = ms.name);
 
--- The part of so many values, none of which was added, that a filter says yes for. Each filter is asked for values of
--- its own: the few whose probes meet each other are found much more often in a small one.
+-- The fraction of the values asked, none of which was added, for which a filter answers "maybe". Each filter is asked
+-- for different values, because a small filter answers "maybe" much more often for the few values whose probes
+-- coincide.
 CREATE FUNCTION bloom_bench.absent(filter bloom, number integer, asked integer) RETURNS float8
 LANGUAGE sql STABLE
 RETURN (SELECT count(*) / asked::float8 FROM generate_series(1, asked) AS i

@@ -40,10 +40,10 @@ ORDER BY kind, place;
 \qecho
 \qecho '## Larger tables'
 SELECT $page$
-A simulation of the rules by which segments are merged, and of the sizes measured above, up to 10^10 rows; the formula
-beyond: [growth_curve.rs](../crates/skip_segment/examples/growth_curve.rs). Averages and maxima are over the growth
-from the size before. The segments that are being merged are all counted: a lookup of a key that is merged already
-reads fewer.$page$;
+Up to 10^10 rows, the figures come from a simulation of the rules by which segments are merged, with the sizes measured
+above; for more rows, from a formula ([growth_curve.rs](../crates/skip_segment/examples/growth_curve.rs)). Averages and
+maxima are over the growth from the size in the line before. All segments that are being merged are counted, although a
+lookup of a key that is merged already reads fewer.$page$;
 \qecho
 \qecho '| rows | pages, new index | segments, average | most | bound | pages, average | most |'
 \qecho '|---|---|---|---|---|---|---|'

@@ -2,13 +2,13 @@
 # Measures the operator classes that search inside values beside GIN (pg_trgm, jsonb_path_ops, arrays, tsvector), BRIN,
 # btrees and no index, in one run on one throw-away server, and writes docs/inside-benchmarks.md and its JSON.
 #
-#   inside.sh PG_CONFIG         some hours, most of them for GIN of words and fragments, and 15 GB of disk under
+#   inside.sh PG_CONFIG         some hours, most of them for GIN of lexemes and fragments, and 15 GB of disk under
 #                               ${TMPDIR:-/tmp}
 #
 #   ROWS=5000000                log lines; if they are fewer, the page goes to the standard output, unless PAGE=1
 #   APPEND=1000000              lines appended
 #   ROUNDS=5                    rounds in which all kinds take turns: build, searches, append
-#   SLOW_ROUNDS=5               the first of these rounds, in which GIN of words and fragments takes part too
+#   SLOW_ROUNDS=5               the first of these rounds, in which GIN of lexemes and fragments takes part too
 #   SEARCHES=20                 searches of each kind in a round, for at most SECONDS_EACH=4
 #   KINDS='lines.tags …'        only these tables and classes, or: lines documents changes
 #   JSON=file                   where the figures go as JSON, besides

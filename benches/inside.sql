@@ -6,7 +6,7 @@
 -- changes    the files of a real project's history, each time with its path; filled by inside.sh
 -- flags      arrays of 20 tags out of 200, which so stand in nearly every block range; for inside_sweep.sh
 --
--- Row i follows from i, so that who knows how many rows there are knows what stands in them.
+-- Row i is computed from i, so the contents of all rows are known if the number of rows is known.
 
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
 

@@ -104,9 +104,9 @@ one run of \`make sweep-inside\`, $(date -u +%F).
   each million pages of the table. That is the mean of 20 values. The time is that of the whole query,
   parsing and planning included: the median of 20 values, or of as many as take 0.3 seconds.
 - "Absent, 4 letters" and so on are fragments of as many letters, which are looked up by 1, 3 and 9 keys.
-- The first line of each table has default options. \`flags\` has only keys that stand in nearly every page.
-- A search for the start of a text asks for 24 characters, or for a whole path that is shorter: nothing is ruled out
-  then. Where keys are shorter than that, paths that begin alike have one key.
+- The first line of each table has default options. \`flags\` has only keys that are in nearly every block range.
+- A search for the start of a text asks for 24 characters. If a path is shorter, the search asks for the whole path, and
+  rules nothing out. If keys have fewer than 24 characters, paths with the same beginning have the same key.
 END
     sql -f "$here/inside_sweep_report.sql"
 }

@@ -3,9 +3,8 @@
 --   psql -f benches/twenty_million.sql                     the whole table
 --   psql -v rows=200000 -f benches/twenty_million.sql      a smaller one of the same shape
 --
--- trace_id     as good as random, unique: the column that a btree is big for and BRIN minmax is no use for; that of row
--- i is
---              md5('trace ' || i)::uuid, so that who knows how many rows there are knows their keys
+-- trace_id     unique, in random order: a btree on this column is large, and BRIN minmax is of no use. Row i has the
+--              value md5('trace ' || i)::uuid, so all keys are known if the number of rows is known
 -- device_id    1000 values in runs of about 2000 neighbouring rows, blurred at their edges
 --
 -- A tuple is 24 bytes of header, 8 + 16 + 4 (+ 4 padding) + 8 of fixed columns and 1 + 32 of payload, 104 in all when

@@ -11,7 +11,7 @@ cd "$here/../fuzz"
 cargo run --quiet --example seeds -- corpus
 # cargo-fuzz wants a nightly compiler for the address sanitizer only. The one that is shipped with has it, too.
 export RUSTC_BOOTSTRAP=1
-# Memory that was freed counts as used while the sanitizer watches it: little of it, for the limit to mean something.
+# The sanitizer keeps freed memory for a while, and it counts against the limit. So at most 32 MB of it are kept.
 export ASAN_OPTIONS=quarantine_size_mb=32${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 failed=()
 for target; do

@@ -4,8 +4,8 @@
 #   imports.pl DIRECTORY …      directories with the sources of one crate each
 #
 # An import is a `use` of, or a path to, a name that another file defines: `crate::…`, `super::…`, `self::…`. A name
-# that a mod.rs only hands on (`pub use`) counts as an import of the file it comes from. Between a mod.rs and the files
-# of its own folder no import counts: it is their face.
+# that a mod.rs only re-exports (`pub use`) counts as an import of the file it comes from. Imports between a mod.rs and
+# the files of its own folder do not count.
 use strict;
 use warnings;
 

@@ -97,13 +97,13 @@ COMMENT ON OPERATOR <@ ("any", bloom) IS 'value may be contained in the filter';
 CREATE FUNCTION bloom_union(bloom, bloom) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_union_wrapper';
 COMMENT ON FUNCTION bloom_union(bloom, bloom) IS
-    'returns the bloom filter of the keys of both filters; the filters must have the same type, size, number of '
-    'probes and policy';
+    'returns the bloom filter of the keys of both filters; the filters must have the same type, collation, size, '
+    'number of probes, policy and seed';
 CREATE FUNCTION bloom_intersection(bloom, bloom) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_intersection_wrapper';
 COMMENT ON FUNCTION bloom_intersection(bloom, bloom) IS
     'returns a bloom filter of the keys that are in both filters, with a higher false-positive rate than a filter '
-    'made from these keys; the filters must have the same type, size, number of probes and policy';
+    'made from these keys; the filters must agree as for bloom_union';
 CREATE OPERATOR | (LEFTARG = bloom, RIGHTARG = bloom, FUNCTION = bloom_union, COMMUTATOR = |);
 COMMENT ON OPERATOR | (bloom, bloom) IS 'union: keys of either filter';
 CREATE OPERATOR & (LEFTARG = bloom, RIGHTARG = bloom, FUNCTION = bloom_intersection, COMMUTATOR = &);
@@ -197,13 +197,13 @@ COMMENT ON FUNCTION bloom_info(bloom) IS
 CREATE FUNCTION bloom_export(filter bloom) RETURNS bytea
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_export_wrapper';
 COMMENT ON FUNCTION bloom_export(bloom) IS
-    'returns the bytes of the bloom filter in the format of the system that its policy comes from: LevelDB, '
-    'ClickHouse or RocksDB';
+    'returns the bytes of the bloom filter in the format of its policy: that of LevelDB, ClickHouse or RocksDB, or, '
+    'for policy skip, that of this extension';
 CREATE FUNCTION bloom_import(filter bytea, policy text, key_type regtype) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_import_wrapper';
 COMMENT ON FUNCTION bloom_import(bytea, text, regtype) IS
-    'returns the bloom filter stored in bytes of another system; its keys are taken to be the key bytes of the given '
-    'type';
+    'returns the bloom filter stored in bytes of the policy''s format, as bloom_export and other systems make them; '
+    'its keys are taken to be the key bytes of the given type';
 
 -- Aggregates.
 

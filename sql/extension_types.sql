@@ -1,8 +1,8 @@
--- Operator classes for the types of PostgreSQL's own extensions, made on request: those extensions may come later than
--- this one, and may go before it.
+-- Operator classes for the types of PostgreSQL's own extensions. They are created on request, because those extensions
+-- may be installed later than this one, and dropped earlier.
 --
--- The function that makes them is called by a superuser. So it trusts no name: types, operators and functions are those
--- that belong to the extension in question, or to the server.
+-- A superuser calls the function that creates them. So it must not use an object of another user that has an expected
+-- name: it uses only types, operators and functions that belong to the extension in question, or to the server.
 
 CREATE FUNCTION skip_create_operator_classes()
     RETURNS SETOF text

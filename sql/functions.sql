@@ -6,8 +6,9 @@ CREATE FUNCTION skip_summarize(index regclass)
     AS 'MODULE_PATHNAME', 'skip_summarize_wrapper';
 COMMENT ON FUNCTION skip_summarize(regclass) IS
     'summarizes the block ranges of a skip index that are not summarized yet, folds its delta, rebuilds filters and '
-    'maps that have many keys of rows that are gone, and merges its segments; returns the number of ranges summarized '
-    'by this call; a partitioned index stands for the indexes of all its partitions';
+    'maps with many keys of deleted or updated rows, and bounds that have become too wide, and merges its segments; '
+    'returns the number of ranges summarized by this call; for a partitioned index, does this for the indexes of all '
+    'partitions';
 
 CREATE FUNCTION skip_index_info(
     index regclass,
@@ -104,7 +105,8 @@ CREATE FUNCTION skip_range_map(index regclass, column_name name, value anyelemen
 COMMENT ON FUNCTION skip_range_map(regclass, name, anyelement, integer) IS
     'draws the table from its first to its last block as a line of at most width characters, for a search for the '
     'value: "." block range is skipped, "o" is read but holds no visible row with the value, "#" holds a visible row '
-    'with the value, "?" is not summarized, or open, and is always read; a NULL value searches for NULL';
+    'with the value, "?" holds no such row, but is always read, because it is not summarized, or open; a NULL value '
+    'searches for NULL';
 
 CREATE FUNCTION skip_range_map(index regclass, column_name name, value text, width integer DEFAULT 64)
     RETURNS text

@@ -1,4 +1,5 @@
--- The operator classes of the access method `skip`: one for each indexable type, each its type's default.
+-- The operator classes of the access method `skip`: first the default class of each indexable type, then the classes
+-- that find parts of values. Those of bounds are in minmax.sql.
 --
 -- An operator class of `skip` is made of
 --
@@ -8,8 +9,9 @@
 --   FUNCTION 3   only of classes with several keys for a value: names the way in which they are made. Such a class may
 --                have other operators: 2 `@>`, 3 `&&`, 4 `?`, 5 `?|`, 6 `?&`, 7 `@?`, 8 `@@` of
 --                a jsonpath, 11 `<`, 12 `<=`, 13 `>=`, 14 `>`, 21 `~~`, 22 `~~*`, 23 `~`, 24 `~*`, 25 `^@`, 26 `@@@`,
---                27 `@@@*`, 31 `@@` of a tsquery
---   FUNCTION 4, 5   only of classes of other extensions: the keys of a value, and those that a query asks for
+--                27 `@@@*`, 28 `=` that ignores case, 31 `@@` of a tsquery
+--   FUNCTION 4, 5   only of classes that users or other extensions make: the keys of a value, and those that a
+--                query asks for
 --   FUNCTION 2   skip_opclass_options: the options of a column, such as uuid_skip_ops (false_positive_rate = 0.001)
 --
 -- The hash functions are those of the same type's `hash` operator class in PostgreSQL 15. Where later versions gave a

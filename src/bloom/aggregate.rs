@@ -47,7 +47,7 @@ const MOST_SENT: usize = 1 << 30;
 thread_local! {
     /// The kinds of states, each stored once.
     static KINDS: Kept<OptionsKey, Kind> = Kept::default();
-    /// For callers that look the step function up for each row.
+    /// The state that the step function keeps for a caller that looks the function up anew for each row.
     static STEPS: Lasting<Steps> = Lasting::default();
 }
 

@@ -175,7 +175,13 @@ pub fn is_key_type(key_type: &KeyType) -> bool {
 }
 
 fn no_type(what: &str) -> ! {
-    fail(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, format!("there is no type {what}"), None, None)
+    let hint = "Create the type, or the extension that it belongs to, in this database.";
+    fail(
+        PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
+        format!("there is no type {what}"),
+        None,
+        Some(hint.into()),
+    )
 }
 
 /// Raises an error for types whose filters would lose keys eventually.
@@ -187,7 +193,7 @@ fn refuse_unsafe(input: Oid, collation: Oid) {
     } else if types::any_part(input, &types::has_nondeterministic_part) {
         "The type contains strings with a nondeterministic collation of their own; a filter does not store its version."
     } else if types::has_ranges_in_users_order(input) {
-        "The type contains ranges in an order of users: ranges that are equal in it may have different hashes."
+        "The type contains ranges in a user-defined order: ranges that are equal in it may have different hashes."
     } else if types::hashes_against_collation(input, collation) {
         "PostgreSQL ignores the collation when it hashes type name, and the collation is nondeterministic."
     } else if types::is_hashed_with_blanks(input, collation) {

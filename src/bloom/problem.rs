@@ -98,7 +98,7 @@ pub fn collecting(error: &CollectError) -> ! {
             "the rate, expected number and policy of an aggregate must be the same for all rows of a group"
                 .into(),
             None,
-            None,
+            Some("Use constants for these arguments.".into()),
         ),
         CollectError::Keys => fail(
             PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
@@ -107,7 +107,10 @@ pub fn collecting(error: &CollectError) -> ! {
             None,
         ),
         CollectError::Wire => {
-            fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, "malformed aggregate state".into(), None, None)
+            let hint =
+                "The state must come from the same version of bloom_agg, on a server of the same kind.";
+            let message = "the partial state of an aggregate cannot be read";
+            fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, message.into(), None, Some(hint.into()))
         }
     }
 }

@@ -80,8 +80,8 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace, caller: Call
     Ok(Some(summary))
 }
 
-/// The ranges below this one will hardly get more rows, while `newest` is the newest block of the table. If they are
-/// too few for a batch, it is the first range that is not summarized.
+/// The first range that may still get rows, if `newest` is the newest block of the table. It is the watermark if a
+/// block of the next batch may still get some.
 fn complete_ranges(heap: Rel, progress: &Progress, newest: u32, pace: Pace) -> u32 {
     let Progress { watermark, pages_per_range, .. } = *progress;
     let from = watermark.saturating_mul(pages_per_range).max(newest.saturating_sub(MOST_EMPTY));

@@ -30,7 +30,7 @@ const MOST_RANGES: u32 = 64;
 /// pair, but those of [`skip_filter::Sizing`] take some 1.55 x.) The same holds where values have several keys: see
 /// docs/inside-sweep.md.
 const RATE_OF_FILTERS: f64 = 0.1;
-/// After so many ranges of the sample none of which can be hashed, the choice is put off.
+/// After this number of ranges of the sample, none of which can be hashed, the choice is put off.
 const HOPELESS: u32 = 8;
 /// How many times its present size a table may reach before a lookup reads more than one page in vain.
 const GROWTH: f64 = 10.0;
@@ -297,8 +297,8 @@ impl LayoutSample {
         most_ranges.saturating_mul(self.pages_per_range / pages.max(1))
     }
 
-    /// Fingerprint bits of maps with parts of `pages` pages, of so many pairs per page. A key that is nowhere matches
-    /// pairs / 2^bits parts, which is `rate` of all parts.
+    /// Fingerprint bits of maps with parts of `pages` pages, each of this number of pairs. A key that is nowhere
+    /// matches pairs / 2^bits parts, which is `rate` of all parts.
     fn bits_for_rate(&self, pages: u32, rate: f64, pairs_per_page: f64) -> u8 {
         fingerprint_bits_for(pairs_per_page * f64::from(pages), rate, self.most_parts(pages))
     }

@@ -1,4 +1,5 @@
-//! Closing open ranges: those with tuples that could not be hashed when the ranges were summarized.
+//! Closing open ranges: those with tuples that could not be hashed when the ranges were summarized. The caller holds
+//! the maintenance lock.
 
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
 use super::place_bounds::of_contents;

@@ -151,7 +151,9 @@ fn check_users(class: ColumnClass) {
             PgSqlErrorCode::ERRCODE_INVALID_OBJECT_DEFINITION,
             format!("support function 4 of the operator class for type {own} has a wrong signature"),
             Some(format!("It must be a function ({own}) that returns text[].")),
-            Some("amvalidate() of the operator class tells what is missing.".into()),
+            Some(
+                "To see what is missing: SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = '…'.".into(),
+            ),
         );
     }
 }
@@ -184,9 +186,14 @@ fn check_order(index: Rel, column: usize, class: ColumnClass) {
     if catalog::operators(class.family).iter().any(is_foreign) {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            format!("the operator family of column \"{}\" has operators of users", index.column_name(column)),
+            format!(
+                "the operator family of column \"{}\" contains user-defined operators",
+                index.column_name(column)
+            ),
             Some("Bounds are in the order of the server's own operators.".into()),
-            None,
+            Some(
+                "Use an operator class of pg_skip whose operator family has no operators added to it.".into(),
+            ),
         );
     }
 }
@@ -217,7 +224,7 @@ fn check_ranges(values: Oid) {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
             format!(
-                "access method \"skip\" does not support ranges of type {} in an order of users",
+                "access method \"skip\" does not support ranges of type {} with a user-defined order",
                 types::display_name(values)
             ),
             Some("Ranges that this order finds equal may have different hashes.".into()),

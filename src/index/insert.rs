@@ -110,7 +110,8 @@ fn begin_block(
             return Ok(());
         }
     }
-    // Not at each step: in a statement of a million rows, looking for merges took 2 % of the time.
+    // If there is nothing to merge, the next look comes after the watermark has risen. Looking at each step took 2 % of
+    // the time of a statement of a million rows.
     let may_merge = statement.has_worker != Some(true) && statement.no_merges_at != Some(progress.watermark);
     if autosummarize::is_step(block) && may_merge && !autosummarize::merge_further(index, 1)? {
         statement.no_merges_at = Some(progress.watermark);
@@ -118,9 +119,9 @@ fn begin_block(
     Ok(())
 }
 
-/// Whether a background worker does the maintenance. It is looked for, and started, at some of the new blocks. It gets
-/// no index that calls users' code: it cannot do that for rows of a transaction that is in progress, and a process with
-/// all rights should not.
+/// Whether a background worker does the maintenance. It is looked for, and started, at some of the new blocks. An index
+/// that calls user-defined code has no worker: the worker cannot run it on rows of a transaction that is in progress,
+/// and a process that is connected as superuser should not run it.
 fn is_left_to_worker(heap: Rel, index: Rel, block: u32, statement: &mut InsertStatement) -> bool {
     let is_known = statement.has_worker.is_some();
     let may_have = match statement.has_worker {

@@ -11,7 +11,7 @@
 //! to go on.
 //!
 //! A range that cannot be hashed at present keeps what it has: that is too much, but together with the delta it is
-//! right.
+//! right. The caller holds the maintenance lock.
 
 use super::collect::Failure;
 use super::rebuild_work::RebuildWork;
@@ -21,10 +21,11 @@ use crate::pages::directory::Directory;
 use crate::pages::meta::Meta;
 use crate::pg::{Rel, error::Read, settings};
 
-/// The part of the table that one VACUUM may read again, one of so many: for each column with a map, for all columns
-/// with filters, and for all columns with bounds. So no kind waits for another one.
-const SHARE: u32 = 4;
-/// Blocks of the table that each VACUUM may read again, however small the table is: 128 MB.
+/// Unless `pg_skip.vacuum_rebuild_pages` is set, one VACUUM reads at most 1/4 of the table again for each column with a
+/// map, 1/4 for all columns with filters together, and 1/4 for all columns with bounds together. So no kind of segment
+/// waits for another one. Not tuned.
+const BUDGET_DIVISOR: u32 = 4;
+/// Each of these budgets has at least this number of blocks: 128 MB.
 const LEAST_BLOCKS: u32 = 16_384;
 
 /// Rebuilds what is worth it, within the caller's budget. Returns the first failure of users' code. The caller holds
@@ -44,7 +45,7 @@ pub fn rebuild<'a>(
     }
     let blocks = match caller {
         Caller::Vacuum => {
-            let share = || (heap.blocks() / SHARE).max(LEAST_BLOCKS);
+            let share = || (heap.blocks() / BUDGET_DIVISOR).max(LEAST_BLOCKS);
             settings::vacuum_rebuild_pages().unwrap_or_else(share)
         }
         Caller::Function => u32::MAX,

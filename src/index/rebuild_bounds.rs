@@ -1,9 +1,10 @@
 //! Rebuilding bounds that rows which are gone have left too wide.
 //!
 //! A range is worth reading again if its bounds are much wider than those of most ranges of its segment: in a table in
-//! rough order, old rows were updated, or new ones have taken the place of old ones. All of those are read that rows
-//! were added to after their bounds were found from the table, as far as the budget goes. The others may be as wide as
-//! their rows are, so of these a few are read, in turn. A range that cannot be read with certainty keeps its bounds.
+//! rough order, old rows were updated, or new ones have taken the place of old ones. Ranges to which rows were added
+//! since their bounds were computed from the table come first: all of them are read, within the budget. The bounds of
+//! the other ranges may be right, so only a few of them are read in each call, at another place each time. A range that
+//! cannot be read with certainty keeps its bounds.
 
 use super::collect::RangeCollector;
 use super::place_bounds::of_contents;
@@ -16,11 +17,11 @@ use crate::pages::upkeep::rescan::{self, Replaced};
 use crate::pg::{error::Read, wal::Logging};
 use skip_bounds::Bounds;
 
-/// Bounds are much wider if they are so many times as wide as those in the middle.
+/// Bounds are much wider than most if they are more than this number of times as wide as the median.
 const MUCH: u64 = 4;
-/// Of the ranges that no rows were added to, one of so many of the table is read at most.
-const SHARE: u32 = 64;
-/// And blocks of the table at least, however small it is: 8 MB.
+/// Of ranges to which no rows were added, at most 1/64 of the table is read, but at least [`LEAST_BLOCKS`].
+const UNCHANGED_DIVISOR: u32 = 64;
+/// The least number of blocks that may be read of such ranges: 8 MB.
 const LEAST_BLOCKS: u32 = 1024;
 /// Blocks that are read in one rescan: 512 MB. Then its segment is written, of at most 3 MB, and the delta is folded.
 const BLOCKS_A_RESCAN: u32 = 65_536;
@@ -32,7 +33,7 @@ const BLOCKS_A_RESCAN: u32 = 65_536;
 pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
     let ranges = |blocks: u32| (blocks / work.meta.pages_per_range).max(1) as usize;
     let mut left = ranges(blocks);
-    let mut left_of_others = ranges((work.heap.blocks() / SHARE).max(LEAST_BLOCKS)).min(left);
+    let mut left_of_others = ranges((work.heap.blocks() / UNCHANGED_DIVISOR).max(LEAST_BLOCKS)).min(left);
     for (column, frozen) in work.meta.columns.iter().enumerate() {
         if frozen.layout != SegmentLayout::Bounds {
             continue;

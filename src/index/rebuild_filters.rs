@@ -2,7 +2,7 @@
 //!
 //! Which ranges: those of segments whose expected false-positive rate is more than twice the target
 //! ([`crate::pages::upkeep::fill`]); of each segment the span of ranges that are full, the fullest segments first. Then
-//! rows of narrow segments whose sizes differ, if filters of one size suit them all.
+//! neighbouring narrow segments whose sizes differ, if filters of one size suit them all.
 //!
 //! The ranges of an old segment that are not read again are copied. So are single ranges that cannot be hashed now.
 
@@ -22,11 +22,13 @@ use skip_scan::RangeSet;
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::{OPEN_SLICE, SegmentShape, or_slice, size};
 
-/// Segments are rebuilt if their expected false-positive rate is so many times the target.
+/// Segments are rebuilt if their expected false-positive rate is more than this number of times the target, and if the
+/// gain is [`LEAST_GAIN`] at least.
 const WORTH: f64 = 2.0;
-/// And if the lookup of an absent key reads so many ranges of the column in vain that it would not read otherwise.
+/// The least gain of rebuilding a column's filters: the number of ranges that the lookup of an absent key does not read
+/// in vain any more.
 const LEAST_GAIN: f64 = 0.25;
-/// A row of so many segments with different filter sizes is made one segment.
+/// This number of neighbouring segments with different filter sizes is made one segment.
 const PIECES: usize = 4;
 /// The most ranges of a span that may keep their old filters, because they cannot be hashed now. With more of them the
 /// segment stays as it is.

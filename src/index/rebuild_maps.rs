@@ -27,20 +27,23 @@ use skip_scan::RangeSet;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Maps are rebuilt if this part of their pairs is superfluous.
+/// Maps are rebuilt if more than this fraction of their pairs is estimated to be superfluous.
 const WORTH: f64 = 0.2;
-/// Blocks of the table that are read to find out, and the most and least ranges.
+/// Blocks of the table that are read for that estimate, in whole ranges.
 const SAMPLED_BLOCKS: u32 = 256;
+/// The least and the greatest number of these ranges.
 const SAMPLED_RANGES: (u32, u32) = (16, 256);
-/// Of a large table one of so many ranges is read. The most pages of maps that are read then have some 200 pairs of
-/// these ranges, whatever the size of the table.
+/// Of a large table, one range of this number of ranges is read. The most pages of maps that are read then have some
+/// 200 pairs of these ranges, whatever the size of the table.
 const RANGES_A_SAMPLE: u32 = 50_000;
-/// Pairs that should be looked up to find out, and how many make the result reliable.
+/// Pairs of these ranges that should be looked up for the estimate.
 const SAMPLED_PAIRS: u64 = 500;
+/// With fewer pairs than this the estimate counts as 0.
 const LEAST_PAIRS: u64 = 50;
-/// Pages of maps that are read to find out, at least and at most.
+/// The least and the greatest number of pages of maps that are read for the estimate.
 const SAMPLED_PAGES: (u64, u64) = (64, 4096);
-/// If the memory has room for some of the pairs only, up to so many times twice as many pages are read: 128 MB.
+/// If the memory has room for some of the pairs only, each halving of them doubles the pages that may be read. This
+/// often at most, so 128 MB are read.
 const MOST_DOUBLINGS: u32 = 2;
 /// Memory for a pair that was read of the table, at most: a set has two to four places of nine bytes for each, of both
 /// sizes while it grows.
@@ -157,7 +160,7 @@ struct SampledPairs {
     closed: RangeSet,
     /// The numbers of their pairs, of some fingerprints only if there are too many for the memory.
     numbers: HashSet<u64>,
-    /// Those fingerprints end with so many zero bits.
+    /// Those fingerprints end with this number of zero bits.
     zeros: u32,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The order of steps makes it safe while inserts continue (see [`crate::pages::meta`]): raise the watermark, in WAL;
 //! then scan the heap; then write the segments; then publish them. Until then the ranges have no filter and match. A
-//! crash or error in between leaves a gap in the directory, which the next maintenance fills.
+//! crash or error in between leaves a gap in the directory, which the next maintenance fills. Callers hold the
+//! maintenance lock, but for CREATE INDEX, whose index no other process uses.
 
 use super::choose::{self, LayoutChoice};
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};

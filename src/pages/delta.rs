@@ -8,6 +8,10 @@
 //! insert that finds a tail with a successor follows the chain. Pages leave the chain (head) before they become spares.
 //! A crash in between loses a page until the next VACUUM ([`super::upkeep::lost`]), but never an entry.
 //!
+//! Locks: an entry is added under the exclusive lock of the last page's buffer alone. [`Part::DeltaGrowth`] is held
+//! while a page is added to the chain, and while pages are taken out of it. Only maintenance moves the head, under
+//! [`Part::Maintenance`].
+//!
 //! ```text
 //! page:  0 next block u32 | 4 entries u32 | 8 entries of 16 bytes; the page's owner is its sequence number
 //! entry: 0 part u32 | 4 column u16 | 6 flags u16 (1 = NULL) | 8 key hash u64

@@ -23,11 +23,14 @@
 //!
 //! # Lock order
 //!
-//! 1. heavyweight lock [`crate::pg::lock::Part::Maintenance`]: one maintainer at a time. Below it, without waiting,
+//! 1. relation locks: the table, then the index. A background worker takes them without waiting, and before them its
+//!    [`crate::pg::lock::WorkerLock`]
+//! 2. heavyweight lock [`crate::pg::lock::Part::Maintenance`]: one maintainer at a time. Below it, without waiting,
 //!    those of [`crate::pg::lock::AloneLock`]: the table, then the index
-//! 2. heavyweight lock [`crate::pg::lock::Part::DeltaGrowth`]: one process at a time adds delta pages
-//! 3. the relation extension lock, held only while extending
-//! 4. buffer locks: one at a time, never while waiting for a heavyweight lock, and never during hashing, heap access or
+//! 3. heavyweight lock [`crate::pg::lock::Part::DeltaGrowth`]: one process at a time adds pages to the delta's chain,
+//!    takes pages out of it, or reads it while it must not change
+//! 4. the relation extension lock, held only while extending
+//! 5. buffer locks: one at a time, never while waiting for a heavyweight lock, and never during hashing, heap access or
 //!    an interrupt check
 
 pub mod bounds;

@@ -6,10 +6,10 @@
 //!
 //! **Errors.** An error ends the worker; the server logs it.
 //!
-//! **Locks.** A worker waits for no lock. It holds the [`WorkerLock`] of its index until it ends, so an index has one
-//! worker at most; and that of one of as many places as there may be workers (`pg_skip.max_workers`). In a transaction
-//! it has RowExclusive on the database, the table and the index. Between transactions it has no other lock, and no
-//! snapshot.
+//! **Locks.** A worker waits for no lock. Until it ends it holds two [`WorkerLock`]s: that of its index, so that an
+//! index has one worker at most; and that of one of `pg_skip.max_workers` numbered places, which bounds the number of
+//! workers. In a transaction it has RowExclusive on the database, the table and the index. Between transactions it has
+//! no other lock, and no snapshot.
 
 use super::lock::{self, WorkerLock};
 use super::relation::{self, OpenRel, Rel};

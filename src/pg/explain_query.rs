@@ -11,7 +11,12 @@ pub fn text(query: &[u8]) -> CString {
     let text = [compat::EXPLAIN.to_bytes(), query].concat();
     let Ok(text) = CString::new(text) else {
         // The server's texts have no NUL.
-        super::fail(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, "the query has a NUL".into(), None, None)
+        super::fail(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            "the query contains a zero byte".into(),
+            None,
+            None,
+        )
     };
     text
 }

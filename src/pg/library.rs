@@ -41,7 +41,7 @@ pub(super) fn check_build(of: i32) {
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "the session and its parallel worker have loaded different versions of pg_skip".into(),
             Some("The library was replaced after the session had begun.".into()),
-            Some("Connect anew.".into()),
+            Some("Close the session, and connect again.".into()),
         );
     }
 }

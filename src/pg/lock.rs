@@ -12,7 +12,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 pub enum Part {
     /// All writing except inserts needs it: summarizing, folding, merging.
     Maintenance = 1,
-    /// Adding delta pages needs it.
+    /// Adding pages to the delta needs it, taking pages out of it, and reading its chains while they must not change.
     DeltaGrowth = 2,
 }
 
@@ -64,8 +64,8 @@ impl<'a> PartLock<'a> {
         Self { index, part }
     }
 
-    /// Takes the lock if no process has it, this one included. The server would grant a process a lock that it has, and
-    /// what a row that users' code inserts gives cause for would change the index under the maintenance that runs it.
+    /// Takes the lock if no process has it, not even this one. (The server would grant it to this process again. Then a
+    /// row that a user-defined function inserts during maintenance would start maintenance within that maintenance.)
     pub fn try_take(index: Rel<'a>, part: Part) -> Option<Self> {
         if part.is_held(index) {
             return None;
@@ -216,10 +216,10 @@ impl<'a> AloneLock<'a> {
 
     /// Cuts the index's file off behind its first `blocks` blocks, and logs that.
     ///
-    /// What this transaction has logged before is flushed first, which is the last that the directory may name: a
-    /// directory on disk must not name segments that are cut off. The server does this itself since 15.11, 16.7 and
-    /// 17.3; before, only for files with a free space or visibility map. (The end of all WAL is no place to flush to:
-    /// it may be the start of a page that nobody has begun.)
+    /// The WAL of this transaction is flushed first: it has the last changes of the directory. Otherwise a directory
+    /// that still names the removed blocks could be on disk after a crash. The server flushes by itself since 15.11,
+    /// 16.7 and 17.3; before, only for files with a free space or visibility map. (The end of all WAL cannot be the
+    /// position: it may be the start of a WAL page that nobody has begun.)
     pub fn truncate(&self, blocks: u32) {
         let index = self.index.0;
         // SAFETY: the index is open, and locked as the function demands; this process has no block pinned but perhaps

@@ -370,8 +370,8 @@ impl ExclusivePage {
     }
 }
 
-/// From so many blocks on they are added to the file in one go: a buffer for each, and a write, would take an insert
-/// that begins a large merge a second for 100,000.
+/// From this number of blocks on they are added to the file in one go: a buffer for each, and a write, would take an
+/// insert that begins a large merge a second for 100,000.
 const MANY_BLOCKS: u32 = 64;
 
 /// Adds `count` contiguous blocks to the end of the main fork; returns the number of the first one. They are zero until

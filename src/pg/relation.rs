@@ -269,8 +269,9 @@ impl OpenRel {
         Self { raw, close: pg_sys::index_close, release: mode, known_blocks: 0 }
     }
 
-    /// The same relation, of which so many blocks are known to exist. Reading them does not ask the file system for the
-    /// size of the file: where a query has more relations than a process may have open files, that would open it.
+    /// The same relation, of which this number of blocks is known to exist. Reading them does not ask the file system
+    /// for the size of the file: where a query has more relations than a process may have open files, that would open
+    /// it.
     pub fn known_to_have(mut self, blocks: u32) -> Self {
         self.known_blocks = blocks;
         self

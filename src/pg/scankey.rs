@@ -59,8 +59,11 @@ pub fn argument(index: Rel, column: u16, value: AnyElement) -> AnyElement {
             let name = types::display_name(own);
             super::fail(
                 PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-                format!("a literal of type {name} is not read here"),
-                Some("The type contains a domain, whose checks are code of its owner.".into()),
+                format!("cannot convert a literal to type {name}, which contains a domain"),
+                Some(
+                    "A domain's checks are code of its owner, and would run with the rights of the caller."
+                        .into(),
+                ),
                 Some(format!("Cast the value yourself: '…'::{name}.")),
             )
         }

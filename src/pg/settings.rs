@@ -17,17 +17,18 @@ const PLAN_PROBE_PAGES: i32 = 2048;
 /// Default of `pg_skip.merge_pages`: the module `pages::upkeep::growth` has the measurements.
 const MERGE_PAGES: i32 = 32;
 
-/// Default of `pg_skip.key_part_pages`. A map of so many pages has one page of fences, and leaves half a page unused at
-/// its end: a twentieth of its size. From 64 times so many pages on, parts grow with the map. With 128, an index of
-/// less than ten million rows has so few parts that it took up to 1.6 times the size of a new one while it grew, with
-/// 32 up to 1.3.
+/// Default of `pg_skip.key_part_pages`. A map of this number of pages has one page of fences, and leaves half a page
+/// unused at its end: a twentieth of its size. From 64 times this number of pages on, parts grow with the map. With
+/// 128, an index of less than ten million rows has so few parts that it took up to 1.6 times the size of a new one
+/// while it grew, with 32 up to 1.3.
 const KEY_PART_PAGES: i32 = 32;
 
 /// Default of `pg_skip.max_workers`, as that of autovacuum_max_workers. The server has 8 processes for all background
 /// workers by default, those of parallel queries included.
 const MAX_WORKERS: i32 = 3;
 
-/// Largest value of `pg_skip.max_workers`: an insert that starts a worker looks for a free place among so many.
+/// Largest value of `pg_skip.max_workers`: an insert that starts a worker looks for a free place among this number of
+/// them.
 const MOST_PLACES: i32 = 64;
 
 static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);

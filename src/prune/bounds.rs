@@ -79,12 +79,15 @@ pub fn matching_ranges(
 /// A range of which nothing is known.
 const UNKNOWN: Bounds = Bounds { open: true, ..Bounds::EMPTY };
 
-/// The bounds of groups of ranges of a column, of which the bounds of single ranges can be found out. Every row that a
-/// snapshot sees which was taken before is within the bounds of its range, or of an addition to it, unless the range is
-/// open. A range that is not summarized is open. The table's size must have been read after the snapshot.
+/// The bounds of groups of ranges of a column; the bounds of the single ranges of a group can be read later.
 ///
-/// Summaries, and the delta, are read at first, the bounds of a group when they are wanted, perhaps much later: bounds
-/// of rows that were there before are in the pages until these are recycled. If they are, the ranges count as open.
+/// Each row that is visible to a snapshot taken before this was made is within the bounds of its range, or of an
+/// addition to the range, unless the range is open. A range that is not summarized is open. The table's size must have
+/// been read after the snapshot was taken.
+///
+/// The bounds of groups, and the delta, are read at first. The bounds of single ranges are read when they are wanted,
+/// perhaps much later. Their pages still have the bounds of rows that were there before, unless the pages were
+/// recycled: then the ranges count as open.
 pub struct GroupedBounds {
     /// The bounds of each group.
     pub groups: Vec<Bounds>,

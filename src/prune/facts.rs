@@ -100,8 +100,8 @@ fn forget(index: Option<Oid>) {
 }
 
 impl Facts {
-    /// The facts of an index that is locked and need not be open. None if nothing is remembered, or if it does not hold
-    /// any more, or if that takes more than a look at a buffer.
+    /// The remembered facts of an index that is locked and need not be open. None if none are remembered, if the meta
+    /// page has changed, or if it is not in the buffer where it was last; of a temporary table's index always.
     pub fn known(index: Oid) -> Option<Rc<Self>> {
         // Nothing is borrowed while the buffer is looked at: the server may raise an error.
         let Remembered { checksum, place, facts } = KNOWN.with_borrow(|known| known.get(&index).cloned())?;

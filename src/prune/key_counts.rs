@@ -20,7 +20,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-/// A sample is taken anew if one of so many pairs is in another segment, or was in one that is gone.
+/// A new sample is taken if more than 1/8 of the pairs are in segments that the old sample did not have, or were in
+/// segments that are gone.
 const CHANGE: u64 = 8;
 /// The most columns whose samples are kept: some megabytes in each session, at most.
 const MOST_COLUMNS: usize = 4096;

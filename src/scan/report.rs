@@ -54,7 +54,7 @@ struct ConditionRow {
     unsummarized: Option<Unsummarized>,
 }
 
-/// While several sessions insert, they leave so many blocks at the end of the table without a summary.
+/// While several sessions insert, they leave this number of blocks at the end of the table without a summary.
 const LEFT_BY_INSERTS: u32 = 64;
 
 /// Block ranges that are not summarized, of all.

@@ -35,7 +35,8 @@ COMMENT ON FUNCTION skip_opclass_options(internal) IS
 -- requires:
 --   access_method
 
--- The operator classes of the access method `skip`: one for each indexable type, each its type's default.
+-- The operator classes of the access method `skip`: first the default class of each indexable type, then the classes
+-- that find parts of values. Those of bounds are in minmax.sql.
 --
 -- An operator class of `skip` is made of
 --
@@ -569,8 +570,9 @@ CREATE FUNCTION skip_summarize(index regclass)
     AS 'MODULE_PATHNAME', 'skip_summarize_wrapper';
 COMMENT ON FUNCTION skip_summarize(regclass) IS
     'summarizes the block ranges of a skip index that are not summarized yet, folds its delta, rebuilds filters and '
-    'maps that have many keys of rows that are gone, and merges its segments; returns the number of ranges summarized '
-    'by this call; a partitioned index stands for the indexes of all its partitions';
+    'maps with many keys of deleted or updated rows, and bounds that have become too wide, and merges its segments; '
+    'returns the number of ranges summarized by this call; for a partitioned index, does this for the indexes of all '
+    'partitions';
 
 CREATE FUNCTION skip_index_info(
     index regclass,
@@ -667,7 +669,8 @@ CREATE FUNCTION skip_range_map(index regclass, column_name name, value anyelemen
 COMMENT ON FUNCTION skip_range_map(regclass, name, anyelement, integer) IS
     'draws the table from its first to its last block as a line of at most width characters, for a search for the '
     'value: "." block range is skipped, "o" is read but holds no visible row with the value, "#" holds a visible row '
-    'with the value, "?" is not summarized, or open, and is always read; a NULL value searches for NULL';
+    'with the value, "?" holds no such row, but is always read, because it is not summarized, or open; a NULL value '
+    'searches for NULL';
 
 CREATE FUNCTION skip_range_map(index regclass, column_name name, value text, width integer DEFAULT 64)
     RETURNS text
@@ -832,13 +835,13 @@ COMMENT ON OPERATOR <@ ("any", bloom) IS 'value may be contained in the filter';
 CREATE FUNCTION bloom_union(bloom, bloom) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_union_wrapper';
 COMMENT ON FUNCTION bloom_union(bloom, bloom) IS
-    'returns the bloom filter of the keys of both filters; the filters must have the same type, size, number of '
-    'probes and policy';
+    'returns the bloom filter of the keys of both filters; the filters must have the same type, collation, size, '
+    'number of probes, policy and seed';
 CREATE FUNCTION bloom_intersection(bloom, bloom) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_intersection_wrapper';
 COMMENT ON FUNCTION bloom_intersection(bloom, bloom) IS
     'returns a bloom filter of the keys that are in both filters, with a higher false-positive rate than a filter '
-    'made from these keys; the filters must have the same type, size, number of probes and policy';
+    'made from these keys; the filters must agree as for bloom_union';
 CREATE OPERATOR | (LEFTARG = bloom, RIGHTARG = bloom, FUNCTION = bloom_union, COMMUTATOR = |);
 COMMENT ON OPERATOR | (bloom, bloom) IS 'union: keys of either filter';
 CREATE OPERATOR & (LEFTARG = bloom, RIGHTARG = bloom, FUNCTION = bloom_intersection, COMMUTATOR = &);
@@ -932,13 +935,13 @@ COMMENT ON FUNCTION bloom_info(bloom) IS
 CREATE FUNCTION bloom_export(filter bloom) RETURNS bytea
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_export_wrapper';
 COMMENT ON FUNCTION bloom_export(bloom) IS
-    'returns the bytes of the bloom filter in the format of the system that its policy comes from: LevelDB, '
-    'ClickHouse or RocksDB';
+    'returns the bytes of the bloom filter in the format of its policy: that of LevelDB, ClickHouse or RocksDB, or, '
+    'for policy skip, that of this extension';
 CREATE FUNCTION bloom_import(filter bytea, policy text, key_type regtype) RETURNS bloom
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'bloom_import_wrapper';
 COMMENT ON FUNCTION bloom_import(bytea, text, regtype) IS
-    'returns the bloom filter stored in bytes of another system; its keys are taken to be the key bytes of the given '
-    'type';
+    'returns the bloom filter stored in bytes of the policy''s format, as bloom_export and other systems make them; '
+    'its keys are taken to be the key bytes of the given type';
 
 -- Aggregates.
 

@@ -97,7 +97,7 @@ impl Case {
     }
 }
 
-/// Runs a case both ways: whether a Skip Index Scan was used, or what is wrong.
+/// Runs a case both ways. Returns whether a Skip Index Scan was used, or what is wrong.
 pub fn compare(session: &mut Session, way: &Way, case: &Case) -> Result<bool, String> {
     compare_in(session, TRANSACTION, way, case)
 }
@@ -160,7 +160,7 @@ fn answers(
     Ok(answers)
 }
 
-/// Runs a case both ways and fails if they differ; whether a Skip Index Scan was used.
+/// Runs a case both ways and fails if they differ. Returns whether a Skip Index Scan was used.
 #[track_caller]
 pub fn same(session: &mut Session, way: &Way, case: &Case) -> bool {
     compare(session, way, case).unwrap_or_else(|problem| panic!("{problem}"))
@@ -172,7 +172,7 @@ pub fn same_within(session: &mut Session, way: &Way, case: &Case) -> bool {
     compare_in(session, SUBTRANSACTION, way, case).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// Runs a statement by Skip Index Scans alone: its rows, and its plan before.
+/// Runs a statement by Skip Index Scans alone. Returns its rows, and its plan from before that.
 #[track_caller]
 pub fn by_skip_scan(session: &mut Session, statement: &str) -> (Vec<Row>, String) {
     let case = Case { ordered: true, ..Case::using(statement) };

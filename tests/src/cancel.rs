@@ -3,8 +3,8 @@
 use crate::session::{Session, describe};
 use std::time::Duration;
 
-/// Runs statements and cancels them from `other` once `after` is over, again and again until they end: whether they
-/// were cut off. Any other error is a failure.
+/// Runs statements and cancels them from `other` once `after` is over, again and again until they end. Returns whether
+/// they were cut off. Any other error is a failure.
 #[track_caller]
 pub fn cancelled(session: &mut Session, other: &mut Session, sql: &str, after: Duration) -> bool {
     let pid = session.one("SELECT pg_backend_pid()");

@@ -45,8 +45,8 @@ impl Question {
     }
 }
 
-/// Asks with the index and without about the rows of `table`, told apart by its column `id`: what differs, or None if
-/// all is well.
+/// Asks with the index and without about the rows of `table`, told apart by its column `id`. Returns what differs, or
+/// None if all is well.
 pub fn difference(session: &mut Session, table: &str, question: &Question) -> Option<String> {
     // Long values make long messages; their beginning says enough, as the case can be played again.
     put(session, table, question).map(|problem| problem.chars().take(6000).collect())

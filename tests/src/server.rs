@@ -372,7 +372,7 @@ impl Server {
         fs::metadata(self.log_path()).map_or(0, |data| data.len() as usize)
     }
 
-    /// Lines of the log, from a place on, that tell of a crash, or of what a statement did not give back.
+    /// Lines of the log, from an offset on, that report a crash, or a resource that a statement did not release.
     pub fn trouble(&self, from: usize) -> Vec<String> {
         let log = fs::read(self.log_path()).unwrap_or_default();
         let log = String::from_utf8_lossy(log.get(from..).unwrap_or_default()).into_owned();

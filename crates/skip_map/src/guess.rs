@@ -14,9 +14,9 @@ use crate::page::{DIRECTORY_BYTES, Head, ROOM};
 use crate::shape::{FAN_OUT, RunShape};
 use std::ops::Range;
 
-/// Data pages are guessed if the standard deviation of the place of a number is at most so many pages. One number in
-/// ten is then on another page than the likely one, nearly always on a page beside it. Above that, the fence page is
-/// guessed: it is likely to be cached, but one of many data pages is not.
+/// Data pages are guessed if the standard deviation of the place of a number is at most this number of pages. One
+/// number in ten is then on another page than the likely one, nearly always on a page beside it. Above that, the fence
+/// page is guessed: it is likely to be cached, but one of many data pages is not.
 const MOST_DEVIATION: f64 = 0.15;
 /// Numbers are evenly spread if they fill as many pages as [`EvenSpread::pages`] says: within a fiftieth, and a page.
 /// Keys with a hundred ranges or more have numbers close together, which fill fewer.

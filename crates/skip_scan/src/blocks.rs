@@ -402,8 +402,8 @@ impl Blocks {
         self.hand_over();
     }
 
-    /// A worker's counts go to the leader. It may take its last look as soon as it has a row, when there is a limit:
-    /// what was counted before that row must be there by then.
+    /// Adds a worker's counts to the shared ones. With a LIMIT the leader may read these right after it gets a row, so
+    /// they must have all that was counted before that row.
     fn hand_over(&mut self) {
         if let Some(shared) = self.shared.filter(|_| self.is_worker) {
             shared.take(&mut self.counters);

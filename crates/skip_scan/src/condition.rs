@@ -29,10 +29,9 @@ pub trait Grouped {
 const AND: i32 = 1;
 const OR: i32 = 2;
 const LEAF: i32 = 3;
-/// How deep ANDs and ORs may be nested. Whoever makes a condition keeps to it (a part that is nested deeper is one that
-/// cannot be answered), and [`Condition::decode`] takes nothing deeper: so what walks a condition, here and elsewhere,
-/// calls itself so often at most, some tens of kilobytes of stack, where the server leaves half a megabyte to those who
-/// do not ask it.
+/// The deepest nesting of ANDs and ORs. A part that is nested deeper counts as one that cannot be looked up, and
+/// [`Condition::decode`] refuses it. So recursive code over conditions needs some tens of kilobytes of stack, and does
+/// not check the depth: the server keeps 512 kB free for code that does not (STACK_DEPTH_SLOP).
 pub const MOST_LEVELS: usize = 100;
 
 impl<L> Condition<L> {

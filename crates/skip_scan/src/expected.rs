@@ -49,9 +49,9 @@ pub fn part_of_all_keys(survived: f64, times: f64) -> f64 {
     1.0 - (1.0 - survived.min(1.0)).powf(times)
 }
 
-/// Whether reading `heap_blocks` blocks of a table of `table_blocks`, and `slices` slices for it, is little whatever
-/// else the planner may think of. What is known of parameters is then not worth asking the index about: a plan for all
-/// values is as good as one for each, and the server's plan cache keeps the first if neither looks dearer.
+/// Whether reading `heap_blocks` blocks of a table, and `slices` slices for that, takes at most a tenth of reading all
+/// of its `table_blocks` blocks. Then planning does not look parameters up: the custom and the generic plan get the
+/// same estimate, and the server changes to the generic plan.
 pub fn is_little(heap_blocks: f64, slices: f64, table_blocks: f64) -> bool {
     (heap_blocks + slices) * LITTLE <= table_blocks
 }

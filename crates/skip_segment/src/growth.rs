@@ -1,13 +1,13 @@
 //! Which segments of a growing column are merged, and when: so that few remain, and each is written few times.
 //!
-//! A column of `r` block ranges keeps at most [`Rule::most_segments`]: log8 of `r`, rounded down, and one more of maps.
-//! Nothing is merged before there are more. Then the newest ones are gathered: two at least, and further ones as long
-//! as the next is less than a *ratio* times as large as those gathered. So small segments are merged often and large
-//! ones seldom.
+//! A column of `r` block ranges keeps at most [`Rule::most_segments`]: log8 of `r`, rounded down, but two at least; and
+//! one more of maps. Nothing is merged before there are more. Then the newest ones are gathered: two at least, and
+//! further ones as long as the next is less than a *ratio* times as large as those gathered. So small segments are
+//! merged often and large ones seldom.
 //!
 //! Why these numbers: [`crate::growing`] simulates them. Batches of 2,400 rows, of 3.1 bytes each, are merged in steps
-//! as inserts do it. How often each is written on average until there are so many rows; and the average number of
-//! segments since there were a tenth as many, or none for 10^6:
+//! as inserts do it. For each number of rows the table has two figures: how often a row is written on average until
+//! then, and the average number of segments while the last nine tenths of the rows came (all of them for 10^6):
 //!
 //! | segments kept, ratio | 10^6 rows | 10^7 | 10^8 | 10^10 |
 //! |---|---|---|---|---|
@@ -44,7 +44,7 @@ const USUAL_BLOCKS: u64 = 32;
 pub struct Rule {
     /// Segments that a column keeps besides log8 of its ranges.
     more: usize,
-    /// A segment is gathered if it is less than so many times as large as those that were gathered before it.
+    /// A segment is gathered if it is less than this number of times as large as those that were gathered before it.
     ratio: u64,
 }
 
@@ -148,8 +148,8 @@ pub struct Summarized {
 }
 
 impl Summarized {
-    /// How many times as many pages as usual the blocks of the table give, which is one for [`USUAL_BLOCKS`] of them.
-    /// At least 1. A page of each segment does not count: the smallest segments have one.
+    /// The pages of the segments divided by the usual number, one page for [`USUAL_BLOCKS`] blocks of the table;
+    /// rounded up, at least 1. One page of each segment is not counted: the smallest segments have one.
     pub fn richness(self) -> u32 {
         let usual = (self.table_blocks / USUAL_BLOCKS).max(1);
         let pages = self.blocks.saturating_sub(self.segments as u64);

@@ -24,10 +24,11 @@ const MOST_BATCH: u32 = 64;
 /// The most blocks of a batch of several ranges, unless they are fewer than [`FILTER_BATCH`]: 8 MB of the table, which
 /// take some ten milliseconds. One row's insert waits for them.
 const MOST_BLOCKS: u32 = 1024;
-/// The part of the ranges that a statement has inserted that its next batch may have. With a half, a statement of two
-/// million rows (1,700 ranges) has some 35 batches instead of 200 of eight ranges; with a quarter it has ten more.
+/// The next batch of a statement has at most 1/2 of the ranges that the statement has inserted. So a statement of two
+/// million rows (1,700 ranges) has some 35 batches instead of 200 of eight ranges; with 1/4 it has ten more.
 const BULK_PART: u32 = 2;
-/// A statement is large from so many times as many ranges on as the largest batch has that a small statement makes.
+/// A statement is large once it has inserted more than this number of times the ranges of the largest batch that a
+/// small statement makes.
 const LARGE: u32 = 4;
 /// How far behind the newest block a block with some rows is waited for until it is full. More processes seldom insert
 /// at the same time; and a process may have ended, so that nobody fills its block before VACUUM has found it.
@@ -35,8 +36,8 @@ pub const MOST_FILLING: u32 = 64;
 /// The same for empty blocks: the most that the server adds at a time (RelationAddExtraBlocks before version 16, and 64
 /// from then on).
 pub const MOST_EMPTY: u32 = 512;
-/// A block is full if less than this part of it is free. Less would take rows that fit in by chance for a sign that a
-/// process is at work.
+/// A block of which 1/8 or less is free counts as full. With a smaller fraction, a block that has room only for an
+/// unusually small row would count as one that a process is still filling.
 const ROOM: usize = 8;
 
 /// What a block of the table has, in bytes.

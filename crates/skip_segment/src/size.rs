@@ -14,7 +14,8 @@ const SMALLEST_GROUP: usize = 8;
 const MOST_WASTE: u64 = 2;
 /// A size is kept if it is at most this number of times what is needed.
 pub const MOST_EXCESS: u64 = 2;
-/// Headroom of a new size: this part of it, so that noise in the counts does not cut an index to pieces.
+/// A new size has 1/16 more bits than needed, so that small differences in the counts do not divide an index into many
+/// segments.
 const HEADROOM: u64 = 16;
 /// Sizes are multiples of this: a word.
 const STEP: u64 = MIN_FILTER_BITS;

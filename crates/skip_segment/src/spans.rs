@@ -1,9 +1,9 @@
 //! Which block ranges a column's segments cover: gaps between them, and runs of them to merge.
 //!
 //! Which to merge: from the newest segment back, neighbours with the same filters are gathered as long as the next one
-//! is less than twice as wide as what was gathered, as a binary counter carries. So a wide segment is written again
-//! only when the gathered ones have grown to its order of size, each range is moved O(log n) times in all, and O(log n)
-//! segments remain.
+//! is less than twice as wide as all that were gathered, as a binary counter carries; or while the widest of them is
+//! less than [`RATIO`] times as wide as the others together. So a wide segment is written again only when the gathered
+//! ones have grown to its order of size, each range is moved O(log n) times in all, and O(log n) segments remain.
 
 use crate::segment::SegmentShape;
 use std::ops::Range;
@@ -70,8 +70,9 @@ pub fn stretches(gaps: &[Vec<(u32, u32)>]) -> Vec<Stretch> {
     edges.windows(2).map(stretch).filter(|stretch| !stretch.columns.is_empty()).collect()
 }
 
-/// Spans are merged from the last one back while the next one is less than twice as wide as those gathered before, as a
-/// binary counter does it; and if the widest is less than so many times as wide as the others together. VACUUM comes
+/// The run of spans to merge ends with the newest one. It is the longest that packs its pages well and for which one of
+/// two conditions holds: each span is less than twice as wide as all newer ones of the run together, as in a binary
+/// counter; or the widest is less than this number of times as wide as all others of the run together. VACUUM runs
 /// seldom, by default when a fifth of a table's rows is new: so it writes less than ten times what is new, and few
 /// segments remain.
 const RATIO: u32 = 8;

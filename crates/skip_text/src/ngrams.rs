@@ -8,7 +8,7 @@ use crate::{Demand, Encoding, Literal};
 /// The lengths of fragments that an index may have, in characters.
 pub const LENGTHS: std::ops::RangeInclusive<usize> = 2..=8;
 
-/// At most so many fragments of one literal are demanded, evenly spread: the others add next to nothing.
+/// At most this number of fragments of one literal is demanded, evenly spread: the others add next to nothing.
 pub const MOST_PER_LITERAL: usize = 32;
 
 /// The fragments of `n` characters of a text whose case is folded, in order, repeated ones repeated; the text itself if

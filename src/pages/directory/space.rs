@@ -89,7 +89,7 @@ impl Directory<'_> {
         }
     }
 
-    /// Reserves the first blocks of a free extent, which begins with `first_block` and has at least so many.
+    /// Reserves the first blocks of a free extent, which begins with `first_block` and has at least `blocks` blocks.
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.

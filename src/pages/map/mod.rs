@@ -72,7 +72,7 @@ fn parts_of(form: MapForm, width: u32) -> u32 {
     width.saturating_mul(form.parts)
 }
 
-/// The depth of the key parts into which a map of so many pages is divided.
+/// The depth of the key parts into which a map of `pages` pages is divided.
 pub fn depth_of(form: MapForm, pages: u64) -> u8 {
     let parts = pages / u64::from(settings::key_part_pages());
     let depth = parts.checked_ilog2().unwrap_or(0) as u8;

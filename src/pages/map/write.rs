@@ -87,7 +87,7 @@ impl<'d, 'a> PartsWriter<'d, 'a> {
         self.pages.put(self.directory.index(), &self.segment, page)
     }
 
-    /// Publishes the part that is being written, whose pages have so many numbers, and begins the next one.
+    /// Publishes the part that is being written, whose pages have this number of numbers, and begins the next one.
     ///
     /// # Errors
     /// Damage to the index.

@@ -2,8 +2,8 @@
 //!
 //! [`skip_segment::growth`] says which segments are merged, and why few remain. A merge that writes few blocks is done
 //! at once. A larger one is begun ([`super::unfinished`]). Each batch of ranges that is summarized, and every sixteenth
-//! new block of the table while there are merges, takes those of each column some pages further, that with the least
-//! left to do first: so what comes behind a large merge is merged meanwhile.
+//! new block of the table while there are merges, continues the unfinished merges of each column by some pages, first
+//! the one that has the least left to write. So small merges do not wait for a large one.
 //!
 //! The number of pages is the setting `pg_skip.merge_pages`, for a step of a column and for a merge at once. Sixteen
 //! blocks of a table give about half a page of a segment, so the default of 32 is 64 times what comes, as the bound in
@@ -28,24 +28,25 @@ use skip_segment::page::SLICE_BYTES;
 /// The most merges at once that one insert does for a column.
 const MOST_MERGES: usize = 4;
 
-/// A merge that a large statement does at once writes so many times the pages of a usual one, at most: with the default
-/// setting 8 MB, some 30 milliseconds. Of a column whose blocks give more keys than usual it writes more in proportion,
-/// as the statement takes longer in proportion.
+/// A merge that a large statement does at once writes at most this number of times the pages of a usual one: with the
+/// default setting 8 MB, which takes some 30 milliseconds. For a column whose blocks give more keys than usual it
+/// writes more in proportion, as the statement takes longer in proportion.
 const BULK_PAGES: u32 = 32;
 
 /// How much a call merges of a column.
 struct Effort {
     /// How segments of the column's kind are merged.
     rule: Rule,
-    /// How many segments may be left, by the number of ranges and of segments that are being merged.
+    /// The number of segments that may be left, by the column's ranges and its segments in unfinished merges.
     room: fn(Rule, u32, usize) -> usize,
-    /// Whether [`Rule::room_until_commit`] may be left, if one merge at once can still do for all after the next batch.
+    /// Whether [`Rule::room_until_commit`] may be left, as long as one merge at once can still take in all of them
+    /// after the next batch.
     defers: bool,
     /// The most pages of a merge that is done at once.
     at_once: u32,
     /// The same for a large statement.
     bulk_pages: u32,
-    /// Whether larger merges are begun.
+    /// Whether larger merges are begun as unfinished segments.
     begins: bool,
 }
 
@@ -135,7 +136,7 @@ pub fn go_on(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
     Ok(())
 }
 
-/// What a column has of the table.
+/// The sizes of a column's segments, and of the part of the table that they summarize.
 fn summarized(directory: &Directory<'_>, column: u16, meta: &Meta) -> Summarized {
     let regions = regions::of_column(directory, column);
     let ranges: u64 = regions.iter().map(|region| u64::from(region.width())).sum();

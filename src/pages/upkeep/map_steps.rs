@@ -17,9 +17,10 @@ use skip_map::key_part::KeyPart;
 use skip_map::portion::{merge_portion, start_in};
 use skip_map::{FenceHead, HEAD_BYTES, Head, Malformed, Page, RunShape, most_pages_in_parts, write_fence};
 
-/// Reading the heads of so many pages below a fence page takes about as long as merging a page.
+/// Reading the heads of this number of pages below a fence page takes about as long as merging a page.
 const HEADS_A_PAGE: u32 = 32;
-/// Pages reserved in addition, as a part of all: each step may leave the end of a page unused.
+/// In addition to the pages that are needed, 1/64 of their number is reserved: each step may leave the end of a page
+/// unused.
 const SPARE_PART: u32 = 64;
 
 /// The blocks that neighbouring maps need at most as one, which is divided into key parts of this depth. None if it

@@ -6,9 +6,9 @@
 //! O(log n) times, and a lookup reads O(log n) maps.
 //!
 //! The new map is published first, then the old ones are retired ([`crate::pages::map`] says what readers see). A large
-//! map is written key part by key part, and after each of them, what all of its keys are merged of is retired. If that
-//! is interrupted, the next maintenance goes on with it ([`super::unfinished`]); the pairs of additions are then left
-//! where they are.
+//! map is written key part by key part. After each of them, the sources all of whose keys are merged are retired. If
+//! that is interrupted, the next maintenance goes on with it ([`super::unfinished`]); additions are then left as they
+//! are.
 
 use super::regions::{self, Region};
 use super::retire_covered;
@@ -19,13 +19,14 @@ use crate::pages::miss::Miss;
 use crate::pg::{error::Read, wal::Logging};
 use skip_map::key_part::KeySet;
 
-/// An addition is merged by inserts into the maps below it when those have at most this number of times its blocks.
-const LEAST_SHARE: u64 = 4;
-/// VACUUM merges with less to gain, because it comes seldom: by default when a fifth of a table's rows is new. So what
-/// an eighth of new pages makes it write is less than ten times as many pages, and few maps remain.
-const LEAST_SHARE_IN_VACUUM: u64 = 8;
-/// Neighbouring maps are merged from the last one back while the next one is less than twice as large as those gathered
-/// before, as a binary counter does it; and if the largest is less than so many times as large as the others together.
+/// Inserts merge an addition into the maps below it if these have at most this number of times its blocks.
+const MOST_RATIO: u64 = 4;
+/// VACUUM also merges smaller additions, because it runs seldom: by default when a fifth of a table's rows is new. It
+/// writes less than ten pages for each page of the addition, and few maps remain.
+const MOST_RATIO_IN_VACUUM: u64 = 8;
+/// The run of neighbouring maps to merge ends with the newest one. It is the longest for which one of two conditions
+/// holds: each map is less than twice as large as all newer ones of the run together, as in a binary counter; or the
+/// largest is less than this number of times as large as all others of the run together.
 const RATIO_IN_VACUUM: u64 = 8;
 
 /// Merges the maps and additions of a column that are worth merging in VACUUM.
@@ -107,7 +108,7 @@ fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) 
         unfinished.iter().any(|u| u.first_range < region.end && region.first_range < u.end_range())
             || region.next_part().is_some()
     };
-    let share = if most_blocks == u32::MAX { LEAST_SHARE_IN_VACUUM } else { LEAST_SHARE };
+    let share = if most_blocks == u32::MAX { MOST_RATIO_IN_VACUUM } else { MOST_RATIO };
     for addition in directory.additions(column) {
         let regions = regions::of_column(directory, column);
         let from = regions.partition_point(|region| region.end <= addition.first_range);

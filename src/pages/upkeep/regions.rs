@@ -1,9 +1,9 @@
-//! Regions: the ranges of a column, as far as segments of the same ranges, or ranges that overlap, go.
+//! Regions: the segments of a column in groups. Segments whose ranges overlap are in one group.
 //!
-//! A region is one segment; or the segments of all parts of the keys, which have the same ranges; or a merge that is
-//! done key part by key part ([`super::unfinished`]) and has come half way: then it has what is merged and what has
-//! been merged already. Everything that is decided about segments by their ranges (which to merge, which to forget) is
-//! decided about regions: so there is never a stretch of ranges that is summarized for some keys only.
+//! A region is one segment; or the maps of all key parts, which have the same ranges; or the maps of a merge that goes
+//! key part by key part ([`super::unfinished`]) and is not at its end: the new maps, and the sources that are not
+//! retired yet. Code that chooses segments by their ranges, to merge or to retire them, chooses whole regions. So no
+//! range stays summarized for some keys only.
 
 use crate::pages::directory::{Directory, LiveSegment};
 use crate::pages::entry::Segment;
@@ -128,10 +128,12 @@ fn is_exact_part(s: &Segment, region: &Region, depth: u8) -> bool {
 /// are divided less finely could be retired earlier, but the parts of the largest one leave single holes: a quarter of
 /// a growing index was free then, instead of an eighth.)
 ///
-/// If some keys are `merged` already, a part of the largest map of which only some keys are comes first.
+/// `merged` are the keys that are merged already. If only some keys of a part of the largest map are among them, the
+/// key parts that overlap this part come first.
 pub fn parts_in_order(maps: &[Segment], depth: u8, merged: KeySet) -> Vec<KeyPart> {
     let ranges = |s: &Segment| (s.first_range, s.width);
-    // By ranges, of which it loses none while its parts are retired: the order must not change half-way.
+    // The largest map is chosen by its width, which does not change while its key parts are retired. So the order does
+    // not change during a merge either.
     let largest = maps.iter().map(ranges).max_by_key(|&(first, width)| (width, first));
     let largest: Vec<&Segment> = maps.iter().filter(|s| Some(ranges(s)) == largest && s.blocks > 0).collect();
     let place = |part: &KeyPart| {

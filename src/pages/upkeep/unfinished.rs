@@ -8,9 +8,9 @@
 //! step was one in all steps.
 //!
 //! A large map is merged key part by key part, in the order in which they lie in the index
-//! ([`regions::parts_in_order`]): the next one is begun when the one before is published. What that takes nobody has to
-//! remember: the directory shows which parts are merged ([`super::regions`]). A source is retired when all of its keys
-//! are merged. So the free space that the first part leaves is that which the second one needs.
+//! ([`regions::parts_in_order`]): the next one is begun when the one before is published. No state is stored for that:
+//! the directory shows which key parts are merged ([`super::regions`]). A source is retired when all of its keys are
+//! merged, and leaves its blocks to the next key part.
 //!
 //! Maps never change. What is added to them comes as additions, which a merge of neighbouring maps leaves alone.
 //!

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 static PREVIOUS: OnceLock<pg_sys::get_relation_stats_hook_type> = OnceLock::new();
 
-/// The numbers of ANALYZE and of the index agree if neither is more than so many times the other: a sample of the index
-/// may be wrong by a tenth, and rows that are gone may have a fifth of its pairs.
+/// The numbers of ANALYZE and of the index agree if neither is more than this number of times the other: a sample of
+/// the index may be wrong by a tenth, and rows that are gone may have a fifth of its pairs.
 const AGREE: f64 = 1.5;
 
 /// The least number of rows of a table whose indexes are asked: ANALYZE reads 30,000 rows, by default, and knows enough

@@ -153,7 +153,7 @@ impl<'a> Team<'a> {
         self.shared.files()
     }
 
-    /// Begins the second phase, with so many units.
+    /// Begins the second phase, with this number of units.
     pub fn begin_second(&self, units: u64, job: SecondWords) {
         let second = &self.shared.second;
         second.units.store(units, Ordering::Relaxed);

@@ -116,9 +116,9 @@ fn no_files(other: &mut Session, leader: &str) {
     wait_until("shared files are removed", || other.one(&files) == "0");
 }
 
-on_shared!(ends_in_the_middle);
+on_shared!(a_build_that_fails_leaves_nothing);
 /// Whenever a build ends early, nothing is left of it.
-fn ends_in_the_middle(database: &Database) {
+fn a_build_that_fails_leaves_nothing(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
     session.run(TABLE);
     with_workers(&mut session, 2);

@@ -1,6 +1,6 @@
-//! The order in which entries of the directory come and go while an index is maintained: what readers of maps rely on
-//! who read the directory page by page, without a lock (`src/pages/map.rs`), and inserts while segments are replaced
-//! (`src/pages/upkeep/rescan.rs`).
+//! The order in which entries of the directory are added and removed while an index is maintained. Readers of maps rely
+//! on it, because they read the directory page by page, without a lock (`src/pages/map.rs`). So do inserts while
+//! segments are replaced (`src/pages/upkeep/rescan.rs`).
 //!
 //! The server writes an image of the page with each WAL record (`wal_consistency_checking`), and `pg_waldump` saves
 //! them: so every state of the directory and of the meta page is at hand, in order.

@@ -36,9 +36,9 @@ fn sample(database: &Database) {
     ask(&mut session, 20);
 }
 
-on_shared!(whole);
+on_shared!(the_whole_data_set);
 /// The whole data set is not part of the sources.
-fn whole(database: &Database) -> Completion {
+fn the_whole_data_set(database: &Database) -> Completion {
     let Some(file) = data() else {
         return Completion::ignored_with("no data set, which PG_SKIP_DATA would name");
     };

@@ -229,9 +229,9 @@ fn a_standby_with_an_older_snapshot() {
     primary.finish();
 }
 
-on_shared!(interrupted);
+on_shared!(a_cancelled_rebuild_leaves_a_correct_index);
 /// A rebuild that is cancelled anywhere leaves an index that is right, and that the next maintenance completes.
-fn interrupted(database: &Database) {
+fn a_cancelled_rebuild_leaves_a_correct_index(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
     for layout in LAYOUTS {
         table(&mut session, 3000, layout, ", pages_per_range = 1");

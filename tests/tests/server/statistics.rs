@@ -154,8 +154,8 @@ fn of_a_session_without_preload() {
     server.finish();
 }
 
-alone!(reset);
-fn reset() {
+alone!(statistics_start_anew_after_a_reset);
+fn statistics_start_anew_after_a_reset() {
     let server = server(&[]);
     let (mut session, mut other) = (skipping(&server), skipping(&server));
     known_layout(&mut session);

@@ -19,13 +19,16 @@ const NEXT_SHARE: f64 = 0.5;
 /// together.
 const PARTIAL_SHARE: f64 = 1.0 / 16.0;
 
-/// The first member is made for the planner's guess, and a little more, as guesses are old; but within these multiples
-/// of the keys there are.
+/// The first member is made for this number of times the planner's guess, because guesses are old; but within
+/// [`FEWEST_TIMES`] and [`MOST_TIMES`].
 const OVER_GUESS: f64 = 1.05;
-/// Parts may be ORed up to this part of what the filter was made for: the guess, and half of what was added to it.
-const NEARLY_FULL: f64 = 0.98;
+/// The first member is made for at least this number of times the keys collected so far.
 const FEWEST_TIMES: u64 = 16;
+/// The first member is made for at most this number of times the keys collected so far.
 const MOST_TIMES: u64 = 256;
+/// Partial filters may be ORed up to this fraction of the keys that the filter was made for: the guess, and about half
+/// of what [`OVER_GUESS`] adds to it.
+const NEARLY_FULL: f64 = 0.98;
 
 /// Each further member is made for this number of times the keys of the one before.
 const GROWTH: u64 = 4;

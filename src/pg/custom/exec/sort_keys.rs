@@ -86,7 +86,8 @@ impl SortKeys {
         // SAFETY: as the caller promises.
         let Some(key) = (column.key)(unsafe { Value::new(value, self.repr) }) else {
             let code = PgSqlErrorCode::ERRCODE_DATA_CORRUPTED;
-            fail(code, "a value to sort by is damaged".into(), None, None)
+            let hint = "Find it with amcheck: SELECT * FROM verify_heapam('table').";
+            fail(code, "a value of the column to sort by is damaged".into(), None, Some(hint.into()))
         };
         self.order.rank(Some(key))
     }

@@ -25,9 +25,9 @@ const ROWS: &str = "CREATE TABLE t (g int, k int, v text);
     INSERT INTO t SELECT i % 7, i % 900, 'v' || i % 300 FROM generate_series(1, 20000) i;
     INSERT INTO t VALUES (NULL, 5, NULL); ANALYZE t";
 
-on_shared!(everywhere);
+on_shared!(the_same_filter_in_every_form_of_aggregate);
 /// FILTER, DISTINCT, ORDER BY, GROUPING SETS, hashed and sorted groups.
-fn everywhere(database: &Database) {
+fn the_same_filter_in_every_form_of_aggregate(database: &Database) {
     let mut session = database.session();
     session.run(ROWS);
     let whole = session.one("SELECT bloom_agg(k) FROM t");

@@ -64,9 +64,9 @@ fn crossing(session: &mut Session, kind: &Type, values: &[Value]) {
     }
 }
 
-on_shared!(of_other_types);
+on_shared!(a_value_of_another_type_is_an_error);
 /// A value of another type is an error that says so, never "no".
-fn of_other_types(database: &Database) {
+fn a_value_of_another_type_is_an_error(database: &Database) {
     let mut session = database.session();
     for (key, value, names) in [
         ("1", "'1'::text", ["bigint", "text"]),
@@ -295,9 +295,9 @@ fn refused(database: &Database) {
     }
 }
 
-on_shared!(have_64_bits);
+on_shared!(own_hash_functions_give_64_bits);
 /// Types that are hashed by their own functions: the extended ones. With 32 bits, two of 100,000 numbers were one key.
-fn have_64_bits(database: &Database) {
+fn own_hash_functions_give_64_bits(database: &Database) {
     let mut session = database.session();
     session.run("SET work_mem = '256MB'");
     for cast in ["numeric", "interval", "jsonb", "text COLLATE nocase"] {

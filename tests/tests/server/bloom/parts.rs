@@ -117,9 +117,9 @@ fn of_many_partitions_keep_the_rate(database: &Database) {
     }
 }
 
-on_shared!(begin_anew);
+on_shared!(plans_that_are_run_again);
 /// Plans that are run again, with other rows each time, and parts that had none.
-fn begin_anew(database: &Database) {
+fn plans_that_are_run_again(database: &Database) {
     let mut session = database.session();
     table(&mut session);
     partitioned(&mut session);

@@ -185,9 +185,9 @@ fn operators(database: &Database) {
     sound(&mut session, "t_v");
 }
 
-on_shared!(inserted);
+on_shared!(rows_inserted_into_summarized_ranges);
 /// Rows that came into summarized ranges: also those whose arrays have no keys.
-fn inserted(database: &Database) {
+fn rows_inserted_into_summarized_ranges(database: &Database) {
     let mut session = database.session();
     words(&mut session);
     session.run("DELETE FROM t WHERE id BETWEEN 100 AND 400");
@@ -345,9 +345,9 @@ fn joins(database: &Database) {
     }
 }
 
-on_shared!(shown);
+on_shared!(inspection_functions_ask_as_contains);
 /// The functions that look a value up ask as `@>` does.
-fn shown(database: &Database) {
+fn inspection_functions_ask_as_contains(database: &Database) {
     let mut session = database.session();
     words(&mut session);
     gives_ranges(&mut session, 1, "SELECT skip_matching_ranges('t_v', 'v', ARRAY['w700'])");

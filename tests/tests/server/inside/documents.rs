@@ -341,9 +341,9 @@ fn not_served(database: &Database) {
     }
 }
 
-on_shared!(shapes);
+on_shared!(large_deep_and_compressed_documents);
 /// Large and deep documents, out of line and compressed; other spellings of names; generic plans.
-fn shapes(database: &Database) {
+fn large_deep_and_compressed_documents(database: &Database) {
     let mut session = database.session();
     session.run(
         "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v jsonb);

@@ -68,10 +68,10 @@ fn cursors(database: &Database) {
     assert_eq!(rest, session.rows("SELECT at FROM t ORDER BY at DESC LIMIT 28 OFFSET 2"));
 }
 
-on_shared!(late_pages);
+on_shared!(bounds_change_while_a_cursor_is_open);
 /// Bounds are read page by page, as a cursor comes to them. Meanwhile their segments are widened, replaced and merged,
 /// and the pages get others.
-fn late_pages(database: &Database) {
+fn bounds_change_while_a_cursor_is_open(database: &Database) {
     let mut session = database.session();
     log(&mut session, 20_000);
     session.run(

@@ -1,5 +1,5 @@
-//! SERIALIZABLE: what a Skip Index Scan has ruled out it has read all the same. Two transactions of which each inserts
-//! what the other did not find cannot both commit, however little of the table was touched.
+//! SERIALIZABLE: ranges that a Skip Index Scan has ruled out count as read. If each of two transactions inserts what
+//! the other one did not find, they cannot both commit, however few pages of the table were read.
 use super::blocked::{code, outcome};
 use crate::build::WAITING;
 use crate::registry::on_shared;
