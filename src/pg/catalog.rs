@@ -1,7 +1,7 @@
 //! Catalog lookups: access methods, permissions, operator classes.
 
 use super::list::{list, oids};
-use super::{boundary, text};
+use super::{boundary, family, text};
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 
@@ -239,8 +239,7 @@ pub fn may_match_null(operator: pg_sys::Oid) -> bool {
 
 /// Whether an operator is a member of an operator family.
 pub fn is_in_family(operator: pg_sys::Oid, family: pg_sys::Oid) -> bool {
-    // SAFETY: a catalog lookup.
-    unsafe { pg_sys::op_in_opfamily(operator, family) }
+    family::member(operator, family).is_some()
 }
 
 /// An operator with its argument types, in SQL's format.

@@ -1,6 +1,6 @@
 //! Datums: their bytes, arrays, and calls of a type's hash function.
 
-use super::{Rel, compat, server};
+use super::{Rel, compat, family, server};
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -414,16 +414,12 @@ const EXTENDED: i16 = 2;
 
 /// The extended hash function that an operator family for hash indexes has for a type.
 pub fn extended_hash_of(family: Oid, input: Oid) -> Option<Oid> {
-    // SAFETY: a catalog lookup.
-    let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, EXTENDED) };
-    (function != pg_sys::InvalidOid).then_some(function)
+    family::support_function(family, input, input, EXTENDED)
 }
 
 /// The hash function that an operator family of the access method has for a type.
 pub fn hash_function_of(family: Oid, input: Oid) -> Option<Oid> {
-    // SAFETY: a catalog lookup.
-    let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, 1) };
-    (function != pg_sys::InvalidOid).then_some(function)
+    family::support_function(family, input, input, 1)
 }
 
 /// Length and alignment of the first `count` columns of a table, as needed to walk a tuple.

@@ -5,7 +5,7 @@
 //! How values of a kind become keys, and a query a condition over keys, is in [`crate::hash`].
 
 use super::clause::Strategy;
-use super::{Rel, boundary, catalog, types, user_keys};
+use super::{Rel, boundary, catalog, family, types, user_keys};
 use pgrx::prelude::*;
 use pgrx::{Internal, pg_sys};
 
@@ -55,12 +55,10 @@ pub enum KeyKind {
 impl KeyKind {
     /// The kind of an operator class, by its family and input type.
     pub fn of_class(family: pg_sys::Oid, input: pg_sys::Oid) -> Self {
-        // SAFETY: a catalog lookup.
-        let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, NUMBER) };
-        if function == pg_sys::InvalidOid {
+        let Some(function) = family::support_function(family, input, input, NUMBER) else {
             let of_users = user_keys::value_function(family, input);
             return of_users.map_or(Self::Whole, |_| Self::Users);
-        }
+        };
         if !has_right_signature(function) {
             return Self::Unknown;
         }

@@ -36,6 +36,7 @@ mod ereport;
 pub mod error;
 pub mod evaluate;
 pub mod explain_query;
+mod family;
 pub mod function;
 mod handover;
 pub mod heap;

@@ -1,6 +1,5 @@
 //! What the planner knows, and how it evaluates expressions for its estimates.
 
-use super::clause::Strategy;
 use super::list::list;
 use super::server;
 use pgrx::{is_a, pg_sys};
@@ -77,18 +76,4 @@ pub(super) unsafe fn array_length(root: *mut pg_sys::PlannerInfo, array: *mut pg
         }
         super::compat::array_length(root, plain).max(1.0)
     }
-}
-
-/// The strategy of an operator in its family, and the type of its right-hand side as the family declares it; None if
-/// the strategy is unknown.
-pub(super) fn strategy_and_type(
-    operator: pg_sys::Oid,
-    family: pg_sys::Oid,
-) -> Option<(Strategy, pg_sys::Oid)> {
-    let (mut strategy, mut left, mut right) = (0, pg_sys::InvalidOid, pg_sys::InvalidOid);
-    // SAFETY: the operator is a member of the family, otherwise the planner would not have matched it to the index.
-    unsafe {
-        pg_sys::get_op_opfamily_properties(operator, family, false, &mut strategy, &mut left, &mut right)
-    };
-    Some((Strategy::of_number(strategy)?, right))
 }

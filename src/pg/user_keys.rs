@@ -13,7 +13,7 @@
 //! users are.
 
 use super::datum::{self, Repr, Value};
-use super::{catalog, server};
+use super::{catalog, family, server};
 use pgrx::pg_sys::{self, Datum, Oid};
 
 /// The number of the support function for keys of a value.
@@ -23,9 +23,7 @@ pub const QUERY_FUNCTION: i16 = 5;
 
 /// The function for keys of a value that a family has for a type.
 pub fn value_function(family: Oid, input: Oid) -> Option<Oid> {
-    // SAFETY: a catalog lookup.
-    let function = unsafe { pg_sys::get_opfamily_proc(family, input, input, VALUE_FUNCTION) };
-    (function != pg_sys::InvalidOid).then_some(function)
+    family::support_function(family, input, input, VALUE_FUNCTION)
 }
 
 /// Whether a function may be support function 4 for values of a type.
@@ -61,10 +59,8 @@ impl UserFunction {
 
     /// The function for keys of a query of type `query`; None if there is none of the right signature.
     pub fn of_queries(family: Oid, input: Oid, query: Oid, collation: Oid) -> Option<Self> {
-        // SAFETY: a catalog lookup.
-        let function = unsafe { pg_sys::get_opfamily_proc(family, input, query, QUERY_FUNCTION) };
-        let is_right = function != pg_sys::InvalidOid && has_query_signature(function, query);
-        is_right.then(|| Self::new(function, query, collation))
+        let function = family::support_function(family, input, query, QUERY_FUNCTION)?;
+        has_query_signature(function, query).then(|| Self::new(function, query, collation))
     }
 
     fn new(function: Oid, input: Oid, collation: Oid) -> Self {

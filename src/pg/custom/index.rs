@@ -1,6 +1,6 @@
 //! A skip index as the planner sees it.
 
-use super::super::{catalog, datum, planner, types};
+use super::super::{catalog, datum, family, types};
 use super::expr::Expr;
 use crate::pg::clause::Strategy;
 use crate::pg::key_kind::KeyKind;
@@ -123,9 +123,9 @@ impl Index<'_> {
     /// What an operator asks of the column, and the type of its right side, if the operator is in the column's
     /// operator family, and never true for NULL.
     pub fn comparison(&self, column: u16, operator: pg_sys::Oid) -> Option<(Strategy, pg_sys::Oid)> {
-        let family = self.family(column);
-        let is_served = self.has_operator(column, operator) && !catalog::may_match_null(operator);
-        is_served.then(|| planner::strategy_and_type(operator, family)).flatten()
+        let member = family::member(operator, self.family(column))?;
+        let strategy = Strategy::of_number(member.strategy)?;
+        (!catalog::may_match_null(operator)).then_some((strategy, member.right))
     }
 
     /// Whether an operator is in the column's operator family.

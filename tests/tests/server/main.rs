@@ -43,6 +43,7 @@ mod maps;
 mod merge;
 mod meta_pins;
 mod old_snapshots;
+mod operator_families;
 mod oracle;
 mod ordered;
 mod out_of_memory;
