@@ -50,9 +50,18 @@ fn find(table: &Table<'_>, attribute: i16, collation: Oid) -> Option<f64> {
 }
 
 fn of_index(table: &Table<'_>, number: usize, column: u16) -> Option<f64> {
-    let index = table.open_index(number)?;
-    let facts = Facts::of(index).ok()?;
+    let oid = table.indexes()[number].oid();
+    let facts = match Facts::known(oid) {
+        Some(facts) => facts,
+        None => Facts::of(table.open_index(number)?).ok()?,
+    };
     let parts = f64::from(facts.meta.parts_in(column, table.blocks()));
-    let is_summarized = facts.meta.summarized_parts(column) >= LEAST_SUMMARIZED * parts;
-    is_summarized.then(|| key_counts::of_column(index, &facts, column))??.distinct()
+    if facts.meta.summarized_parts(column) < LEAST_SUMMARIZED * parts {
+        return None;
+    }
+    let counts = match key_counts::remembered(oid, &facts, column) {
+        Some(counts) => counts,
+        None => key_counts::of_column(table.open_index(number)?, &facts, column)?,
+    };
+    counts.distinct()
 }

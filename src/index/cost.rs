@@ -24,11 +24,12 @@ pub fn cost(path: &IndexPathView<'_>) -> Costs {
     let examined = (rows / table_blocks * surviving).max(fetched);
 
     // Repeated runs share pages.
-    let consult = path.prices().lookup(index_pages / path.loop_count().sqrt(), index_blocks, words);
+    let prices = path.prices();
+    let consult = prices.lookup(index_pages / path.loop_count().sqrt(), index_blocks, words);
     let unseen_rows = (examined - fetched) * path.cost_of_row();
     Costs {
         startup: consult,
-        total: consult + unseen_rows + path.prices().pages(surviving),
+        total: consult + unseen_rows + prices.pages(surviving),
         selectivity: (fetched / rows).clamp(0.0, 1.0),
         index_pages,
     }

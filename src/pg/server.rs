@@ -190,13 +190,22 @@ pub unsafe fn satisfies(state: *mut ExprState, context: *mut ExprContext) -> boo
 pub mod unguarded {
     #[cfg(feature = "pg15")]
     pub use super::raw::ExecInitQual;
-    use super::{ExecScanAccessMtd, ExecScanRecheckMtd, ScanState, TupleTableSlot};
+    use super::{ExecScanAccessMtd, ExecScanRecheckMtd, List, Oid, ScanState, TupleTableSlot};
     use pgrx::pg_sys::{Buffer, HeapTuple};
     #[cfg(feature = "pg15")]
     use pgrx::pg_sys::{EState, Relation, TupleDesc, TupleTableSlotOps};
+    use std::ffi::{c_int, c_void};
 
-    // SAFETY: signatures of executor.h and tuptable.h in every supported version.
+    // SAFETY: signatures of executor.h, tuptable.h and pg_list.h in every supported version.
     unsafe extern "C-unwind" {
+        /// Adds a pointer to a list.
+        pub fn lappend(list: *mut List, datum: *mut c_void) -> *mut List;
+        /// Adds an integer to a list.
+        pub fn lappend_int(list: *mut List, datum: c_int) -> *mut List;
+        /// Adds an OID to a list.
+        pub fn lappend_oid(list: *mut List, datum: Oid) -> *mut List;
+        /// Copies a list, but not what its pointers point to.
+        pub fn list_copy(list: *const List) -> *mut List;
         /// Fetches rows until one satisfies the node's filter, and projects it.
         pub fn ExecScan(
             node: *mut ScanState,

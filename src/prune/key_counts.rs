@@ -14,6 +14,7 @@ use crate::pages::map::{self, Map};
 use crate::pages::meta::SegmentLayout;
 use crate::pages::miss::{Fetch, Miss};
 use crate::pg::{Rel, page, settings};
+use pgrx::pg_sys::Oid;
 use skip_map::KeyCounts;
 use skip_map::key_count::{MOST_PAIRS_OF_WINDOW, windows};
 use std::cell::RefCell;
@@ -26,11 +27,13 @@ const CHANGE: u64 = 8;
 /// The most columns whose samples are kept: some megabytes in each session, at most.
 const MOST_COLUMNS: usize = 4096;
 
-/// An index column: the index's OID, the number of its file, the column.
-type Column = (u32, u32, u16);
+/// An index column: the index's OID, the column.
+type Column = (u32, u16);
 
 /// The counts of a sample, and the segments of which it was taken.
 struct KnownCounts {
+    /// The number of the index's file. Another file gives the same ids to other segments.
+    file: u32,
     /// Ids, ascending, and the number of pairs in all of them.
     segments: Vec<u64>,
     pairs: u64,
@@ -70,24 +73,41 @@ impl ColumnCounts {
     }
 }
 
+/// Bits of a fingerprint, if the column has maps.
+fn fingerprint_bits(facts: &Facts, column: u16) -> Option<u8> {
+    match facts.meta.columns.get(usize::from(column))?.layout {
+        SegmentLayout::Map(form) => Some(form.fingerprint_bits),
+        _ => None,
+    }
+}
+
+/// The counts of a column with maps, if they are remembered and nothing has changed since the last query, as mostly.
+/// Then the segments, which may be hundreds, are not compared, and the index need not be open.
+pub fn remembered(index: Oid, facts: &Facts, column: u16) -> Option<ColumnCounts> {
+    let fingerprint_bits = fingerprint_bits(facts, column)?;
+    let live = facts.live.as_ref()?;
+    let is_compared = |known: &&KnownCounts| std::ptr::eq(known.compared.as_ptr(), Rc::as_ptr(live));
+    let counts = KNOWN.with_borrow(|known| {
+        known.get(&(index.to_u32(), column)).filter(is_compared).map(|known| known.counts)
+    })?;
+    Some(ColumnCounts { counts, fingerprint_bits })
+}
+
 /// The counts of a column with maps; None if it has none, or the sample cannot be read.
 pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts> {
-    let SegmentLayout::Map(form) = facts.meta.columns.get(usize::from(column))?.layout else { return None };
-    let live = facts.live.as_ref()?;
-    let key = (index.oid().to_u32(), index.file_number(), column);
-    let of = |counts| ColumnCounts { counts, fingerprint_bits: form.fingerprint_bits };
-    // Mostly nothing has changed since the last query: then the segments, which may be hundreds, are not compared.
-    let is_compared = |known: &&KnownCounts| std::ptr::eq(known.compared.as_ptr(), Rc::as_ptr(live));
-    let compared =
-        |known: &BTreeMap<Column, KnownCounts>| known.get(&key).filter(is_compared).map(|known| known.counts);
-    if let Some(counts) = KNOWN.with_borrow(compared) {
-        return Some(of(counts));
+    if let Some(counts) = remembered(index.oid(), facts, column) {
+        return Some(counts);
     }
+    let fingerprint_bits = fingerprint_bits(facts, column)?;
+    let live = facts.live.as_ref()?;
+    let (key, file) = ((index.oid().to_u32(), column), index.file_number());
+    let of = |counts| ColumnCounts { counts, fingerprint_bits };
     let of_maps = live.of_column(column).iter().map(|live| &live.segment);
     let maps = of_maps.chain(live.additions.iter().filter(|s| s.column == column));
     let pairs = pairs_of(maps.clone());
     let known = |known: &mut BTreeMap<Column, KnownCounts>| {
-        let known = known.get_mut(&key).filter(|known| known.is_of(maps.clone(), pairs))?;
+        let known =
+            known.get_mut(&key).filter(|known| known.file == file && known.is_of(maps.clone(), pairs))?;
         known.compared = Rc::downgrade(live);
         Some(known.counts)
     };
@@ -99,7 +119,7 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
     }
     let before = page::pages_read();
     // Nothing is borrowed here: reading may raise an error.
-    let counts = sample(facts.meta.bind(index), maps.clone(), form.fingerprint_bits, pairs);
+    let counts = sample(facts.meta.bind(index), maps.clone(), fingerprint_bits, pairs);
     probe::spend(page::pages_read() - before);
     let counts = match counts {
         Ok(counts) => counts,
@@ -112,7 +132,7 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
         if known.len() >= MOST_COLUMNS {
             known.clear();
         }
-        known.insert(key, KnownCounts { segments, pairs, counts, compared: Rc::downgrade(live) });
+        known.insert(key, KnownCounts { file, segments, pairs, counts, compared: Rc::downgrade(live) });
     });
     Some(of(counts))
 }

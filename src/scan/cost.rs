@@ -9,6 +9,7 @@ use crate::pg::clause::Match;
 use crate::pg::custom::expr::Leaf;
 use crate::pg::custom::table::{Outer, Table};
 use skip_scan::Condition;
+use skip_scan::cost::Prices;
 
 /// CPU cost per lookup of a row in a list of keys, in units of cpu_operator_cost: hashing a value, and comparing it. A
 /// shorter list costs what the planner takes for it.
@@ -38,20 +39,20 @@ pub fn cost(
     let io = prices.blocks(read, estimate.runs, estimate.table_blocks);
     let (startup, per_row) = table.row_costs(outer);
     let rows_a_page = table.rows() / estimate.table_blocks.max(1.0);
-    let rows = prices.rows(pages, rows_a_page, per_row - saved_per_row(table, condition));
+    let rows = prices.rows(pages, rows_a_page, per_row - saved_per_row(table, condition, &prices));
     let startup = consult + startup;
     ScanCost { startup, total: startup + io + rows, shared: rows }
 }
 
 /// The part of the planner's cost of checking a row that the scan does not have: evaluating keys, which the scan does
 /// once, and searching lists of them, where the scan replaces that by a lookup by hash.
-fn saved_per_row(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> f64 {
-    let by_hash = OPERATORS_A_LIST * table.prices().operator;
+fn saved_per_row(table: &Table<'_>, condition: &Condition<Leaf<'_>>, prices: &Prices) -> f64 {
+    let by_hash = OPERATORS_A_LIST * prices.operator;
     let saved = |leaf: &Leaf<'_>| match (leaf.how, leaf.key.key) {
         (Match::Array, _) if leaf.key.condition.is_hashed_list() => {
             (table.cost_of(leaf.key.condition) - by_hash).max(0.0)
         }
-        (_, Some(key)) => table.cost_of(key),
+        (_, Some(key)) if !key.is_constant() => table.cost_of(key),
         _ => 0.0,
     };
     // A condition that is looked up in several columns, or by several paths, has leaves next to each other.

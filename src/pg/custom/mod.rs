@@ -32,7 +32,8 @@ pub mod table;
 use super::clause::{Clause, Values};
 use super::library::{self, BUILD};
 use super::list::{integers, list};
-use super::{Rel, fail};
+use super::server::unguarded;
+use super::{Rel, boundary, fail};
 use expr::Expr;
 use ordering::{OrderedColumn, SortColumn};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -172,16 +173,22 @@ fn exec_methods() -> *const pg_sys::CustomExecMethods {
 
 /// # Safety
 /// Only in the planner: the list is allocated in the current memory context.
-unsafe fn int_list(numbers: impl IntoIterator<Item = i32>) -> *mut pg_sys::List {
+unsafe fn int_list(numbers: &[i32]) -> *mut pg_sys::List {
+    // SAFETY: builds a list. There is nothing to drop.
+    unsafe { boundary::call(|| unguarded_int_list(numbers)) }
+}
+
+/// As [`int_list`], within a [`boundary::call`]: one for all elements.
+unsafe fn unguarded_int_list(numbers: &[i32]) -> *mut pg_sys::List {
     // SAFETY: builds a list.
-    numbers.into_iter().fold(std::ptr::null_mut(), |list, n| unsafe { pg_sys::lappend_int(list, n) })
+    numbers.iter().fold(std::ptr::null_mut(), |list, &n| unsafe { unguarded::lappend_int(list, n) })
 }
 
 /// # Safety
 /// As [`int_list`].
 unsafe fn encode_expected(expected: &Expected) -> *mut pg_sys::List {
     // SAFETY: as above. Numbers of ranges are stored as the bits of integers.
-    unsafe { int_list([expected.ranges as i32, expected.of as i32, expected.is_exact.into()]) }
+    unsafe { int_list(&[expected.ranges as i32, expected.of as i32, expected.is_exact.into()]) }
 }
 
 /// # Safety
@@ -192,17 +199,20 @@ unsafe fn encode_private(
     planned: &Planned<'_>,
     order: *mut pg_sys::List,
 ) -> *mut pg_sys::List {
-    // SAFETY: builds lists of lists; the path's own list is copied.
+    let (indexes, code) = (planned.indexes.as_slice(), planned.code.as_slice());
+    let empty: *mut pg_sys::List = std::ptr::null_mut();
+    // SAFETY: builds lists of lists; the path's own list is copied. There is nothing to drop.
     unsafe {
-        let mut head = pg_sys::list_copy(expected);
-        head = pg_sys::lappend_int(head, i32::try_from(served).unwrap_or(i32::MAX));
-        head = pg_sys::lappend_int(head, BUILD);
-        let empty: *mut pg_sys::List = std::ptr::null_mut();
-        let indexes = planned.indexes.iter().fold(empty, |all, &oid| pg_sys::lappend_oid(all, oid));
-        let code = int_list(planned.code.iter().copied());
-        [head, indexes, code, pg_sys::list_copy(order)]
-            .iter()
-            .fold(empty, |all, &part| pg_sys::lappend(all, part.cast()))
+        boundary::call(|| {
+            let mut head = unguarded::list_copy(expected);
+            head = unguarded::lappend_int(head, i32::try_from(served).unwrap_or(i32::MAX));
+            head = unguarded::lappend_int(head, BUILD);
+            let indexes = indexes.iter().fold(empty, |all, &oid| unguarded::lappend_oid(all, oid));
+            let code = unguarded_int_list(code);
+            [head, indexes, code, unguarded::list_copy(order)]
+                .iter()
+                .fold(empty, |all, &part| unguarded::lappend(all, part.cast()))
+        })
     }
 }
 

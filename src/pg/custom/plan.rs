@@ -253,7 +253,7 @@ impl<'a> Table<'a> {
             let mut order = std::ptr::null_mut();
             if let Some(wanted) = new.order {
                 base.pathkeys = pg_sys::lappend(std::ptr::null_mut(), wanted.pathkey.cast());
-                order = super::int_list(wanted.sort.encode());
+                order = super::int_list(&wanted.sort.encode());
             }
             private = pg_sys::lappend(private, order.cast());
             for qual in new.left_out {

@@ -346,6 +346,9 @@ impl<'a> Table<'a> {
 
     /// Whether the expression can be computed without the table's own row, with the same result throughout a scan.
     pub fn is_key(&self, expr: Expr<'_>) -> bool {
+        if expr.is_constant() {
+            return true;
+        }
         // SAFETY: an Expr's node lives as long as the planner's run, which is that of `root`.
         unsafe {
             let used = pg_sys::pull_varnos(self.root, expr.raw());
