@@ -90,7 +90,7 @@ pub fn scan(index: Rel, meta: &Meta, mut each: impl FnMut(DeltaEntry)) -> Fetch<
     let index = meta.bind(index);
     let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_head, meta.delta_head_sequence);
-    let mut of_page = Vec::with_capacity(ENTRIES_PER_PAGE);
+    let mut of_page = Vec::new();
     while block != NO_BLOCK {
         memory::check_for_interrupts();
         known.check(block.saturating_add(1))?;

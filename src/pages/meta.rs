@@ -203,10 +203,18 @@ impl Meta {
     /// # Errors
     /// Damage to it.
     pub fn read(index: Rel) -> Read<Self> {
+        Self::read_with_checksum(index).map(|(meta, _)| meta)
+    }
+
+    /// Reads the meta page, and the checksum that it carries.
+    ///
+    /// # Errors
+    /// Damage to it.
+    pub fn read_with_checksum(index: Rel) -> Read<(Self, u64)> {
         page::check_not_empty(index)?;
-        let meta = {
+        let (meta, checksum) = {
             let page = SharedPage::read(index, META_BLOCK);
-            Self::decode(&page.view(PageKind::Meta)?)?
+            (Self::decode(&page.view(PageKind::Meta)?)?, page.stored_checksum())
         };
         if meta.columns.len() != index.key_columns() {
             return Err(Damage::new(
@@ -214,7 +222,7 @@ impl Meta {
                 "the meta page has a different number of columns than the index",
             ));
         }
-        Ok(meta)
+        Ok((meta, checksum))
     }
 
     fn decode(view: &PageView<'_>) -> Read<Self> {
@@ -329,12 +337,17 @@ impl Meta {
         blocks.div_ceil(self.pages_per_range)
     }
 
+    /// Whether there are delta pages. They may be empty.
+    pub fn has_delta(&self) -> bool {
+        self.delta_head != NO_BLOCK
+    }
+
     /// Delta pages in use.
     pub fn delta_pages(&self) -> u64 {
-        if self.delta_head == NO_BLOCK {
-            0
-        } else {
+        if self.has_delta() {
             self.delta_tail_sequence.saturating_sub(self.delta_head_sequence) + 1
+        } else {
+            0
         }
     }
 }
@@ -430,8 +443,8 @@ pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
     Ok(result)
 }
 
-/// The generation of the index as it is now. The checksum of the page is not verified, because this is asked in each
-/// lookup, which has read and verified the page before: if the generation has changed, the caller reads the page again.
+/// The generation of the index as it is now. The checksum of the page is not verified: if the generation has changed,
+/// the caller reads and verifies the page.
 ///
 /// # Errors
 /// Damage to the meta page; only missing pages and a wrong magic number are detected.

@@ -2,7 +2,7 @@
 
 use super::{Damage, Rel, cache, compat, error::Read, lock::ExtensionLock, server};
 use pgrx::pg_sys;
-use skip_segment::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView};
+use skip_segment::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView, stored_checksum};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -29,7 +29,8 @@ static RECENT_META: AtomicU64 = AtomicU64::new(0);
 /// Pages that this process has read from skip indexes.
 static PAGES_READ: AtomicU64 = AtomicU64::new(0);
 
-fn count_page() {
+/// Counts a page that was read.
+pub fn count_page() {
     // The process has one thread, so no atomic addition is needed.
     PAGES_READ.store(PAGES_READ.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
@@ -162,8 +163,19 @@ pub(super) unsafe fn unpin(buffer: pg_sys::Buffer) {
     unsafe { unguarded::ReleaseBuffer(buffer) }
 }
 
+/// Whether a block still has this stored checksum, and so the same content. As [`peek_checksum`], which says what the
+/// checksum tells. Counts as a page that was read.
+pub fn has_checksum(rel: Rel, block: u32, checksum: u64) -> bool {
+    count_page();
+    let buffer = Locked::pin(rel, block);
+    // SAFETY: pinned above, and given back once.
+    unsafe { checksum_and_unpin(buffer) == checksum }
+}
+
 /// The stored checksum of a block, and the buffer that it was found in, read without its content lock and without
-/// verifying the checksum. It identifies the content: two contents of a block hardly ever have the same checksum.
+/// verifying the checksum. It identifies the content: the probability that another content has the same is 2^-64. While
+/// another process changes the page, parts of the old and of the new checksum may be found: together they are either
+/// one of the two, or that of no content. Changes that were complete when the caller's snapshot was taken are seen.
 ///
 /// # Errors
 /// Damage: the index has no pages.
@@ -173,9 +185,9 @@ pub fn peek_checksum(rel: Rel, block: u32) -> Read<(u64, Option<Recent>)> {
     // SAFETY: pinned above, and given back once.
     let checksum = unsafe { checksum_and_unpin(buffer) };
     // SAFETY: rel is open.
-    let recent = || Recent { file: unsafe { compat::locator(rel.raw()) }, block, buffer };
+    let file = unsafe { compat::locator(rel.raw()) };
     // A temporary table may have the same file number as another table.
-    Ok((checksum, (!rel.is_temporary()).then(recent)))
+    Ok((checksum, (!rel.is_temporary()).then_some(Recent { file, block, buffer })))
 }
 
 /// # Safety
@@ -204,6 +216,12 @@ pub struct Recent {
 }
 
 impl Recent {
+    /// Whether the index still has the file of the page.
+    pub fn is_of(&self, rel: Rel) -> bool {
+        // SAFETY: rel is open.
+        compat::are_same_files(&self.file, &unsafe { compat::locator(rel.raw()) })
+    }
+
     /// As [`peek_checksum`]; None if the buffer holds another page by now.
     pub fn checksum(&self) -> Option<u64> {
         // SAFETY: a buffer number that this backend has got before. The server checks which page is in the buffer.
@@ -264,6 +282,11 @@ impl SharedPage {
     /// Pins and locks a block of the main fork.
     pub fn read(rel: Rel, block: u32) -> Self {
         PinnedPage::read(rel, block).lock()
+    }
+
+    /// The checksum that the page carries.
+    pub fn stored_checksum(&self) -> u64 {
+        stored_checksum(self.locked.bytes())
     }
 
     /// The payload of a page that is not checked.

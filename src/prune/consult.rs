@@ -6,6 +6,7 @@
 //! over.
 
 use super::bounds::{self, Depth};
+use super::facts::Facts;
 use super::{HashedClause, IndexClauses, Test, lookup};
 use crate::pages::delta;
 use crate::pages::directory::{self, Live, LiveSegment};
@@ -13,6 +14,7 @@ use crate::pages::entry::{Segment, SegmentKind};
 use crate::pages::map::Map;
 use crate::pages::meta::Meta;
 use crate::pages::miss::Fetch;
+use crate::pg::page::KnownBlocks;
 use crate::pg::{Rel, memory};
 use skip_map::key_part::{GroupedKeys, KeySet, KeySpan, uncovered};
 use skip_scan::{EntryTests, RangeSet};
@@ -33,6 +35,7 @@ pub struct Consult<'a> {
     /// For each clause the parts with a matching entry in the delta; None for no parts.
     in_delta: Vec<Option<RangeSet>>,
     live: Rc<Live>,
+    known: KnownBlocks<'a>,
     slices: u64,
     /// How exactly bounds are read.
     depth: Depth,
@@ -44,27 +47,28 @@ impl<'a> Consult<'a> {
     /// # Errors
     /// Damage, or pages recycled meanwhile.
     pub fn start(asked: &'a IndexClauses<'a>, blocks: u32) -> Fetch<Self> {
-        let IndexClauses { index, meta, clauses, remembered } = asked;
+        let IndexClauses { index, meta, clauses, remembered, is_for_costs } = asked;
         let index = meta.bind(*index);
         let is_usable = |c: &HashedClause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
-        let tests = EntryTests::new(clauses.iter().map(|c| (c.column, c.test.of_entry())));
         // Most tests have no matching entry in the delta: no set is made for those.
         let mut in_delta: Vec<Option<RangeSet>> = clauses.iter().map(|_| None).collect();
-        delta::scan(index, meta, |entry| {
-            for number in tests.satisfied(entry.column, entry.hash) {
-                let count = u64::from(meta.parts_in(entry.column, blocks));
-                in_delta[number].get_or_insert_with(|| RangeSet::empty(count)).insert(entry.part.into());
-            }
-        })?;
+        if meta.has_delta() {
+            let tests = EntryTests::new(clauses.iter().map(|c| (c.column, c.test.of_entry())));
+            delta::scan(index, meta, |entry| {
+                for number in tests.satisfied(entry.column, entry.hash) {
+                    let count = u64::from(meta.parts_in(entry.column, blocks));
+                    in_delta[number].get_or_insert_with(|| RangeSet::empty(count)).insert(entry.part.into());
+                }
+            })?;
+        }
         let is_usable = clauses.iter().map(is_usable).collect();
         let keys: Vec<KeySet> = clauses.iter().map(|c| KeySet::of_keys(lookup::keys_of(&c.test))).collect();
         let live = match remembered {
-            Some(live) => {
-                let segments = live.segments.iter().map(|live| &live.segment);
-                directory::check_extents(index, segments.chain(&live.additions))?;
-                live.clone()
-            }
-            None => {
+            Some(live) if *is_for_costs || directory::is_unchanged(index, live)? => live.clone(),
+            _ => {
+                if remembered.is_some() {
+                    Facts::forget(index.oid());
+                }
                 let of_column = |column| {
                     let its = clauses.iter().zip(&keys).filter(|(clause, _)| clause.column == column);
                     its.fold(KeySet::NONE, |all, (_, keys)| all.union(*keys))
@@ -81,6 +85,7 @@ impl<'a> Consult<'a> {
             keys,
             in_delta,
             live,
+            known: KnownBlocks::new(index),
             slices: 0,
             depth: Depth::Ranges,
         })
@@ -187,6 +192,9 @@ impl<'a> Consult<'a> {
         // A large map is divided by key into up to 64 maps: of those, one key needs one.
         let its_keys = |s: &&LiveSegment| s.keys.intersects(wanted);
         let segments: Vec<&LiveSegment> = self.live.of_column(column).iter().filter(its_keys).collect();
+        // What planning remembers may name blocks that the index does not have any more.
+        let additions = self.live.additions.iter().filter(|s| s.column == column);
+        directory::check_extents(&mut self.known, segments.iter().map(|s| &s.segment).chain(additions))?;
         self.prefetch_maps(number, &segments, candidates);
         // Keys are grouped by their key parts only if some segment has some of them, but not all.
         let is_divided = segments.iter().any(|s| !s.keys.contains(wanted));

@@ -1,12 +1,17 @@
-//! What planning knows of an index without a lookup: its meta page, its directory, and the numbers and sizes of its
+//! What a session knows of an index without a lookup: its meta page, its directory, and the numbers and sizes of its
 //! segments.
 //!
 //! Planning reads the same indexes again and again, thousands of them where tables have many partitions. So the result
 //! is kept for each index as long as the checksum of its meta page stays the same: every change of that page changes
 //! the checksum. While the page is in the buffer where it was last, the index need not even be opened
-//! ([`Facts::known`]). The meta page changes shortly before or after segments are added or retired. A result that is
-//! slightly out of date does no harm: it is used for costs, and [`super::planned`] compares it with the index before
-//! the executor takes an answer that was made with it.
+//! ([`Facts::known`]). The meta page changes shortly before or after segments are added or retired. For costs a result
+//! that is slightly out of date does no harm.
+//!
+//! The executor takes the meta page from here if its checksum is the same ([`Facts::current`]), and the directory if
+//! the checksums of its pages are ([`directory::is_unchanged`], which says why that suffices).
+//!
+//! Invariant: meta page and directory belong together. The directory was read after that meta page, as a lookup reads
+//! it, and the checksum is that of the meta page that was read.
 
 use crate::pages::bounds;
 use crate::pages::directory::{self, Live, LiveSegment};
@@ -28,7 +33,7 @@ use std::rc::Rc;
 
 /// The meta page and the directory of an index, and the numbers and sizes of its segments.
 pub struct Facts {
-    pub meta: Meta,
+    pub meta: Rc<Meta>,
     /// The directory; None if it could not be read.
     pub live: Option<Rc<Live>>,
     /// For each column, its segments.
@@ -108,6 +113,21 @@ impl Facts {
         (place?.checksum()? == checksum).then_some(facts)
     }
 
+    /// As [`Facts::known`], for the executor: the meta page is as it is now. The directory may have changed since
+    /// ([`directory::is_unchanged`]). Counts the meta page as read.
+    pub fn current(index: Rel) -> Option<Rc<Self>> {
+        let Remembered { checksum, place, facts } =
+            KNOWN.with_borrow(|known| known.get(&index.oid()).cloned())?;
+        let found = place.filter(|place| place.is_of(index))?.checksum()?;
+        page::count_page();
+        (found == checksum).then_some(facts)
+    }
+
+    /// Forgets the facts of an index whose directory has changed.
+    pub fn forget(index: Oid) {
+        forget(Some(index));
+    }
+
     /// The facts of an index, remembered or read.
     ///
     /// # Errors
@@ -122,9 +142,12 @@ impl Facts {
         let (checksum, place) = page::peek_checksum(index, META_BLOCK)?;
         let known = KNOWN.with_borrow(|known| known.get(&index.oid()).cloned());
         // Nothing is borrowed here: reading may raise an error.
-        let facts = match known {
-            Some(known) if known.checksum == checksum => known.facts,
-            _ => Rc::new(Self::read(index)?),
+        let (facts, checksum) = match known {
+            Some(known) if known.checksum == checksum => (known.facts, checksum),
+            _ => {
+                let (facts, checksum) = Self::read(index)?;
+                (Rc::new(facts), checksum)
+            }
         };
         KNOWN.with_borrow_mut(|known| {
             if known.len() >= MOST_INDEXES {
@@ -147,11 +170,12 @@ impl Facts {
         meta.watermark = u32::MAX;
         // A large map of single pages, of which a lookup reads a fence page and a data page; no page is read in vain.
         let segments = || Segments { in_maps: f64::MAX, map_pages: 2.0, ..Segments::default() };
-        Self { meta, live: None, columns: (0..columns).map(|_| segments()).collect() }
+        Self { meta: Rc::new(meta), live: None, columns: (0..columns).map(|_| segments()).collect() }
     }
 
-    fn read(index: Rel) -> Read<Self> {
-        let meta = Meta::read(index)?;
+    /// The facts, and the checksum of the meta page.
+    fn read(index: Rel) -> Read<(Self, u64)> {
+        let (meta, checksum) = Meta::read_with_checksum(index)?;
         let mut columns: Vec<Segments> = meta.columns.iter().map(|_| Segments::default()).collect();
         let live = directory::live(index, &meta, |_| KeySet::ALL).ok().map(Rc::new);
         let of_all_keys = |&segment: &Segment| LiveSegment { segment, keys: KeySet::ALL };
@@ -173,7 +197,7 @@ impl Facts {
             }
         }
         columns.iter_mut().for_each(|column| column.sum_up_bounds(meta.bind(index)));
-        Ok(Self { meta, live, columns })
+        Ok((Self { meta: Rc::new(meta), live, columns }, checksum))
     }
 
     /// Slices, or pages of maps, that the lookup of one key in a column reads.

@@ -136,11 +136,14 @@ impl Pruned {
 /// An index, its meta page as it was read first, and the clauses to look up in it.
 pub struct IndexClauses<'a> {
     pub index: Rel<'a>,
-    pub meta: Meta,
+    pub meta: Rc<Meta>,
     pub clauses: Vec<HashedClause>,
-    /// The directory, if planning has read it before. It may be out of date, and so may the answer be: good enough for
-    /// costs. The executor takes such an answer only after [`planned`] has proved it.
+    /// The directory, if it was read before, after exactly this meta page.
     pub remembered: Option<Rc<Live>>,
+    /// Whether what is remembered is used as it is. It may be out of date, and so may the answer be: good enough for
+    /// costs. The executor takes such an answer only after [`planned`] has proved it. Otherwise the directory is read
+    /// again if it has changed.
+    pub is_for_costs: bool,
 }
 
 impl IndexClauses<'_> {
@@ -178,7 +181,7 @@ pub fn prune(
     let Some(condition) = condition.map(|condition| hashed::numbered(condition, 0, &mut clauses)) else {
         return Ok(nothing);
     };
-    let asked = IndexClauses { index, meta, clauses, remembered: None };
+    let asked = IndexClauses { index, meta: Rc::new(meta), clauses, remembered: None, is_for_costs: false };
     let pruned = prune_all(&mut [asked], &condition, blocks, Budget { pages: None });
     // Only a budget could be too small, and there is none here.
     pruned.map(|pruned| pruned.unwrap_or(nothing)).map_err(|(_, damage)| damage)
@@ -219,7 +222,7 @@ pub fn prune_all(
             Miss::Recycled(block) => block,
         };
         let now = Meta::read(asked[number].index).map_err(|damage| (number, damage))?;
-        let then = std::mem::replace(&mut asked[number].meta, now);
+        let then = std::mem::replace(&mut asked[number].meta, Rc::new(now));
         let was_remembered = asked[number].remembered.take().is_some();
         let now = &asked[number].meta;
         if !was_remembered
@@ -255,12 +258,13 @@ fn try_prune(
         let consult = Consult::start(asked, blocks);
         consults.push(consult.map_err(|miss| (number, miss))?);
     }
-    let needed: u64 = consults.iter().map(Consult::pages_needed).sum();
-    let is_coarse = budget.pages.is_some_and(|most| needed > most);
+    let exceeds_budget = |consults: &[Consult<'_>]| {
+        budget.pages.is_some_and(|most| consults.iter().map(Consult::pages_needed).sum::<u64>() > most)
+    };
+    let is_coarse = exceeds_budget(&consults);
     if is_coarse {
         consults.iter_mut().for_each(Consult::read_summaries_only);
-        let needed: u64 = consults.iter().map(Consult::pages_needed).sum();
-        if budget.pages.is_some_and(|most| needed > most) {
+        if exceeds_budget(&consults) {
             return Ok(None);
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! 1. the meta page names the same first page of the delta as planning's meta page did, by its sequence number;
 //! 2. the delta has no entries;
-//! 3. the directory has the same segments, additions and open stretches of the column as planning looked up.
+//! 3. the pages of the directory are those with which planning found the answer, by their checksums.
 //!
 //! Then every row that the snapshot sees is in a range of the answer, or its values differ from the clause's keys. Its
 //! block is in a range that no segment of the column has: so it was for planning, which added the range. Or its keys
@@ -24,15 +24,13 @@
 //! which are never given out twice, so 3 fails. The number of blocks is compared too: a table that has grown is looked
 //! up anew. So is an index that was rebuilt: it has another seed.
 
-use super::{Ask, Budget, HashedClause, IndexClauses, Pruned, Test, lookup};
+use super::{Ask, Budget, HashedClause, IndexClauses, Pruned, Test};
 use crate::pages::delta;
-use crate::pages::directory::{self, Live, LiveSegment};
-use crate::pages::entry::{OpenStretch, Segment};
+use crate::pages::directory::{self, Live};
 use crate::pages::meta::Meta;
 use crate::pages::miss::Fetch;
 use crate::pg::{Damage, Rel};
 use pgrx::pg_sys::Oid;
-use skip_map::key_part::KeySet;
 use skip_scan::Condition;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -43,7 +41,7 @@ const MOST_BYTES: usize = 64 << 10;
 /// An answer to one clause, and what it was made of.
 struct PlannedAnswer {
     index: Oid,
-    meta: Meta,
+    meta: Rc<Meta>,
     live: Rc<Live>,
     clause: HashedClause,
     blocks: u32,
@@ -66,7 +64,7 @@ thread_local! {
 /// number of index pages that it has read.
 pub fn keep(
     index: Rel,
-    (meta, live): (&Meta, &Rc<Live>),
+    (meta, live): (&Rc<Meta>, &Rc<Live>),
     clause: &HashedClause,
     blocks: u32,
     pruned: &Rc<Pruned>,
@@ -115,12 +113,10 @@ fn take(asked: &IndexClauses<'_>, clause: &HashedClause, blocks: u32) -> Option<
     LAST.with_borrow_mut(|last| {
         last.take_if(|answer| {
             let then = &answer.meta;
-            answer.index == oid
-                && answer.blocks == blocks
-                && answer.clause == *clause
-                && then.seed == now.seed
+            let is_same_index = then.seed == now.seed
                 && then.pages_per_range == now.pages_per_range
-                && then.columns == now.columns
+                && then.columns == now.columns;
+            answer.index == oid && answer.blocks == blocks && answer.clause == *clause && is_same_index
         })
     })
 }
@@ -128,20 +124,8 @@ fn take(asked: &IndexClauses<'_>, clause: &HashedClause, blocks: u32) -> Option<
 impl PlannedAnswer {
     /// Whether the answer holds for a snapshot that was taken before the meta page `now` was read.
     fn holds(&self, index: Rel, now: &Meta) -> Fetch<bool> {
-        if self.meta.delta_head_sequence != now.delta_head_sequence || !delta::is_empty(index, now)? {
-            return Ok(false);
-        }
-        let column = self.clause.column;
-        let keys = KeySet::of_keys(lookup::keys_of(&self.clause.test));
-        let live = directory::live(index, now, |of| if of == column { keys } else { KeySet::NONE })?;
-        let looked_up = |s: &&LiveSegment| s.keys.intersects(keys);
-        let is_addition = |s: &&Segment| s.column == column;
-        let is_open = |s: &&OpenStretch| s.column == column;
-        let segments = |live: &Live| -> Vec<Segment> {
-            live.of_column(column).iter().filter(looked_up).map(|live| live.segment).collect()
-        };
-        Ok(segments(&live) == segments(&self.live)
-            && live.additions.iter().filter(is_addition).eq(self.live.additions.iter().filter(is_addition))
-            && live.open.iter().filter(is_open).eq(self.live.open.iter().filter(is_open)))
+        Ok(self.meta.delta_head_sequence == now.delta_head_sequence
+            && delta::is_empty(index, now)?
+            && directory::is_unchanged(now.bind(index), &self.live)?)
     }
 }

@@ -83,14 +83,15 @@ pub fn probe(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: 
     }
     // Nothing is borrowed here: the lookup may be cancelled.
     let (meta, remembered) = (facts.meta.clone(), facts.live.clone());
-    let mut asked = IndexClauses { index, meta, clauses: clauses.clone(), remembered };
+    let mut asked = IndexClauses { index, meta, clauses, remembered, is_for_costs: true };
     let pages = page::pages_read();
     let pruned = prune_with(&mut asked, blocks, Budget { pages: Some(left) });
     let pruned = pruned.ok().flatten().map(Rc::new);
     let read = page::pages_read() - pages;
+    let IndexClauses { meta, clauses, remembered, .. } = asked;
     // If the lookup started over, it has not used what was remembered.
-    if let (Some(pruned), Some(live), [clause]) = (&pruned, &asked.remembered, &clauses[..]) {
-        planned::keep(index, (&asked.meta, live), clause, blocks, pruned, read);
+    if let (Some(pruned), Some(live), [clause]) = (&pruned, &remembered, &clauses[..]) {
+        planned::keep(index, (&meta, live), clause, blocks, pruned, read);
     }
     STATE.with_borrow_mut(|state| {
         state.pages += read.max(1);

@@ -5,10 +5,12 @@ use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::{memory, page};
+use crate::prune::facts::Facts;
 use crate::prune::{self, Ask, HashedClause, IndexClauses, Pruned, Test, hashed, planned};
 use skip_bounds::OrderKeyIntervals;
 use skip_scan::Condition;
 use skip_scan::blocks::Survivors;
+use std::rc::Rc;
 
 /// Encodes a condition for a plan: clauses with the numbers of their key expressions.
 pub fn encode(condition: &Condition<Clause<Option<u16>>>, code: &mut Vec<i32>) {
@@ -29,8 +31,7 @@ pub fn survivors<'k>(
     let mut pages = page::pages_read();
     let mut asked: Vec<IndexClauses<'_>> = Vec::with_capacity(indexes.len());
     for &index in indexes {
-        let meta = or_raise(index, Meta::read(index));
-        asked.push(IndexClauses { index, meta, clauses: Vec::new(), remembered: None });
+        asked.push(opened(index));
     }
     let condition = decode(code).and_then(|condition| {
         condition.try_expand(&mut |clause| {
@@ -59,6 +60,15 @@ pub fn survivors<'k>(
     let Pruned { ranges, unfiltered, pages_per_range, .. } =
         pruned.unwrap_or_else(|| Pruned::nothing(blocks, unit));
     Survivors { ranges, unfiltered, pages_per_range, index_pages: page::pages_read() - pages }
+}
+
+/// An index without clauses. What was remembered of it is used as far as it has not changed.
+fn opened(index: Rel<'_>) -> IndexClauses<'_> {
+    let (meta, remembered) = match Facts::current(index) {
+        Some(facts) => (facts.meta.clone(), facts.live.clone()),
+        None => (Rc::new(or_raise(index, Meta::read(index))), None),
+    };
+    IndexClauses { index, meta, clauses: Vec::new(), remembered, is_for_costs: false }
 }
 
 /// The same condition, with ORs of single keys of one column replaced by one test of all of them, and ANDs of spans of

@@ -10,7 +10,7 @@ use crate::pages::meta::{self, Meta};
 use crate::pg::{
     Damage, Rel,
     error::Read,
-    page,
+    page::{self, KnownBlocks},
     wal::{self, Logging, PageEdit},
 };
 use skip_segment::page::{PageKind, VERSION_BOUNDS, VERSION_KEY_PARTS, get_u32};
@@ -30,11 +30,10 @@ impl<'a> Directory<'a> {
     pub fn load(index: Rel<'a>, meta: &Meta) -> Read<Self> {
         let index = meta.bind(index);
         let mut slots = Vec::new();
-        let mut pages = Vec::new();
         let each = |block, slot, entry| slots.push((block, slot, entry));
-        walk(index, meta, |_| true, each, |block| pages.push(block))?;
+        let pages = walk(index, meta, |_| true, each)?.iter().map(|page| page.block).collect();
         let directory = Self { index, slots, pages };
-        check_extents(index, &directory.all_segments().collect::<Vec<_>>())?;
+        check_extents(&mut KnownBlocks::new(index), &directory.all_segments().collect::<Vec<_>>())?;
         Ok(directory)
     }
 

@@ -4,11 +4,13 @@
 //! progress. For each key, the ones that lookups use are those whose ranges no other segment with that key has
 //! ([`in_use`]). A range that no segment with the key has matches.
 
-use super::{check_extents, walk};
+use super::{DirectoryPage, check_extents, walk};
 use crate::pages::entry::{Entry, OpenStretch, Rescan, Segment};
 use crate::pages::meta::{self, ColumnMeta, Meta, SegmentLayout};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pg::Rel;
+use crate::pg::error::Read;
+use crate::pg::page::{self, KnownBlocks};
 use skip_map::key_part::{KeySet, KeySpan, keys_in_use};
 use std::cmp::Reverse;
 use std::ops::Deref;
@@ -25,6 +27,8 @@ pub struct Live {
     pub open: Vec<OpenStretch>,
     /// Ranges whose segments are being replaced. Lookups use the old and the new ones alike; inserts trust neither.
     pub rescans: Vec<Rescan>,
+    /// The pages that it was read from.
+    pages: Vec<DirectoryPage>,
 }
 
 /// A segment, and the keys that it is used for: those for which no other one has all of its ranges.
@@ -73,15 +77,15 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> KeySet) -> Fetch<Li
         Entry::Rescan(rescan) => live.rescans.push(rescan),
         _ => {}
     };
-    let pages = walk(meta.bind(index), meta, |bytes| Entry::is_wanted(bytes, &wanted), collect, |_| ())?;
-    check_extents(index, segments.iter().chain(&live.additions))?;
+    live.pages = walk(meta.bind(index), meta, |bytes| Entry::is_wanted(bytes, &wanted), collect)?;
+    check_extents(&mut KnownBlocks::new(index), segments.iter().chain(&live.additions))?;
     let may_have_changed = |(c, column): (usize, &ColumnMeta)| {
         !wanted(c as u16).is_empty()
             && match column.layout {
                 // It may have been chosen since the meta page was read, and the entries may count in other parts.
                 SegmentLayout::NotChosen(_) => true,
                 SegmentLayout::Filters => false,
-                SegmentLayout::Map(_) | SegmentLayout::Bounds => pages > 1,
+                SegmentLayout::Map(_) | SegmentLayout::Bounds => live.pages.len() > 1,
             }
     };
     let is_to_check = meta.columns.iter().enumerate().any(may_have_changed);
@@ -90,6 +94,32 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> KeySet) -> Fetch<Li
     }
     live.segments = in_use_of(segments, wanted);
     Ok(live)
+}
+
+/// Whether `live` may still be used for lookups: the pages of the directory have the checksums that they had when it
+/// was read. The caller has read a meta page with the same content as the one that was read before `live`, and scanned
+/// the delta from that page's head. Its snapshot is older than these reads.
+///
+/// The pages are compared one by one, and not the generation. A page may have got its old bytes back, after a segment
+/// came and went. No row is lost by that:
+///
+/// - What has left the delta since the meta page was read is still scanned, or a page of the delta has another sequence
+///   number.
+/// - A segment that was published since, and on which an insert relied instead of adding to the delta, has pairs from
+///   the delta; or those of segments that `live` has; or those of rows in the table. In the last case its ranges match
+///   without a segment in `live`, or it has replaced one, whose number never comes back: that page differs.
+///
+/// # Errors
+/// Damage: the index ends before one of the pages.
+pub fn is_unchanged(index: Rel, live: &Live) -> Read<bool> {
+    let mut known = KnownBlocks::new(index);
+    for &DirectoryPage { block, checksum } in &live.pages {
+        known.check(block.saturating_add(1))?;
+        if !page::has_checksum(index, block, checksum) {
+            return Ok(false);
+        }
+    }
+    Ok(!live.pages.is_empty())
 }
 
 /// The segments of one column that summarize ranges, with the keys that each is used for; those that are used for none

@@ -37,7 +37,7 @@ use crate::pg::{
     page::{KnownBlocks, SharedPage},
 };
 pub use change::Directory;
-pub use live::{Live, LiveSegment, live};
+pub use live::{Live, LiveSegment, is_unchanged, live};
 use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u32};
 
 const ENTRIES_AT: usize = 8;
@@ -53,27 +53,32 @@ pub fn empty_page(place: u32) -> PageImage {
     image
 }
 
-/// Calls `each` with the page, the slot and the contents of every entry whose bytes are `wanted`, and `visit` with the
-/// block of every page. Returns the number of pages.
+/// A page of the directory, and the checksum that it carried when it was read.
+#[derive(Clone, Copy)]
+pub struct DirectoryPage {
+    pub block: u32,
+    pub checksum: u64,
+}
+
+/// Calls `each` with the page, the slot and the contents of every entry whose bytes are `wanted`. Returns the pages.
 fn walk(
     index: Rel,
     meta: &Meta,
     wanted: impl Fn(&[u8]) -> bool,
     mut each: impl FnMut(u32, usize, Entry),
-    mut visit: impl FnMut(u32),
-) -> Read<u32> {
+) -> Read<Vec<DirectoryPage>> {
     let mut known = KnownBlocks::new(index);
     let mut block = meta.directory;
-    let mut place = 0;
+    let mut pages = Vec::new();
     while block != NO_BLOCK {
         memory::check_for_interrupts();
-        visit(block);
         known.check(block.saturating_add(1))?;
         let page = SharedPage::read(index, block);
         let view = page.view(PageKind::Directory)?;
-        if view.place() != place {
+        if u32::try_from(pages.len()) != Ok(view.place()) {
             return Err(Damage::new(block, "the chain of directory pages is broken"));
         }
+        pages.push(DirectoryPage { block, checksum: page.stored_checksum() });
         for (slot, bytes) in entries(&view, block)?.enumerate().filter(|(_, bytes)| wanted(bytes)) {
             let entry = Entry::decode(bytes, |column| meta.parts(column));
             each(
@@ -83,9 +88,8 @@ fn walk(
             );
         }
         block = get_u32(view.payload(), 0);
-        place += 1;
     }
-    Ok(place)
+    Ok(pages)
 }
 
 /// The bytes of the entries of a page.
@@ -102,7 +106,9 @@ fn entries<'a>(view: &PageView<'a>, block: u32) -> Read<impl Iterator<Item = &'a
 ///
 /// # Errors
 /// Damage: the index ends before.
-pub fn check_extents<'a>(index: Rel, segments: impl IntoIterator<Item = &'a Segment>) -> Read<()> {
-    let mut known = KnownBlocks::new(index);
+pub fn check_extents<'s>(
+    known: &mut KnownBlocks<'_>,
+    segments: impl IntoIterator<Item = &'s Segment>,
+) -> Read<()> {
     segments.into_iter().try_for_each(|s| known.check(s.first_block.saturating_add(s.blocks)))
 }

@@ -27,6 +27,15 @@ pub type Locator = pg_sys::RelFileNode;
 #[cfg(not(feature = "pg15"))]
 pub type Locator = pg_sys::RelFileLocator;
 
+/// Whether two identifiers are those of the same files.
+pub fn are_same_files(one: &Locator, other: &Locator) -> bool {
+    #[cfg(feature = "pg15")]
+    let parts = |of: &Locator| (of.spcNode, of.dbNode, of.relNode);
+    #[cfg(not(feature = "pg15"))]
+    let parts = |of: &Locator| (of.spcOid, of.dbOid, of.relNumber);
+    parts(one) == parts(other)
+}
+
 /// Adds blocks to the end of the main fork in one go, without a buffer for each. They are zero, and in 15 they take no
 /// room on disk before they are written, as those that a hash index adds. Returns false if that is not possible, and
 /// nothing was done.

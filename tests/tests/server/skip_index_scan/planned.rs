@@ -13,8 +13,10 @@ use pg_skip_tests::{cases, seed};
 const TABLE: &str = "
     CREATE TABLE t (id int, k int, filler text DEFAULT repeat('x', 150))
         WITH (autovacuum_enabled = off, fillfactor = 50);
-    INSERT INTO t SELECT i, i % 1000 FROM generate_series(1, 5000) i;
-    CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 2)";
+    INSERT INTO t SELECT i, i % 1000 FROM generate_series(1, 5000) i";
+const INDEX: &str = "CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 2)";
+const MAPS: &str = "CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 1, layout = map)";
+const FILTERS: &str = "CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_range = 2, layout = filters)";
 
 /// A session whose statement `by_key` is planned once, and always by a Skip Index Scan.
 fn with_statement(database: &Database) -> Session {
@@ -35,6 +37,7 @@ on_shared!(an_answer_is_used_again);
 fn an_answer_is_used_again(database: &Database) {
     let mut session = database.session();
     session.run(TABLE);
+    session.run(INDEX);
     let mut session = with_statement(database);
     let mut execute = |planned: Option<i32>| {
         if let Some(key) = planned {
@@ -60,6 +63,7 @@ on_shared!(a_table_cut_off_and_grown_again);
 fn a_table_cut_off_and_grown_again(database: &Database) {
     let mut other = database.session();
     other.run(TABLE);
+    other.run(INDEX);
     let mut session = with_statement(database);
     let blocks = "SELECT pg_relation_size('t') / 8192";
     let before = other.number(blocks);
@@ -72,17 +76,23 @@ fn a_table_cut_off_and_grown_again(database: &Database) {
     assert_eq!(session.column("EXECUTE by_key (-5)").len(), 2500);
 }
 
-on_shared!(changes_since_planning_0 = changes(0));
-on_shared!(changes_since_planning_1 = changes(1));
-/// Rows that came between planning and execution are found.
-fn changes(database: &Database, number: u64) {
+on_shared!(changes_since_planning_0 = changes(0, INDEX));
+on_shared!(changes_since_planning_1 = changes(1, INDEX));
+on_shared!(changes_since_planning_of_maps = changes(2, MAPS));
+on_shared!(changes_since_planning_of_filters = changes(3, FILTERS));
+/// Rows that came between planning and execution, or since the last execution, are found.
+fn changes(database: &Database, number: u64, index: &str) {
     let mut other = database.session();
     other.run(TABLE);
+    other.run(index);
     let mut session = with_statement(database);
     let mut rng = Rng::with_seed(seed() ^ (number + 0x706c_616e));
     for round in 0..cases(400) {
         let key = rng.i32(0..30);
-        plan(&mut session, key);
+        // Without an answer of planning, the statement uses what the session remembers of the index.
+        if rng.bool() {
+            plan(&mut session, key);
+        }
         let changes: Vec<String> = (0..rng.usize(..3)).map(|_| change(&mut rng, key, round)).collect();
         changes.iter().for_each(|change| other.run(change));
         let sorted = |mut ids: Vec<String>| {
@@ -111,5 +121,104 @@ fn change(rng: &mut Rng, key: i32, round: usize) -> String {
         // What was added since planning is moved from the delta into segments.
         12 => format!("UPDATE t SET k = {key} WHERE id = {id}; SELECT skip_summarize('t_skip')"),
         _ => "REINDEX INDEX t_skip".into(),
+    }
+}
+
+on_shared!(new_files_within_a_transaction);
+/// The index gets a new file, and its old one again, while the session remembers what is in it.
+fn new_files_within_a_transaction(database: &Database) {
+    let mut other = database.session();
+    other.run(TABLE);
+    other.run(INDEX);
+    let mut session = with_statement(database);
+    session.run("BEGIN");
+    session.run("SAVEPOINT before");
+    let steps = [
+        ("REINDEX INDEX t_skip", 5),
+        ("UPDATE t SET k = 7 WHERE id <= 10", 14),
+        ("REINDEX INDEX t_skip", 14),
+        ("ROLLBACK TO before", 5),
+        ("TRUNCATE t", 0),
+        ("INSERT INTO t SELECT i, 7 FROM generate_series(1, 3000) i", 3000),
+        ("ROLLBACK TO before", 5),
+        ("ALTER INDEX t_skip SET (false_positive_rate = 0.05)", 5),
+        ("UPDATE t SET k = 7 WHERE id BETWEEN 3001 AND 3006", 11),
+        ("ROLLBACK", 5),
+    ];
+    for is_planned in [true, false] {
+        if !is_planned {
+            session.run("BEGIN");
+            session.run("SAVEPOINT before");
+        }
+        for (number, (step, rows)) in steps.iter().enumerate() {
+            // The steps look up other columns.
+            session.run("RESET pg_skip.force_indexes");
+            session.run(step);
+            session.run("SET pg_skip.force_indexes = 't_skip'");
+            if is_planned {
+                plan(&mut session, 7);
+            }
+            for time in 0..2 {
+                let found = session.column("EXECUTE by_key (7)").len();
+                assert_eq!(found, *rows, "time {time} after step {number}, {step}; planned: {is_planned}");
+            }
+        }
+    }
+}
+
+on_shared!(a_layout_chosen_since);
+/// The index of an empty table has no layout. It is chosen while a session remembers the index without it.
+fn a_layout_chosen_since(database: &Database) {
+    let mut other = database.session();
+    other.run(
+        "CREATE TABLE t (id int, k int, filler text DEFAULT repeat('x', 150))
+            WITH (autovacuum_enabled = off, fillfactor = 50);
+         CREATE INDEX t_skip ON t USING skip (k)",
+    );
+    let mut planning = with_statement(database);
+    let mut executing = with_statement(database);
+    let steps = [
+        ("SELECT", 0),
+        ("INSERT INTO t SELECT i, i FROM generate_series(1, 3000) i", 1),
+        ("SELECT skip_summarize('t_skip')", 1),
+        ("UPDATE t SET k = 7 WHERE id BETWEEN 1001 AND 1020", 21),
+        ("VACUUM t", 21),
+        ("INSERT INTO t SELECT i, 7 FROM generate_series(3001, 3100) i", 121),
+        ("SELECT skip_summarize('t_skip')", 121),
+        ("UPDATE t SET k = id WHERE id > 1010", 11),
+    ];
+    for (step, rows) in steps {
+        other.run(step);
+        plan(&mut planning, 7);
+        for session in [&mut planning, &mut executing] {
+            for time in 0..2 {
+                assert_eq!(session.column("EXECUTE by_key (7)").len(), rows, "time {time} after {step}");
+            }
+        }
+    }
+}
+
+on_shared!(a_column_given_up_since);
+/// Inserts make no entries any more for a column whose keys could not be made for a while. What a session remembers of
+/// the index would rule their rows out.
+fn a_column_given_up_since(database: &Database) {
+    let mut other = database.session();
+    other.run(
+        "CREATE OPERATOR CLASS mine FOR TYPE int4 USING skip AS OPERATOR 1 =, FUNCTION 1 hashint4extended(int4, int8);
+         ALTER OPERATOR FAMILY mine USING skip ADD FUNCTION 3 (int4, int4) skip_minmax_keys(internal)",
+    );
+    other.run(TABLE);
+    other.run("CREATE INDEX t_skip ON t USING skip (k mine) WITH (pages_per_range = 1)");
+    let mut planning = with_statement(database);
+    let mut executing = with_statement(database);
+    for session in [&mut planning, &mut executing] {
+        assert_eq!(session.column("EXECUTE by_key (-7)").len(), 0);
+    }
+    plan(&mut planning, -7);
+    other.run("ALTER OPERATOR FAMILY mine USING skip DROP FUNCTION 3 (int4, int4)");
+    database.session().run("UPDATE t SET k = -7 WHERE id BETWEEN 2001 AND 2010");
+    other.run("ALTER OPERATOR FAMILY mine USING skip ADD FUNCTION 3 (int4, int4) skip_minmax_keys(internal)");
+    for session in [&mut planning, &mut executing] {
+        assert_eq!(session.column("EXECUTE by_key (-7)").len(), 10);
     }
 }
