@@ -3,6 +3,7 @@
 //! `mod` names fails a test. A test is called after its file: `crash::minimal_wal` is in `crash.rs`.
 use crate::shared::{self, Database};
 use libtest_mimic::{Completion, Trial};
+use pg_skip_tests::server;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,10 +86,56 @@ impl Test {
     }
 }
 
-/// All tests. The ones with servers of their own come first, as they are slow; the others then fill what is left of the
+/// Files and folders whose tests do the same with any layout: they have no index, name its layout, have columns with
+/// bounds, or ask for messages and rights.
+const OF_ANY_LAYOUT: [&str; 33] = [
+    "advise",
+    "at_commit",
+    "background::servers",
+    "bloom",
+    "declarations",
+    "distinct",
+    "distributed",
+    "docs",
+    "encodings",
+    "errors",
+    "errors_of_others",
+    "failing_expressions",
+    "format",
+    "functions",
+    "guesses",
+    "hooks_of_others",
+    "hostile_schemas",
+    "inside::bounds",
+    "inside::bounds_nested",
+    "inside::bounds_types",
+    "inside::bounds_zones",
+    "key_part_races",
+    "key_parts",
+    "maps",
+    "operator_families",
+    "ordered",
+    "out_of_memory",
+    "packaging",
+    "parallel_maps",
+    "privileges",
+    "publication",
+    "registry",
+    "results",
+];
+
+/// Whether a test does the same with any layout.
+fn is_of_any_layout(test: &Test) -> bool {
+    let name = test.name();
+    OF_ANY_LAYOUT.iter().any(|module| name.strip_prefix(module).is_some_and(|rest| rest.starts_with("::")))
+}
+
+/// All tests of a run; if indexes have another layout than by default, those for which that matters. The ones with
+/// servers of their own come first, as they are slow; the others then fill what is left of the
 /// processors.
 pub fn trials() -> Vec<Trial> {
-    let mut tests: Vec<&Test> = inventory::iter::<Test>().collect();
+    let is_of_run = |test: &&Test| server::has_default_layout() || !is_of_any_layout(test);
+    let mut tests: Vec<&Test> = inventory::iter::<Test>().filter(is_of_run).collect();
     tests.sort_by_key(|test| (matches!(test.body, Body::OnShared(_)), test.name()));
     let trial = |(number, test): (usize, &Test)| match test.body {
         Body::OnShared(body) => shared::on_shared(test.name(), format!("t{number}_{}", test.function), body),
