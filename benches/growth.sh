@@ -106,9 +106,9 @@ page() {
 <!-- Made by \`make bench-growth\` (benches/growth.sh). Do not edit: run it again. -->
 # Growth
 
-A table of the shape of [benches/twenty_million.sql](../benches/twenty_million.sql) grows by inserts alone: for each
-100,000 rows 1,000 statements of one row, 49 of 1,000 rows and one of 50,000, each a transaction. Nothing else maintains
-the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
+A table of the shape of [benches/twenty_million.sql](../benches/twenty_million.sql) grows by inserts alone. Each 100,000
+rows come by 1,000 statements of one row, 49 of 1,000 rows and one of 50,000; each statement is a transaction. Nothing
+else maintains the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
 \`ROWS=$rows BTREE_ROWS=$btree_rows UPDATES=$updates ROUNDS=$rounds QUEUE=$queue RUNS=$runs\`.
 [results/growth.json](results/growth.json) has the same figures.
 
@@ -119,6 +119,8 @@ the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
   Both take turns. Times are those of whole queries, parsing and planning included: medians of $runs runs of up to 200
   keys each, the least and the greatest median in brackets. Index pages are those that one lookup reads, as EXPLAIN
   (ANALYZE) counts them. The rate is the false-positive rate that the index expects of itself.
+- "Segments of a key" is the largest number of segments that a lookup of any key meets. While maps are being merged, one
+  part of the keys after the other, lookups of most keys meet fewer: so there may be more segments than index pages.
 - The bound of the number of segments is in \`crates/skip_segment/src/growth.rs\`.
 - How long inserts take includes everything that the machine did meanwhile; compare with the line without an index.
 

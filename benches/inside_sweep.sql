@@ -64,7 +64,8 @@ DECLARE
 BEGIN
     INSERT INTO bench.sweep
     SELECT in_place, in_subject, measure_sweep.layout, pages, rate,
-           format('%s, %s pages, rate %s', i.layout, i.pages_per_range, i.false_positive_rate), build_s,
+           format('%s, %s page%s%s', i.layout, i.pages_per_range, CASE WHEN i.pages_per_range > 1 THEN 's' END,
+                  ', rate ' || substring(i.layout_reason FROM 'rate (\S+) by default')), build_s,
            pg_relation_size('bench_index'),
            pg_relation_size('bench_index')::float8 / pg_relation_size(split_part(in_subject, '.', 1)::regclass)
     FROM skip_index_info('bench_index') AS i;
