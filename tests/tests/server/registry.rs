@@ -86,9 +86,9 @@ impl Test {
     }
 }
 
-/// Files and folders whose tests do the same with any layout: they have no index, name its layout, have columns with
+/// Files, folders and tests that do the same with any layout: they have no index, name its layout, have columns with
 /// bounds, or ask for messages and rights.
-const OF_ANY_LAYOUT: [&str; 33] = [
+const OF_ANY_LAYOUT: [&str; 42] = [
     "advise",
     "at_commit",
     "background::servers",
@@ -120,14 +120,24 @@ const OF_ANY_LAYOUT: [&str; 33] = [
     "parallel_maps",
     "privileges",
     "publication",
+    "rebuild",
     "registry",
+    "replay::every_prefix_of_a_divided_summary",
+    "replay::every_prefix_of_a_queue",
+    "replay::every_prefix_of_cutting_off",
+    "replay::every_prefix_of_growth_of_bounds",
+    "replay::every_prefix_of_maintenance_of_bounds",
+    "replay::every_prefix_of_maintenance_of_wide_bounds",
+    "replay::every_prefix_with_key_parts",
+    "rescan_folds",
     "results",
 ];
 
 /// Whether a test does the same with any layout.
 fn is_of_any_layout(test: &Test) -> bool {
     let name = test.name();
-    OF_ANY_LAYOUT.iter().any(|module| name.strip_prefix(module).is_some_and(|rest| rest.starts_with("::")))
+    let is_it = |rest: &str| rest.is_empty() || rest.starts_with("::");
+    OF_ANY_LAYOUT.iter().any(|part| name.strip_prefix(part).is_some_and(is_it))
 }
 
 /// All tests of a run; if indexes have another layout than by default, those for which that matters. The ones with
