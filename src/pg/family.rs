@@ -4,8 +4,8 @@
 //! takes some five hundred instructions, and a remembered answer some twenty.
 //!
 //! Invariant: what is remembered was found after the last change of a family that the server has announced. It
-//! announces the rows of pg_amop and pg_amproc that are changed, removed or added, of this session and of others, as it
-//! does for its own caches. So it may be remembered, too, that a family does not have a member.
+//! announces the rows of pg_amop and pg_amproc that are changed, removed or added, whoever does it, as it does for its
+//! own caches. So it may be remembered, too, that a family does not have a member.
 
 use super::boundary;
 use pgrx::pg_sys::{self, Oid};
