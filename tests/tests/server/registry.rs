@@ -141,8 +141,7 @@ fn is_of_any_layout(test: &Test) -> bool {
 }
 
 /// All tests of a run; if indexes have another layout than by default, those for which that matters. The ones with
-/// servers of their own come first, as they are slow; the others then fill what is left of the
-/// processors.
+/// servers of their own come first, as they are slow; the others then fill what is left of the processors.
 pub fn trials() -> Vec<Trial> {
     let is_of_run = |test: &&Test| server::has_default_layout() || !is_of_any_layout(test);
     let mut tests: Vec<&Test> = inventory::iter::<Test>().filter(is_of_run).collect();
