@@ -21,8 +21,9 @@
 //!   its answer; if not, it has read the other bits after all of them were set.
 //!
 //! Segments that were replaced (merged, read again from the table, retired behind the table's end) have other numbers,
-//! which are never given out twice, so 3 fails. The number of blocks is compared too: a table that has grown is looked
-//! up anew. So is an index that was rebuilt: it has another seed.
+//! which are never given out twice, so 3 fails. That is needed: a new filter may have a key by chance in a range where
+//! the replaced one did not, and then an insert of the key makes no entry. The number of blocks is compared too: a
+//! table that has grown is looked up anew. So is an index that was rebuilt: it has another seed.
 
 use super::{Ask, Budget, HashedClause, IndexClauses, Pruned, Test};
 use crate::pages::delta;
