@@ -26,8 +26,10 @@ pub const VALUES_SLICE: u32 = 2;
 /// Slice of the filters' bit 0; the slice of bit `p` is `FIRST_PROBE_SLICE + p`.
 pub const FIRST_PROBE_SLICE: u32 = 3;
 
-/// A page may waste this part of its bytes before it is worth cutting a segment in two.
-const WASTE_PART: u32 = 16;
+/// A page may waste this part of its bytes before it is worth cutting a segment in two: each segment costs a lookup a
+/// page for each probe, however narrow it is. Over all numbers of ranges up to the widest segment, a quarter takes 9 %
+/// more pages than without waste, and 1.3 segments on average; a sixteenth would take 1 %, and 2.0 segments.
+const WASTE_PART: u32 = 4;
 
 /// The shape of a segment on pages of a given payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +118,7 @@ impl SegmentShape {
     }
 
     /// How many of `remaining` ranges the next segment should take, so that taking them greedily gives few
-    /// segments and little waste: all, if slices so wide leave at most 1/16 of a page empty; else the most that
+    /// segments and little waste: all, if slices so wide leave at most 1/4 of a page empty; else the most that
     /// put one slice more on a page. At most [`max_width`](Self::max_width), and at least 1 if that can be.
     pub fn good_width(remaining: u32, page_bytes: u32) -> u32 {
         let width = remaining.min(Self::max_width(page_bytes));
