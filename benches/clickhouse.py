@@ -15,7 +15,7 @@ import time
 
 from chdb.session import Session
 
-RATE = 0.0001  # that of skip's filters
+RATE = 0.0001  # that of skip's filters in tables of up to 625 MB
 ROWS_OF_PART = 1_000_000
 SECONDS = 2.0  # of lookups of one kind, in each round
 

@@ -1,5 +1,5 @@
 # ClickHouse in the run of bench.sh, through the Python package chdb: the same rows, the same keys, a skip index of
-# Bloom filters at the rate of skip's filters. Sourced, not run: it uses bench.sh's variables and functions. It needs
+# Bloom filters at a rate of 0.01 %. Sourced, not run: it uses bench.sh's variables and functions. It needs
 # pip and a network, or chdb in pip's cache; otherwise the page says that it is left out.
 
 chdb_version=4.4.0

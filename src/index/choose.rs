@@ -16,7 +16,7 @@ use super::contents::ColumnContents;
 use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout, Wish};
 use crate::pg::error::Read;
 use crate::pg::key_kind::KeyKind;
-use crate::pg::options::{IndexLayout, Options, number};
+use crate::pg::options::{FALSE_POSITIVE_RATE, IndexLayout, Options, number};
 use crate::pg::{Rel, fail, settings};
 use pgrx::PgSqlErrorCode;
 use skip_map::{PairCounts, fingerprint_bits_for};
@@ -25,10 +25,10 @@ use skip_map::{PairCounts, fingerprint_bits_for};
 const MOST_PAGES: u32 = 1024;
 /// The most ranges that are sampled.
 const MOST_RANGES: u32 = 64;
-/// From this rate on filters are smaller than a map. Measured with 2 million unique keys in ranges of 8 pages: at 0.05,
-/// filters take 242 pages and a map 227; at 0.1, 171 and 190. (By theory, filters of rate 2^-x take 1.44 x bits per
-/// pair, but those of [`skip_filter::Sizing`] take some 1.55 x.) The same holds where values have several keys: see
-/// docs/inside-sweep.md.
+/// From this rate on filters are smaller than a map, if their slices fill the pages. Measured with 2 million unique
+/// keys in ranges of 8 pages: at 0.05, filters take 242 pages and a map 227; at 0.1, 171 and 190. (By theory, filters
+/// of rate 2^-x take 1.44 x bits per pair, but those of [`skip_filter::Sizing`] take some 1.55 x.) The same holds where
+/// values have several keys: see docs/inside-sweep.md.
 const RATE_OF_FILTERS: f64 = 0.1;
 /// After this number of ranges of the sample, none of which can be hashed, the choice is put off.
 const HOPELESS: u32 = 8;
@@ -37,6 +37,10 @@ const GROWTH: f64 = 10.0;
 /// The most pages of the table that a lookup of one key reads in vain where values have several keys: 8 MB. Tables of
 /// more than 8 GB get a lower rate than the default of the kind of keys.
 const MOST_IN_VAIN: f64 = 1000.0;
+/// The most pages of the table that a lookup in filters reads in vain, on average: half of a range of 16 pages. To read
+/// such a range takes as long as some fifteen probes, which is all that a lookup has by default. Tables of more than
+/// 625 MB get a lower rate than the default, at a probe more for each halving.
+const MOST_IN_VAIN_OF_FILTERS: f64 = 8.0;
 /// A table with fewer rows is treated as one of that size, because it may grow.
 const LEAST_ROWS: f64 = 10e6;
 /// Rows of a page of the table, where there is no sample.
@@ -73,6 +77,23 @@ pub fn at_first(index: Rel, options: &Options, column: usize) -> SegmentLayout {
             parts: own.map(|own| pages_per_range / own),
         }),
     }
+}
+
+/// The target rate of a column of a new index with this layout, over a table of `blocks` blocks.
+pub fn rate_at_first(
+    index: Rel,
+    options: &Options,
+    column: usize,
+    layout: SegmentLayout,
+    blocks: u32,
+) -> f64 {
+    let rate = options.rate_of(index, column);
+    if layout != SegmentLayout::Filters || options.set_rate_of(index, column).is_some() {
+        return rate;
+    }
+    let of_table = || MOST_IN_VAIN_OF_FILTERS / f64::from(blocks.max(1));
+    let kind = KeyKind::of_column(index, column);
+    rate_of_kind(kind, blocks).unwrap_or_else(|| rate.min(of_table())).max(FALSE_POSITIVE_RATE.0)
 }
 
 fn fail_pages(index: Rel, column: usize, own: u32, pages_per_range: u32, layout: IndexLayout) -> ! {

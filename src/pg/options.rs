@@ -209,7 +209,8 @@ impl Options {
         }
     }
 
-    /// The target false-positive rate of a column (0-based). If none is set, it is the default of its kind of keys.
+    /// The target false-positive rate of a column (0-based). If none is set, it is the default of its kind of keys;
+    /// filters of a large table have a lower one.
     pub fn rate_of(&self, index: Rel, column: usize) -> f64 {
         let default = || KeyKind::of_column(index, column).default_rate().unwrap_or(FALSE_POSITIVE_RATE.2);
         self.set_rate_of(index, column).unwrap_or_else(default)

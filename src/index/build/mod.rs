@@ -92,9 +92,9 @@ pub fn refuse_during_build(index: Rel) {
 pub fn build(heap: Rel, index: Rel, workers: u32, is_new: bool) -> (f64, f64) {
     check_buildable(heap, index, is_new);
     let _build = Build::begin(index);
-    let mut meta = new_meta(index);
-    let index = meta.bind(index);
     let blocks = heap.blocks();
+    let mut meta = new_meta(index, blocks);
+    let index = meta.bind(index);
     if blocks >= meta.pages_per_range {
         choose::choose(heap, index, &mut meta, blocks, &sample_options());
     }
@@ -138,7 +138,7 @@ fn sample_options() -> RangeCollectorOptions {
 
 /// Writes the init fork of an unlogged index: the pages of an empty index.
 pub fn build_empty(index: Rel) {
-    let meta = new_meta(index);
+    let meta = new_meta(index, 0);
     let index = meta.bind(index);
     wal::append_init_page(index, META_BLOCK, meta.image());
     wal::append_init_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0));
@@ -169,15 +169,15 @@ fn check_buildable(heap: Rel, index: Rel, is_new: bool) {
     }
 }
 
-/// The meta page of a new index.
-fn new_meta(index: Rel) -> Meta {
+/// The meta page of a new index over a table of `blocks` blocks.
+fn new_meta(index: Rel, blocks: u32) -> Meta {
     let options = Options::of(index);
     let seed = memory::random_seed();
     let columns = (0..index.key_columns()).map(|column| {
-        let rate = options.rate_of(index, column);
+        let layout = choose::at_first(index, &options, column);
+        let rate = choose::rate_at_first(index, &options, column, layout, blocks);
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 19, num_probes: 13 });
         let canon = ColumnKeys::of_column(index, column, seed).map_or(NO_CANON, |keys| keys.canon());
-        let layout = choose::at_first(index, &options, column);
         ColumnMeta { canon, sizing, rate, layout, sample: None }
     });
     Meta::new(seed, options.pages_of_index(index), columns.collect())

@@ -1,11 +1,13 @@
 //! Building an index: rows that come and go while it is built concurrently, expressions that fail, memory, and
 //! progress.
 use crate::ddl::works;
+use crate::lost_blocks::lengthened;
 use crate::registry::{alone, on_shared};
-use crate::shared::{Database, wait_until};
+use crate::shared::{self, Database, wait_until};
 use crate::standby::{catch_up, replicated};
 use crate::vacuum::INSERTING;
 use pg_skip_tests::compare::{Question, difference, same, sound};
+use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
 
 /// A hash function that waits where it meets -1: so the build can be held while it is at the table's end.
@@ -274,5 +276,46 @@ fn functions_that_insert_during_a_build(database: &Database) {
     for key in (2..15_000).step_by(250) {
         same(&mut session, "t", &Question::using("t_skip", format!("f(k) = {key}")));
     }
+    sound(&mut session, "t_skip");
+}
+
+alone!(filters_of_a_large_table);
+/// If no rate is set, a lookup in filters reads eight pages in vain on average, however large the table is.
+fn filters_of_a_large_table() {
+    let server = Server::start(&["autovacuum=off"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    session
+        .run("CREATE TABLE t (id int, k int); INSERT INTO t SELECT i, i FROM generate_series(1, 100000) i");
+    // New pages without rows, which take no room on the disk.
+    let blocks = 120_000;
+    let before = lengthened(&server, session, "t", blocks);
+    let mut session = server.connect("skip_template");
+    session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (layout = filters)");
+    let facts =
+        "SELECT concat_ws(' ', round((false_positive_rate * 1e9)::numeric), num_probes, pending_options)
+        FROM skip_index_info('t_skip')";
+    let rate = (8e9 / (before + blocks) as f64).round();
+    // 21 bits for each key. Of the default rate they would be 20, and 14 probes.
+    assert_eq!(session.one(facts), format!("{rate} 15"));
+    for key in [1, 50_000, 100_000, 100_001] {
+        same(&mut session, "t", &Question::using("t_skip", format!("k = {key}")));
+    }
+    sound(&mut session, "t_skip");
+    session.run("ALTER INDEX t_skip SET (false_positive_rate = 0.0001)");
+    assert_eq!(session.one(facts), format!("{rate} 15 false_positive_rate = 1e-4"));
+    session.run("ALTER INDEX t_skip RESET (false_positive_rate)");
+    assert_eq!(session.one(facts), format!("{rate} 15"));
+    session.run("ALTER INDEX t_skip SET (false_positive_rate = 0.000001)");
+    session.run("REINDEX INDEX t_skip");
+    assert_eq!(session.one(facts), "1000 20");
+    session.run("ALTER INDEX t_skip RESET (false_positive_rate)");
+    let pending = session.one("SELECT pending_options FROM skip_index_info('t_skip')");
+    assert!(pending.starts_with("false_positive_rate = 6.6"), "{pending}");
+    sound(&mut session, "t_skip");
+    session.run("DELETE FROM t WHERE id > 10000");
+    session.run("VACUUM t");
+    session.run("REINDEX INDEX t_skip");
+    assert_eq!(session.one(facts), "100000 14");
     sound(&mut session, "t_skip");
 }

@@ -12,14 +12,14 @@ const PAGE: u64 = 8192;
 const LOST: u64 = 400;
 const PAGES: &str = "SELECT pg_relation_size('t_skip') / 8192";
 
-/// Restarts the server with [`LOST`] more blocks at the end of the index. Returns the number of blocks before.
-fn lengthened(server: &Server, mut session: Session) -> u64 {
-    let file = server.data().join(session.one("SELECT pg_relation_filepath('t_skip')"));
-    let before = session.number(PAGES) as u64;
+/// Restarts the server with more blocks at the end of a table or an index. Returns the number of blocks before.
+pub fn lengthened(server: &Server, mut session: Session, relation: &str, blocks: u64) -> u64 {
+    let file = server.data().join(session.one(&format!("SELECT pg_relation_filepath('{relation}')")));
+    let before = session.number(&format!("SELECT pg_relation_size('{relation}') / 8192")) as u64;
     drop(session);
     server.stop();
     let file = OpenOptions::new().write(true).open(file).expect("the index's file");
-    file.set_len((before + LOST) * PAGE).expect("a longer file");
+    file.set_len((before + blocks) * PAGE).expect("a longer file");
     server.restart();
     before
 }
@@ -36,7 +36,7 @@ fn used_again() {
          INSERT INTO t SELECT i, i FROM generate_series(1, 100000) i;
          CREATE INDEX t_skip ON t USING skip (k) WITH (autosummarize = off)",
     );
-    let before = lengthened(&server, session);
+    let before = lengthened(&server, session, "t_skip", LOST);
     let mut session = server.connect("skip_template");
     session.run("UPDATE t SET k = -k WHERE id % 20 = 0");
     let grown = session.number(PAGES) as u64;
@@ -75,7 +75,7 @@ fn at_the_end_of_the_file() {
          INSERT INTO t SELECT i, i FROM generate_series(1, 100000) i;
          CREATE INDEX t_skip ON t USING skip (k) WITH (autosummarize = off); CHECKPOINT",
     );
-    lengthened(&primary, session);
+    lengthened(&primary, session, "t_skip", LOST);
     let (mut session, mut reader) = (primary.connect("skip_template"), standby.connect("skip_template"));
     session.run("VACUUM t");
     catch_up(&mut session, &mut reader);
