@@ -12,15 +12,17 @@ CREATE TABLE bench.key (
 );
 
 -- The queries that look for one key each, or for lists of keys, on a subject "table.column". A cast is put behind the
--- column, for an index on the expression.
-CREATE FUNCTION bench.queries(subject text, kind text, keys_each integer DEFAULT 1, "cast" text DEFAULT '')
+-- column, for an index on the expression. Another table with the same rows may be named.
+CREATE FUNCTION bench.queries(subject text, kind text, keys_each integer DEFAULT 1, "cast" text DEFAULT '',
+                              "table" text DEFAULT NULL)
 RETURNS text[]
 LANGUAGE sql STABLE
 RETURN (
     SELECT array_agg(format(
                CASE WHEN keys_each = 1 THEN 'SELECT * FROM %I WHERE %I%s = %s'
                     ELSE 'SELECT * FROM %I WHERE %I%s IN (%s)' END,
-               split_part(subject, '.', 1), split_part(subject, '.', 2), "cast", keys) ORDER BY part)
+               coalesce("table", split_part(subject, '.', 1)), split_part(subject, '.', 2), "cast", keys)
+               ORDER BY part)
     FROM (SELECT (number - 1) / keys_each AS part, string_agg(quote_literal(literal), ', ') AS keys
           FROM bench.key AS k
           WHERE k.subject = queries.subject AND k.kind = queries.kind
@@ -188,7 +190,9 @@ END $$;
 
 -- Runs the queries of a subject with the index that is there and keeps the figures in bench.result. Sequential scans
 -- are off, because the planner would take one rather than BRIN; bench.choice tells what it does when they are not.
-CREATE PROCEDURE bench.measure(subject text, variant text, list_size integer, max_seconds float8 DEFAULT 10)
+-- Without timed, it keeps plans and pages alone: bench.measure_in_turns keeps the times.
+CREATE PROCEDURE bench.measure(subject text, variant text, list_size integer, max_seconds float8 DEFAULT 10,
+                               timed boolean DEFAULT true)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     -- The operator classes of contrib/bloom are for integer and text: the query has the index's expression.
@@ -197,7 +201,7 @@ DECLARE
     present text[] := (bench.queries(subject, 'present', 1, "cast"))[:200];
     lists   text[] := CASE WHEN list_size > 0 THEN bench.queries(subject, 'absent', list_size, "cast") END;
     -- BRIN would read the whole table for such a list, and contrib/bloom its whole index for each key.
-    present_lists text[] := CASE WHEN list_size > 0 AND variant NOT LIKE 'brin%' AND variant <> 'bloom'
+    present_lists text[] := CASE WHEN timed AND list_size > 0 AND variant NOT LIKE 'brin%' AND variant <> 'bloom'
         THEN bench.queries(subject, 'present', 10 * list_size) END;
     seen    record;
 BEGIN
@@ -212,20 +216,23 @@ BEGIN
     END IF;
     seen := bench.explain(absent, max_seconds);
     INSERT INTO bench.result VALUES
-        (subject, variant, 'absent_ms', bench.query_ms(absent, max_seconds, max_seconds)),
         (subject, variant, 'absent_pages', seen.pages),
         (subject, variant, 'consult_ms', seen.consult_ms),
         (subject, variant, 'consult_pages', seen.consult_pages);
     seen := bench.explain(present, max_seconds);
-    INSERT INTO bench.result VALUES
-        (subject, variant, 'present_ms', bench.query_ms(present, max_seconds, max_seconds)),
-        (subject, variant, 'present_pages', seen.pages);
-    IF list_size > 0 THEN
-        INSERT INTO bench.result VALUES (subject, variant, 'list_ms', bench.query_ms(lists, max_seconds, max_seconds));
-        IF variant <> 'bloom' THEN
-            seen := bench.explain(lists, max_seconds);
-            INSERT INTO bench.result VALUES (subject, variant, 'list_pages', seen.pages);
+    INSERT INTO bench.result VALUES (subject, variant, 'present_pages', seen.pages);
+    IF timed THEN
+        INSERT INTO bench.result VALUES
+            (subject, variant, 'absent_ms', bench.query_ms(absent, max_seconds, max_seconds)),
+            (subject, variant, 'present_ms', bench.query_ms(present, max_seconds, max_seconds));
+        IF list_size > 0 THEN
+            INSERT INTO bench.result
+            VALUES (subject, variant, 'list_ms', bench.query_ms(lists, max_seconds, max_seconds));
         END IF;
+    END IF;
+    IF list_size > 0 AND variant <> 'bloom' THEN
+        seen := bench.explain(lists, max_seconds);
+        INSERT INTO bench.result VALUES (subject, variant, 'list_pages', seen.pages);
     END IF;
     IF present_lists IS NOT NULL THEN
         INSERT INTO bench.result VALUES (subject, variant, 'present_list_ms',

@@ -20,6 +20,18 @@ FROM bench.summary
 WHERE subject = :'subject' AND absent_ms IS NOT NULL;
 
 \qecho
+-- Not in earlier results.
+SELECT format(E'%s\n\n| times the btree | absent key | present key | IN, 100 absent keys | IN, 1,000 present keys |\n'
+              '|---|---|---|---|---|\n%s\n',
+              E'Times of lookups divided by those of the btree in the same turn; medians of the turns of each round:',
+              string_agg(format('| %s | %s | %s | %s | %s |', title,
+                                bench.figure(subject, variant, 'absent_ratio', ''),
+                                bench.figure(subject, variant, 'present_ratio', ''),
+                                bench.figure(subject, variant, 'list_ratio', ''),
+                                bench.figure(subject, variant, 'present_list_ratio', '')), E'\n' ORDER BY place))
+FROM bench.summary
+WHERE subject = :'subject' AND absent_ratio IS NOT NULL AND variant <> 'btree'
+HAVING count(*) > 0 AND EXISTS (SELECT FROM bench.summary WHERE subject = :'subject' AND variant = 'btree');
 SELECT format('With one parallel worker (`max_parallel_maintenance_workers = 1`), the build of skip took %s.',
               bench.figure(subject, variant, 'build_parallel_s', 's'))
 FROM bench.summary
@@ -190,15 +202,15 @@ WITH figure AS (
      target (place, what, unit, bound, measured) AS (
          SELECT 1, 'whole query, absent key: BRIN''s', '', 1.0 / 50, skip.absent_ms / brin.absent_ms FROM skip, brin
          UNION ALL SELECT 2, 'whole query, absent key: the btree''s', '', 1.7,
-             skip.absent_ms / btree.absent_ms FROM skip, btree
+             coalesce(skip.absent_ratio, skip.absent_ms / btree.absent_ms) FROM skip, btree
          UNION ALL SELECT 3, 'whole query, present key: the btree''s', '', 2,
-             skip.present_ms / btree.present_ms FROM skip, btree
+             coalesce(skip.present_ratio, skip.present_ms / btree.present_ms) FROM skip, btree
          UNION ALL SELECT 4, 'whole query, list of 100 absent keys: BRIN''s', '', 1.0 / 50,
              skip.list_ms / brin.list_ms FROM skip, brin
          UNION ALL SELECT 5, 'whole query, list of 100 absent keys: the btree''s', '', 1.3,
-             skip.list_ms / btree.list_ms FROM skip, btree
+             coalesce(skip.list_ratio, skip.list_ms / btree.list_ms) FROM skip, btree
          UNION ALL SELECT 6, 'whole query, list of 1,000 present keys: the btree''s', '', 2,
-             skip.present_list_ms / btree.present_list_ms FROM skip, btree
+             coalesce(skip.present_list_ratio, skip.present_list_ms / btree.present_list_ms) FROM skip, btree
          UNION ALL SELECT 7, 'whole query, present device_id: BRIN''s', '', 1, s.present_ms / b.present_ms
              FROM skip_device AS s, brin_device AS b
          UNION ALL SELECT 8, 'prepared lookups by eight clients, time of one: the btree''s', '', 1 / 0.6,
@@ -236,7 +248,7 @@ WITH figure AS (
              none.insert_tps / skip.insert_tps FROM skip, none
          UNION ALL SELECT 25, 'update of old keys: no index', '', 1.2, skip.update_s / none.update_s FROM skip, none
          UNION ALL SELECT 26, 'filters: whole query, absent key: the btree''s', '', 3,
-             filters.absent_ms / btree.absent_ms FROM filters, btree
+             coalesce(filters.absent_ratio, filters.absent_ms / btree.absent_ms) FROM filters, btree
          UNION ALL SELECT 27, 'filters: append, autosummarize on: no index', '', 1.2,
              filters.append_s / none.append_s FROM filters, none
          UNION ALL SELECT 28, 'planning a partition, more than without an index', 'µs', 10,

@@ -50,4 +50,10 @@ SELECT format($page$- Queries: `SELECT *`; in each round the median over up to %
                   'changes.'
                   ELSE '' END)
 FROM (SELECT coalesce(bench.context('order') = 'turns', false) AS turns) AS earlier;
+SELECT format($page$- Lookups of `trace_id` by btree, skip and filters are measured otherwise. Each has a table
+  of its own, with the same rows, and in each round they took %s turns, in an order by chance. A turn is 250 single
+  keys, or five lists of 100, or one of 1,000, the same keys for each; its figure is the median over them, that of the
+  round the median over its turns.
+- Appends under hash and contrib/bloom: medians of %s rounds.$page$, bench.context('turns'), bench.context('rounds'))
+WHERE bench.context('turns') IS NOT NULL;
 SELECT format('- Left out: %s.', value) FROM bench.context WHERE name LIKE 'left_out %' ORDER BY name;

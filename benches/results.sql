@@ -70,7 +70,7 @@ END;
 -- A figure with its unit; nothing where there is no figure.
 CREATE FUNCTION bench.in_unit(n float8, unit text) RETURNS text
 LANGUAGE sql IMMUTABLE
-RETURN coalesce(bench.number(n) || ' ' || unit, '');
+RETURN coalesce(rtrim(bench.number(n) || ' ' || unit), '');
 
 -- What was measured of a kind of index: the median, and the least and the greatest in brackets.
 CREATE FUNCTION bench.figure(subject text, variant text, metric text, unit text, divisor float8 DEFAULT 1) RETURNS text
@@ -103,6 +103,10 @@ SELECT subject, place, variant, title,
        bench.median(array_agg(value) FILTER (WHERE metric = 'list_ms')) AS list_ms,
        bench.median(array_agg(value) FILTER (WHERE metric = 'list_pages')) AS list_pages,
        bench.median(array_agg(value) FILTER (WHERE metric = 'present_list_ms')) AS present_list_ms,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'absent_ratio')) AS absent_ratio,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'present_ratio')) AS present_ratio,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'list_ratio')) AS list_ratio,
+       bench.median(array_agg(value) FILTER (WHERE metric = 'present_list_ratio')) AS present_list_ratio,
        bench.median(array_agg(value) FILTER (WHERE metric = 'append_s')) AS append_s,
        bench.median(array_agg(value) FILTER (WHERE metric = 'update_s')) AS update_s,
        bench.median(array_agg(value) FILTER (WHERE metric = 'insert_tps')) AS insert_tps,
