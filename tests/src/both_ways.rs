@@ -26,6 +26,11 @@ impl Way {
         Self::skip_scan().with("pg_skip.enable_scan", "off").with("enable_seqscan", "on")
     }
 
+    /// A bitmap scan where there can be one, else a sequential scan.
+    pub fn bitmap() -> Self {
+        Self::plain().with("enable_seqscan", "off").with("enable_bitmapscan", "on")
+    }
+
     /// The same with one more setting, or another value of one.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &'static str) -> Self {

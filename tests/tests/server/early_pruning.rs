@@ -29,7 +29,7 @@ fn removed_rows_are_missed_loudly() -> Completion {
          CREATE INDEX t_skip ON t USING skip (k, u, at timestamptz_minmax_skip_ops) WITH (pages_per_range = 1)",
     );
     let scan = Way::skip_scan();
-    let bitmap = Way::plain().with("enable_seqscan", "off").with("enable_bitmapscan", "on");
+    let bitmap = Way::bitmap();
     let queries = [
         ("SELECT count(*) FROM t WHERE k = 42", Way::plain()),
         ("SELECT count(*) FROM t WHERE k = 42", scan.clone()),

@@ -256,6 +256,9 @@ fn divided_maps_under_load() {
         println!("round {round}: blocks {blocks}, key parts of {parts}");
     }
     println!("{crashes} crashes, {done:?}");
+    for counter in [&done.written, &done.maintained, &done.compared] {
+        assert!(counter.load(Ordering::Relaxed) > 0, "{done:?}");
+    }
     standby.finish();
     primary.finish();
 }

@@ -23,7 +23,7 @@ const CONDITIONS: [&str; 9] = [
 fn all_conditions(session: &mut Session) {
     for condition in CONDITIONS {
         let sql = format!("SELECT * FROM t WHERE {condition}");
-        for way in [Way::skip_scan(), Way::plain()] {
+        for way in [Way::skip_scan(), Way::bitmap()] {
             both_ways::same(session, &way, &Case::any(&sql));
         }
     }

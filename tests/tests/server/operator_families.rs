@@ -70,6 +70,8 @@ fn members_of_a_prepared_statement(database: &Database) {
     session.run(
         "SET plan_cache_mode = force_generic_plan; PREPARE by_key (int8) AS SELECT k FROM t WHERE k = $1",
     );
+    let plan = session.plan("EXECUTE by_key (1234)");
+    assert!(plan.contains("Skip Index Scan"), "the generic plan does not use the index:\n{plan}");
     for member_is_there in [true, false, true, false] {
         assert_eq!(session.column("EXECUTE by_key (1234)"), ["1234"], "member: {member_is_there}");
         other.run(if member_is_there { DROP } else { ADD });

@@ -69,10 +69,7 @@ fn around_changes(database: &Database, part: usize) {
                     Way::plain().set(&mut session);
                     session.run(&format!("SET timezone = '{}'", zone.0));
                     let expected = counts(&mut session, column, operator, kind, &values);
-                    for way in [
-                        Way::skip_scan(),
-                        Way::skip_scan().with("pg_skip.enable_scan", "off").with("enable_bitmapscan", "on"),
-                    ] {
+                    for way in [Way::skip_scan(), Way::bitmap()] {
                         way.set(&mut session);
                         session.run(&format!("SET timezone = '{}'", zone.0));
                         let found = counts(&mut session, column, operator, kind, &values);

@@ -13,6 +13,7 @@ mod cursors;
 mod explained;
 mod failures;
 mod formats;
+mod gathers;
 mod generated;
 mod hooks;
 mod isolation;

@@ -2,8 +2,9 @@
 //!
 //! EXPLAIN plans a query and leaves such an answer. A prepared statement that is not planned again then asks for the
 //! same key, after whatever other sessions have done.
-use crate::registry::on_shared;
+use crate::registry::{alone, on_shared};
 use crate::shared::Database;
+use crate::standby::{catch_up, replicated};
 use fastrand::Rng;
 use pg_skip_tests::explain::executed;
 use pg_skip_tests::session::Session;
@@ -20,7 +21,10 @@ const FILTERS: &str = "CREATE INDEX t_skip ON t USING skip (k) WITH (pages_per_r
 
 /// A session whose statement `by_key` is planned once, and always by a Skip Index Scan.
 fn with_statement(database: &Database) -> Session {
-    let mut session = database.session();
+    prepared(database.session())
+}
+
+fn prepared(mut session: Session) -> Session {
     session.run(
         "SET plan_cache_mode = force_generic_plan; SET pg_skip.force_indexes = 't_skip';
          PREPARE by_key (int) AS SELECT id FROM t WHERE k = $1; EXECUTE by_key (-1)",
@@ -95,15 +99,46 @@ fn changes(database: &Database, number: u64, index: &str) {
         }
         let changes: Vec<String> = (0..rng.usize(..3)).map(|_| change(&mut rng, key, round)).collect();
         changes.iter().for_each(|change| other.run(change));
-        let sorted = |mut ids: Vec<String>| {
-            ids.sort_unstable();
-            ids
-        };
         let found = sorted(session.column(&format!("EXECUTE by_key ({key})")));
         let there = format!("SELECT id FROM t WHERE k + 0 = {key}");
         assert_eq!(found, sorted(other.column(&there)), "round {round}, key {key}, after {changes:?}");
     }
     pg_skip_tests::compare::sound(&mut other, "t_skip");
+}
+
+alone!(changes_on_a_standby);
+/// A standby replays the changes between planning and execution.
+fn changes_on_a_standby() {
+    let (primary, standby) = replicated(&["max_standby_streaming_delay=-1"]);
+    let mut other = primary.connect("skip_template");
+    other.run(TABLE);
+    let mut rng = Rng::with_seed(seed() ^ 0x7374_616e);
+    for index in [MAPS, FILTERS] {
+        other.run("DROP INDEX IF EXISTS t_skip");
+        other.run(index);
+        let mut session = standby.connect("skip_template");
+        catch_up(&mut other, &mut session);
+        let (mut session, mut plain) = (prepared(session), standby.connect("skip_template"));
+        for round in 0..cases(150) {
+            let key = rng.i32(0..30);
+            if rng.bool() {
+                plan(&mut session, key);
+            }
+            let changes: Vec<String> = (0..rng.usize(1..3)).map(|_| change(&mut rng, key, round)).collect();
+            changes.iter().for_each(|change| other.run(change));
+            catch_up(&mut other, &mut session);
+            let found = sorted(session.column(&format!("EXECUTE by_key ({key})")));
+            let there = sorted(plain.column(&format!("SELECT id FROM t WHERE k + 0 = {key}")));
+            assert_eq!(found, there, "round {round}, key {key}, after {changes:?}, {index}");
+        }
+    }
+    standby.finish();
+    primary.finish();
+}
+
+fn sorted(mut ids: Vec<String>) -> Vec<String> {
+    ids.sort_unstable();
+    ids
 }
 
 /// Most changes touch the key. The row gets it in a block where it was not before, or where it is already.
