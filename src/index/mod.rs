@@ -18,11 +18,12 @@
 //! | [`advise`] | skip_advise |
 //!
 //! Shared code: [`choose`] chooses the layout of columns from a sample of the table. [`collect`] reads block ranges of
-//! the table. [`place`] makes segments of them: filters ([`place_filters`]) or a map ([`place_map`]). [`summarize`]
-//! does both in an order that is safe, and [`close`] closes the ranges that it had to leave open. [`rebuild`] replaces
-//! what rows that are gone have left, in filters ([`rebuild_filters`]) and in maps ([`rebuild_maps`]). [`map_check`]
-//! compares maps with the table. [`indexable`] refuses columns that cannot be indexed. [`target`] opens the index that
-//! a function is given, and [`steady`] reads one that may change meanwhile.
+//! the table; [`contents`] is what it finds of one column. [`place`] makes segments of them: filters
+//! ([`place_filters`]), a map ([`place_map`]) or bounds ([`place_bounds`]). [`summarize`] does both in an order that is
+//! safe, and [`close`] closes the ranges that it had to leave open. [`rebuild`] replaces what rows that are gone have
+//! left, in filters ([`rebuild_filters`]), maps ([`rebuild_maps`]) and bounds ([`rebuild_bounds`]); [`rebuild_work`]
+//! reads the table for all three. [`map_check`] compares maps with the table. [`indexable`] refuses columns that cannot
+//! be indexed. [`target`] opens the index that a function is given, and [`steady`] reads one that may change meanwhile.
 
 mod advise;
 mod alter;

@@ -40,7 +40,7 @@ pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>
         }
         let segments = directory.segments(column as u16);
         if segments.windows(2).any(|pair| pair[0].end_range() > pair[1].first_range) {
-            continue; // an interrupted merge; the next maintenance has ended it
+            continue; // an interrupted merge, which the next maintenance ends
         }
         for segment in segments.iter().filter(|segment| segment.is_of_bounds()) {
             let all = bounds::all(directory.index(), segment)?;

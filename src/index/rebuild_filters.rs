@@ -114,7 +114,7 @@ pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>
 fn worth_it(directory: &Directory<'_>, work: &RebuildWork<'_, '_>, column: u16) -> Read<Vec<FullSpan>> {
     let segments = directory.segments(column);
     if segments.windows(2).any(|pair| pair[0].end_range() > pair[1].first_range) {
-        return Ok(Vec::new()); // an interrupted merge; the next maintenance has ended it
+        return Ok(Vec::new()); // an interrupted merge, which the next maintenance ends
     }
     let rate = work.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
     let sample = |s: &Segment| fill::sample(directory.index(), s).map_err(Miss::not_recycled);

@@ -1,4 +1,4 @@
-//! What rebuilding filters and maps has in common: how the table is read again.
+//! How the table is read again to rebuild segments of any kind: options, memory, and folds in between.
 
 use super::collect::{Failure, RangeCollectorOptions, Versions};
 use crate::pages::directory::Directory;
@@ -7,7 +7,7 @@ use crate::pages::meta::Meta;
 use crate::pages::upkeep;
 use crate::pg::{Rel, error::Read, memory};
 
-/// What rebuilding filters and maps has in common.
+/// What rebuilding filters, maps and bounds has in common.
 pub struct RebuildWork<'a, 'm> {
     pub heap: Rel<'a>,
     pub meta: &'m Meta,

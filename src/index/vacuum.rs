@@ -17,8 +17,8 @@
 //! old transaction IDs where they are, until the server takes no more commands. The other tasks are done all the same,
 //! as each may need less, and [`tidy`] ends what the task before it has left. Only [`rebuild`] is left out if the disk
 //! was full: it reads up to a quarter of the table before it writes. Each step can be interrupted anywhere, as by a
-//! crash. (This is about memory of the
-//! server. If the system refuses memory to Rust's own code, VACUUM's process ends: `src/pg/allocator.rs`.)
+//! crash. (This is about memory of the server. If the system refuses memory to Rust's own code, VACUUM's process ends:
+//! `src/pg/allocator.rs`.)
 //!
 //! VACUUM also cuts off the end of the index, right before it commits ([`cut_off`]). A standby keeps the locks for that
 //! until the commit, and other indexes may still be cleaned up for minutes after this one. The locks need a

@@ -211,8 +211,8 @@ impl Facts {
     }
 
     /// The expected false-positive rate of a column for ranges, or parts of ranges if it has maps, with at most
-    /// `distinct` distinct values: the target
-    /// false-positive rate, or a lower one, because many filters are larger than they need to be.
+    /// `distinct` distinct values: the target false-positive rate, or a lower one, because many filters are larger than
+    /// they need to be.
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
         let asked = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
         let Some(column) = self.columns.get(usize::from(column)) else { return asked };

@@ -44,7 +44,7 @@ pub fn matching_ranges(
         SegmentKind::Map(_) | SegmentKind::Addition(_) => {
             matching_parts(index, segment, keys_of(test), matching)
         }
-        // Asked by `super::bounds`; a test of hashes rules nothing out there.
+        // `super::bounds` looks order keys up. Hashes of keys rule out no range of such a segment.
         SegmentKind::Bounds => {
             matching.insert_span(segment.first_range.into(), segment.end_range().into());
             Ok(0)
@@ -91,7 +91,7 @@ fn in_filters(
             segment::read_slice(index, segment, &shape, VALUES_SLICE, |slice| or_into(slice, &mut result))?;
             1
         }
-        // Bounds are asked for spans, filters never.
+        // Order keys are looked up in bounds only. They rule out no range of filters.
         Test::Within(_) => {
             result.fill(u64::MAX);
             0

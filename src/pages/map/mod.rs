@@ -3,9 +3,8 @@
 //! A map is a *run* of the crate [`skip_map`]: the sorted numbers of all distinct pairs of a key's fingerprint and a
 //! block range. Its pages have the same frame and the same checks as those of filters ([`super::segment`]). A lookup
 //! reads the data page that is likely to have its key, or goes from the root fence page down to it, and reads the few
-//! blocks there that may hold numbers of the key.
-//! NULL and "has a value" are keys of their own. What a pair names is a part of a range, if the column's ranges are
-//! divided ([`super::meta`]), else a whole range.
+//! blocks there that may hold numbers of the key. NULL and "has a value" are keys of their own. What a pair names is a
+//! part of a range, if the column's ranges are divided ([`super::meta`]), else a whole range.
 //!
 //! A map never changes. Pairs that come into its ranges afterwards are published as *additions*, maps of their own that
 //! only add to the answer. Ranges that could not be hashed are *open stretches* of the directory, which match every
