@@ -57,10 +57,11 @@ pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Opt
     }
     let blocks = meta.watermark.saturating_mul(meta.pages_per_range);
     let rate = choose::rate_at_first(index, options, column, built.layout, blocks);
-    // If none is set, that of filters falls with the size of the table, which may have grown since.
-    let is_of_table = options.set_rate_of(index, column).is_none()
-        && (rate / 2.0..=options.rate_of(index, column)).contains(&built.rate);
-    if built.rate != rate && !is_of_table && built.layout != SegmentLayout::Bounds {
+    // The default rate of filters falls with the size of the table, which was smaller when they were built, or a little
+    // larger than its summarized ranges are now.
+    let default = options.rate_of(index, column);
+    let least = if rate < default { rate / 2.0 } else { rate };
+    if !(least..=default).contains(&built.rate) && built.layout != SegmentLayout::Bounds {
         pending.push(format!("false_positive_rate = {}", number(rate)));
     }
     let layout = options.layout_of(index, column);

@@ -319,3 +319,69 @@ fn filters_of_a_large_table() {
     assert_eq!(session.one(facts), "100000 14");
     sound(&mut session, "t_skip");
 }
+
+on_shared!(rates_that_are_taken_back);
+/// A rate that was set is pending when it is set no more, however near it is to the default.
+fn rates_that_are_taken_back(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE TABLE t (k int); INSERT INTO t SELECT generate_series(1, 5000)");
+    for layout in ["map", "filters"] {
+        for rate in ["0.01", "0.00007", "0.000001"] {
+            session.run(&format!(
+                "CREATE INDEX t_skip ON t USING skip (k) WITH (layout = {layout}, false_positive_rate = {rate})"
+            ));
+            let pending = "SELECT pending_options FROM skip_index_info('t_skip')";
+            assert_eq!(session.one(&format!("SELECT ({pending}) IS NULL")), "t", "{layout} {rate}");
+            session.run("ALTER INDEX t_skip RESET (false_positive_rate)");
+            assert_eq!(session.one(pending), "false_positive_rate = 1e-4", "{layout} {rate}");
+            session.run("REINDEX INDEX t_skip");
+            assert_eq!(session.one(&format!("SELECT ({pending}) IS NULL")), "t", "{layout} {rate}");
+            session.run("DROP INDEX t_skip");
+        }
+    }
+}
+
+alone!(wide_filters_that_leave_pages_partly_empty);
+/// So many ranges that three slices fill less than four fifths of a page: they are one segment all the same. Rows are
+/// in its first and its last ranges; it is merged with what comes behind it, rebuilt, and cut short.
+fn wide_filters_that_leave_pages_partly_empty() {
+    let server = Server::start(&["autovacuum=off"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
+    session.run("CREATE TABLE t (id int, k int) WITH (fillfactor = 80)");
+    session.run("INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i");
+    lengthened(&server, session, "t", 17_000);
+    let mut session = server.connect("skip_template");
+    session.run("INSERT INTO t SELECT i, i FROM generate_series(20001, 40000) i");
+    session.run("CREATE INDEX t_skip ON t USING skip (k) WITH (layout = filters, pages_per_range = 1)");
+    let widest = "SELECT max(width) FROM skip_index_segments('t_skip')";
+    let width = session.number(widest);
+    assert!((16_500.0..18_500.0).contains(&width), "{width} ranges");
+    let check = |session: &mut Session, when: &str| {
+        for key in [1, 10_000, 19_999, 20_001, 39_999, 40_000, 41_000, 45_000, 100_777, -5] {
+            let question = Question::using("t_skip", format!("k = {key}"));
+            if let Some(problem) = difference(session, "t", &question) {
+                panic!("{when}: {problem}");
+            }
+        }
+        sound(session, "t_skip");
+    };
+    check(&mut session, "built");
+    for step in [
+        "UPDATE t SET k = k + 100000 WHERE id % 7 = 0",
+        "SELECT skip_summarize('t_skip')",
+        "INSERT INTO t SELECT i, i FROM generate_series(40001, 50000) i",
+        "VACUUM t",
+        "UPDATE t SET k = -k",
+        "VACUUM t",
+        "UPDATE t SET k = -k",
+        "VACUUM t",
+        "DELETE FROM t WHERE id > 45000",
+        "VACUUM t",
+    ] {
+        session.run(step);
+        check(&mut session, step);
+    }
+    assert!(session.number(widest) > 16_304.0, "the widest segment has {} ranges", session.number(widest));
+    server.finish();
+}
