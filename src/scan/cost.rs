@@ -7,7 +7,8 @@
 use crate::estimate::Estimate;
 use crate::pg::clause::Match;
 use crate::pg::custom::expr::Leaf;
-use crate::pg::custom::table::{Outer, Table};
+use crate::pg::custom::joins::Outer;
+use crate::pg::custom::table::Table;
 use skip_scan::Condition;
 use skip_scan::cost::Prices;
 

@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | [`table`], [`expr`] | what the planner knows about a table and about the conditions of a query |
+//! | [`joins`] | other tables whose values a path needs |
 //! | [`describe`] | descriptions of both for messages |
 //! | [`plan`] | hooks, paths, plans |
 //! | [`distinct`] | the hook that gives the planner the number of distinct values of a column |
@@ -24,6 +25,7 @@ mod explain_bitmap;
 pub mod expr;
 mod heap_rows;
 pub mod index;
+pub mod joins;
 pub mod ordering;
 pub mod plan;
 mod raw;

@@ -10,8 +10,9 @@
 
 use super::super::list::{integers, list};
 use super::expr::Expr;
+use super::joins::Outer;
 use super::ordering::{SortColumn, WantedOrder};
-use super::table::{Outer, Qual, Table};
+use super::table::{Qual, Table};
 use super::{Planned, encode_private, implementation};
 use crate::pg::{boundary, plan_tree, planner, server, settings};
 use pgrx::pg_sys;
