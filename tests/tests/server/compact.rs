@@ -1,8 +1,8 @@
 //! Segments move to the front of the index, and VACUUM cuts the end of the file off.
 use crate::registry::{alone, on_shared};
-use crate::replay::{dumped, lsn, position};
 use crate::shared::{self, Database};
 use crate::standby::{catch_up, replicated};
+use crate::wal::{dumped, lsn, position};
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::server::{Server, install, must};
 use pg_skip_tests::session::Session;

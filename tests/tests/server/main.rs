@@ -72,6 +72,7 @@ mod summarize;
 mod types;
 mod vacuum;
 mod verify;
+mod wal;
 
 use libtest_mimic::Arguments;
 use pg_skip_tests::server;

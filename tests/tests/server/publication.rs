@@ -7,6 +7,7 @@
 use crate::rebuild::FAILING;
 use crate::registry::alone;
 use crate::shared;
+use crate::wal::waldump;
 use libtest_mimic::Completion;
 use pg_skip_tests::compare::sound;
 use pg_skip_tests::server::{Server, install};
@@ -79,9 +80,9 @@ fn entries_come_and_go_in_order() -> Completion {
     let (start, end, file) = maintain(&mut session);
     drop(session);
     let images = server.data().join("images");
-    let mut command = install().command("pg_waldump");
-    command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", &start, "-e", &end, "-R", &file, "-q"]);
-    let output = command.arg("--save-fullpage").arg(&images).output().expect("pg_waldump");
+    let mut command = waldump(&server, &start, &end);
+    command.args(["-R", &file, "-q"]).arg("--save-fullpage").arg(&images);
+    let output = command.output().expect("pg_waldump");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // Their names begin with where they are in WAL.
     let mut names: Vec<_> = fs::read_dir(&images).expect("images").map(|name| name.unwrap().path()).collect();

@@ -7,6 +7,7 @@
 //! when the next maintenance takes up what was cut off.
 use crate::registry::alone;
 use crate::shared;
+use crate::wal::{dumped, field, lsn, position};
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{Way, skips};
 use pg_skip_tests::compare::sound;
@@ -379,35 +380,6 @@ fn records(server: &Server, maintained: &Maintained) -> Vec<String> {
     records.extend(cuts.into_iter().filter(|record| record.contains(&path)));
     records.sort_by_key(|record| position(lsn(record)));
     records
-}
-
-/// What pg_waldump says of some records between two places.
-pub fn dumped(server: &Server, start: &str, end: &str, only: [&str; 2]) -> Vec<String> {
-    let mut command = install().command("pg_waldump");
-    command.arg("-p").arg(server.data().join("pg_wal")).args(["-s", start, "-e", end]).args(only);
-    let output = command.output().expect("pg_waldump");
-    let problem = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {problem}");
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
-}
-
-/// What follows a word in a record's description, up to the next space or comma.
-fn field<'a>(record: &'a str, word: &str) -> &'a str {
-    let after = record.split_once(word).map(|(_, rest)| rest.trim_start());
-    let after = after.unwrap_or_else(|| panic!("no {word:?} in {record:?}"));
-    after.split([' ', ',']).next().unwrap_or(after)
-}
-
-/// Where a record is in WAL.
-pub fn lsn(record: &str) -> &str {
-    field(record, "lsn:")
-}
-
-/// A position in WAL as a number.
-pub fn position(lsn: &str) -> u64 {
-    let (high, low) = lsn.split_once('/').expect("a position in WAL");
-    let part = |hex| u64::from_str_radix(hex, 16).expect("a hexadecimal number");
-    part(high) << 32 | part(low)
 }
 
 /// The records at which a prefix may end: all, but of those by which a transaction adds row after row to one page of
