@@ -6,7 +6,7 @@
 
 use super::close;
 use super::summarize::{self, Caller, Summary};
-use crate::pages::meta::{Meta, SegmentLayout};
+use crate::pages::meta::Meta;
 use crate::pages::progress::Progress;
 use crate::pages::upkeep::{self, fold, growth};
 use crate::pg::error::{Read, or_raise};
@@ -42,7 +42,7 @@ fn is_wanted(index: Rel) -> bool {
 /// # Errors
 /// Damage to the index.
 pub fn has_filters(index: Rel) -> Read<bool> {
-    Ok(Meta::read(index)?.columns.iter().any(|column| column.layout == SegmentLayout::Filters))
+    Ok(Meta::read(index)?.has_filters())
 }
 
 /// Summarizes ranges behind the block that a row was just inserted into, at this pace, and merges segments. None if

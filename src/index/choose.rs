@@ -262,7 +262,7 @@ fn take_samples(
         let first = range * pages_per_range;
         let end = first.saturating_add(window).min(blocks);
         let before = collector.live_rows;
-        collector.collect(first, end);
+        collector.collect(first..end);
         let rows = collector.live_rows - before;
         for (column, sample) in collector.columns.iter().zip(&mut samples) {
             sample.add(column, f64::from(end - first), rows);

@@ -13,7 +13,7 @@ use crate::pages::meta::{MapForm, Meta};
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
 use crate::pages::upkeep::unfinished;
-use crate::pg::{Rel, error::Read, memory, wal::Logging};
+use crate::pg::{Rel, error::Read, memory};
 use skip_bounds::PageSummary;
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
@@ -32,8 +32,7 @@ pub fn close_open_ranges<'a>(
     let options = RangeCollectorOptions {
         bulk: false,
         in_vacuum: caller == Caller::Vacuum,
-        // Half of the memory, as a set takes some 32 bytes per value right after it has grown.
-        most_hashes: memory::maintenance_work_mem() / 64,
+        memory: memory::maintenance_work_mem() / 2,
         versions: Versions::All,
         may_fail: true,
     };
@@ -73,9 +72,7 @@ impl<'a> Ranges<'a, '_> {
         let Self { heap, meta, options, blocks, left, collector } = self;
         *left = left.saturating_sub(1);
         let collector = collector.get_or_insert_with(|| RangeCollector::new(*heap, index, meta, options));
-        let first = u64::from(range) * u64::from(meta.pages_per_range);
-        let end = first + u64::from(meta.pages_per_range);
-        collector.collect(first.min((*blocks).into()) as u32, end.min((*blocks).into()) as u32);
+        collector.collect(meta.blocks_of(range, *blocks));
         collector
     }
 }
@@ -135,7 +132,7 @@ fn close_maps<'a>(
         if ranges.left < stretch.width {
             continue;
         }
-        let mut placer = MapPlacer::new(column, form, Logging::EachPage, false, memory, pages_per_range);
+        let mut placer = MapPlacer::new(column, form, false, memory, pages_per_range);
         placer.start_at(stretch.first_range, stretch.end_range())?;
         for range in stretch.first_range..stretch.end_range() {
             let collector = ranges.collect(index, range);

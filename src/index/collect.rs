@@ -31,6 +31,10 @@ use crate::pg::heap::{self, ColumnFinder, Field, Fields, HeapReader, Standing, T
 use crate::pg::memory::{self, Scratch};
 use crate::pg::{Rel, attempt, compat};
 use pgrx::pg_sys;
+use std::ops::Range;
+
+/// Memory that a set of distinct hashes takes for each, in bytes, right after it has grown.
+const BYTES_A_HASH: usize = 32;
 
 /// Collects the contents of ranges, one range after another.
 pub struct RangeCollector<'a> {
@@ -114,12 +118,17 @@ pub struct RangeCollectorOptions {
     pub bulk: bool,
     /// Apply the cost limits of VACUUM.
     pub in_vacuum: bool,
-    /// The most distinct values of one range and column that memory allows.
-    pub most_hashes: usize,
+    /// Bytes of memory for the distinct values of one range and column. A range with more stays open.
+    pub memory: usize,
     /// Which tuple versions are collected.
     pub versions: Versions,
     /// Whether an error in users' code, or a lost value, leaves the range open instead of ending the command.
     pub may_fail: bool,
+}
+
+/// Bytes of memory for the distinct hashes of a range in one column, and for what is not written yet of a column, each.
+pub fn memory_of_column(meta: &Meta) -> usize {
+    memory::maintenance_work_mem() / 2 / meta.columns.len().max(1)
 }
 
 /// Whether collecting for an index runs users' code: expressions, a predicate, or users' own hash functions.
@@ -150,7 +159,7 @@ impl<'a> RangeCollector<'a> {
             evaluator,
             scratch: Scratch::new(),
             columns: hash::column_keys(index, meta).into_iter().enumerate().map(contents).collect(),
-            most_hashes: options.most_hashes,
+            most_hashes: options.memory / BYTES_A_HASH,
             overflowed: false,
             live_rows: 0.0,
             failure: None,
@@ -161,10 +170,10 @@ impl<'a> RangeCollector<'a> {
         }
     }
 
-    /// Collects the heap blocks `from..to` as one range.
-    pub fn collect(&mut self, from: u32, to: u32) {
+    /// Collects these heap blocks as one range.
+    pub fn collect(&mut self, blocks: Range<u32>) {
         self.columns.iter_mut().for_each(ColumnContents::begin);
-        for block in from..to {
+        for block in blocks.clone() {
             if self.in_vacuum {
                 compat::vacuum_delay_point()
             } else {
@@ -173,7 +182,8 @@ impl<'a> RangeCollector<'a> {
             self.collect_block(block);
             self.scratch.reset();
             for column in &mut self.columns {
-                self.overflowed |= column.end_block(block - from, block + 1 == to, self.most_hashes);
+                self.overflowed |=
+                    column.end_block(block - blocks.start, block + 1 == blocks.end, self.most_hashes);
             }
         }
     }

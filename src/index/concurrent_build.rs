@@ -8,7 +8,7 @@
 //! filter lacks it. Later rows come through aminsert. A tuple version that was pruned before is no problem: its removal
 //! ended the standby's transactions that saw it, or waited for them.
 
-use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
+use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
 use super::map_check::{self, Lacking, MapCheck};
 use super::place_bounds::of_contents;
 use super::place_map;
@@ -20,9 +20,9 @@ use crate::pages::map::{self, MapWriter};
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit, Group};
 use crate::pages::upkeep::{self, unfinished};
+use crate::pg::Rel;
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
-use crate::pg::{Rel, memory};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
 
 /// The most bits that are gathered before they are written. Each takes 8 bytes, so this is 8 MB.
@@ -44,7 +44,7 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     let options = RangeCollectorOptions {
         bulk: true,
         in_vacuum: true,
-        most_hashes: memory::maintenance_work_mem() / 2 / meta.columns.len().max(1) / 32,
+        memory: collect::memory_of_column(&meta),
         versions: Versions::Settled,
         may_fail: true,
     };
@@ -58,8 +58,7 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     let mut open: Vec<Vec<OpenStretch>> = checks.iter().map(|_| Vec::new()).collect();
     let blocks = heap.blocks();
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
-        let first = range * meta.pages_per_range;
-        collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
+        collector.collect(meta.blocks_of(range, blocks));
         for (c, column) in collector.columns.iter().enumerate() {
             let contents = column.contents();
             while segments[c].next_if(|segment| segment.end_range() <= range).is_some() {}

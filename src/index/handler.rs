@@ -2,7 +2,7 @@
 
 use super::insert;
 use super::insert::InsertStatement;
-use super::{bitmap_scan, build, concurrent_build, cost, vacuum, validate};
+use super::{bitmap_scan, build, concurrent_build, cost, phase, vacuum, validate};
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::clause::{Clause, Values};
 use crate::pg::evaluate::IndexRow;
@@ -57,7 +57,7 @@ impl am::AccessMethod for SkipMethod {
     }
 
     fn phase_name(phase: i64) -> Option<&'static CStr> {
-        build::phase_name(phase)
+        phase::name(phase)
     }
 }
 

@@ -12,7 +12,7 @@
 use super::insert_state::InsertState;
 use super::summarize::{self, Caller};
 use super::{autosummarize, build, collect};
-use crate::pages::meta::{Meta, SegmentLayout};
+use crate::pages::meta::Meta;
 use crate::pages::progress::Progress;
 use crate::pg::am::{InsertCache, TuplePlace};
 use crate::pg::error::{Read, or_raise};
@@ -160,7 +160,7 @@ fn has_filters(index: Rel, statement: &mut InsertStatement) -> Read<bool> {
         return Ok(known);
     }
     let meta = Meta::read(index)?;
-    let has_filters = meta.columns.iter().any(|column| column.layout == SegmentLayout::Filters);
+    let has_filters = meta.has_filters();
     if !meta.is_to_choose() {
         statement.has_filters = Some(has_filters);
     }

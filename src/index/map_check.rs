@@ -3,14 +3,15 @@
 //! The table's pairs are sorted as in a build, and compared with the sorted numbers of all maps in one pass. A lookup
 //! of each pair would read a page for each.
 
+use super::collect;
 use super::contents::RangeContents;
-use super::place_map::{SpillFile, marks};
+use super::place_map::{SpillFile, each_known_pair};
 use crate::pages::delta::DeltaEntry;
 use crate::pages::entry::Segment;
 use crate::pages::map::{self, NULL_KEY, RunNumbers, Sources, VALUE_KEY};
 use crate::pages::meta::{ColumnMeta, MapForm, Meta};
 use crate::pages::miss::Fetch;
-use crate::pg::{Rel, error::Read, memory};
+use crate::pg::{Rel, error::Read};
 use skip_map::{Coding, Each, Sorter};
 
 /// The pairs that the table has in one column.
@@ -36,7 +37,7 @@ pub struct Lacking {
 /// # Errors
 /// As [`MapCheck::new`].
 pub fn of_columns(meta: &Meta) -> Read<Vec<Option<MapCheck>>> {
-    let memory = memory::maintenance_work_mem() / 2 / meta.columns.len().max(1);
+    let memory = collect::memory_of_column(meta);
     let of = |(c, column): (usize, &ColumnMeta)| {
         column.map().map(|form| MapCheck::new(c as u16, form, meta.watermark, memory)).transpose()
     };
@@ -77,11 +78,9 @@ impl MapCheck {
 
     /// Adds the contents of a range.
     pub fn push(&mut self, range: u32, contents: RangeContents<'_>) {
-        for (part, (state, hashes)) in (range * self.form.parts..).zip(contents.parts()) {
-            for key in marks(state).chain(hashes.iter().copied()) {
-                let Ok(()) = self.sorter.push(key, part);
-            }
-        }
+        each_known_pair(self.form.parts, range, contents, |key, part| {
+            let Ok(()) = self.sorter.push(key, part);
+        });
     }
 
     /// Calls `each` with the pairs that none of the maps among the segments has, in ascending order.

@@ -43,6 +43,7 @@ mod insert;
 mod insert_state;
 mod inspect;
 mod map_check;
+mod phase;
 mod place;
 mod place_bounds;
 mod place_filters;

@@ -7,12 +7,11 @@ use super::place_map::MapPlacer;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::{ColumnMeta, SegmentLayout};
-use crate::pg::{Rel, error::Read, wal::Logging};
+use crate::pg::{Rel, error::Read};
 
 /// Settings that are the same for the placers of all columns of an index.
 pub struct Place<'a> {
     pub index: Rel<'a>,
-    pub logging: Logging,
     /// Whether no other process adds blocks to the index.
     pub is_build: bool,
     /// Bytes of memory that each column may take for contents that are not written yet.
@@ -30,15 +29,11 @@ pub enum ColumnPlacer<'a> {
 impl<'a> ColumnPlacer<'a> {
     /// A placer for a column that was built with the options in `frozen`.
     pub fn new(place: &Place<'a>, column: u16, frozen: &ColumnMeta) -> Self {
-        let &Place { index, logging, is_build, memory, pages_per_range } = place;
+        let &Place { index, is_build, memory, pages_per_range } = place;
         match frozen.map() {
-            None if frozen.layout == SegmentLayout::Bounds => {
-                Self::Bounds(BoundsPlacer::new(column, logging))
-            }
-            None => {
-                Self::Filters(FilterPlacer::new(index, column, *frozen, logging, memory, pages_per_range))
-            }
-            Some(form) => Self::Map(MapPlacer::new(column, form, logging, is_build, memory, pages_per_range)),
+            None if frozen.layout == SegmentLayout::Bounds => Self::Bounds(BoundsPlacer::new(column)),
+            None => Self::Filters(FilterPlacer::new(index, column, *frozen, memory, pages_per_range)),
+            Some(form) => Self::Map(MapPlacer::new(column, form, is_build, memory, pages_per_range)),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::contents::RangeContents;
 use crate::pages::bounds;
 use crate::pages::directory::Directory;
-use crate::pg::{error::Read, wal::Logging};
+use crate::pg::error::Read;
 use skip_bounds::Bounds;
 use skip_bounds::page::MOST_RANGES;
 
@@ -11,7 +11,6 @@ use skip_bounds::page::MOST_RANGES;
 /// them. What is not written yet takes at most 3 MB.
 pub struct BoundsPlacer {
     column: u16,
-    logging: Logging,
     /// The first of the ranges that are not written yet; without any, the next range.
     first_range: u32,
     pending: Vec<Bounds>,
@@ -19,8 +18,8 @@ pub struct BoundsPlacer {
 
 impl BoundsPlacer {
     /// A placer for the ranges of a column, from range 0 on.
-    pub fn new(column: u16, logging: Logging) -> Self {
-        Self { column, logging, first_range: 0, pending: Vec::new() }
+    pub fn new(column: u16) -> Self {
+        Self { column, first_range: 0, pending: Vec::new() }
     }
 
     /// Continues at range `first_range`. Pending ranges must have been finished before.
@@ -46,11 +45,8 @@ impl BoundsPlacer {
         if pending.is_empty() {
             return Ok(());
         }
-        // A build makes new segments only, which are logged at its end.
-        if self.logging == Logging::AtEnd
-            || !bounds::append(directory, self.column, self.first_range, &pending)?
-        {
-            bounds::publish(directory, self.column, self.first_range, &pending, self.logging)?;
+        if !bounds::append(directory, self.column, self.first_range, &pending)? {
+            bounds::publish(directory, self.column, self.first_range, &pending)?;
         }
         self.first_range += pending.len() as u32;
         Ok(())

@@ -7,7 +7,7 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, Segment, SegmentKind};
 use crate::pages::meta::{self, ColumnMeta, NO_CANON};
 use crate::pages::segment;
-use crate::pg::{Damage, Rel, error::Read, wal::Logging};
+use crate::pg::{Damage, Rel, error::Read};
 use skip_map::key_part::KeyPart;
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::size::{RangeNeed, choose_sizes};
@@ -31,7 +31,6 @@ pub struct FilterPlacer<'a> {
     index: Rel<'a>,
     column: u16,
     frozen: ColumnMeta,
-    logging: Logging,
     /// Bytes of memory that pending hashes and the unfinished segment may take, each.
     memory: usize,
     pending: Vec<Pending>,
@@ -49,20 +48,12 @@ impl<'a> FilterPlacer<'a> {
     /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the
     /// unfinished segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes
     /// that.
-    pub fn new(
-        index: Rel<'a>,
-        column: u16,
-        frozen: ColumnMeta,
-        logging: Logging,
-        memory: usize,
-        pages_per_range: u32,
-    ) -> Self {
+    pub fn new(index: Rel<'a>, column: u16, frozen: ColumnMeta, memory: usize, pages_per_range: u32) -> Self {
         let (pending, builder) = (Vec::new(), None);
         Self {
             index,
             column,
             frozen,
-            logging,
             memory,
             pending,
             pending_hashes: 0,
@@ -188,7 +179,7 @@ impl<'a> FilterPlacer<'a> {
                 crate::pg::memory::check_for_interrupts();
             }
             let fill = |out: &mut [u8]| builder.write_page_from(from, &shape, page, out);
-            segment::write_page(self.index, &segment, page, self.logging, fill);
+            segment::write_page(self.index, &segment, page, fill);
         }
         directory.publish(segment)
     }

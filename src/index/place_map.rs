@@ -9,8 +9,8 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::OpenStretch;
 use crate::pages::map::{MapWriter, NULL_KEY, NewMap, VALUE_KEY, coding, depth_of};
 use crate::pages::meta::MapForm;
+use crate::pg::error::Read;
 use crate::pg::temp_file::TempFile;
-use crate::pg::{error::Read, wal::Logging};
 use skip_map::key_part::KeyPart;
 use skip_map::{Sorter, Spill, most_pages};
 use skip_segment::RangeState;
@@ -42,7 +42,6 @@ impl Spill for SpillFile {
 pub struct MapPlacer {
     column: u16,
     form: MapForm,
-    logging: Logging,
     /// Whether no other process adds blocks to the index.
     is_build: bool,
     /// Bytes of memory that pairs may take.
@@ -65,15 +64,8 @@ struct PendingStretch {
 impl MapPlacer {
     /// A placer for a column whose maps have this form. Pairs take at most `memory` bytes. `is_build` is set in a
     /// build, when no other process adds blocks to the index.
-    pub fn new(
-        column: u16,
-        form: MapForm,
-        logging: Logging,
-        is_build: bool,
-        memory: usize,
-        pages_per_range: u32,
-    ) -> Self {
-        Self { column, form, logging, is_build, memory, pages_per_range, stretch: None }
+    pub fn new(column: u16, form: MapForm, is_build: bool, memory: usize, pages_per_range: u32) -> Self {
+        Self { column, form, is_build, memory, pages_per_range, stretch: None }
     }
 
     /// Begins a stretch of ranges. The previous one must have been finished.
@@ -144,7 +136,6 @@ impl MapPlacer {
             depth: if is_addition { 0 } else { depth_of(self.form, pages.into()) },
             from: 0,
             is_build: self.is_build,
-            logging: self.logging,
         };
         let mut writer = MapWriter::new(directory, new)?;
         sorter.finish(|numbers| writer.push_all(numbers))?;
@@ -175,10 +166,15 @@ pub fn publish_open(directory: &mut Directory<'_>, open: Vec<OpenStretch>) -> Re
 /// Calls `each` with the pairs of a range: a key, and the part of the table, of which a range has `parts`. An open
 /// range has none.
 #[inline]
-pub fn each_pair(parts: u32, range: u32, contents: RangeContents<'_>, mut each: impl FnMut(u64, u32)) {
-    if contents.state.open {
-        return;
+pub fn each_pair(parts: u32, range: u32, contents: RangeContents<'_>, each: impl FnMut(u64, u32)) {
+    if !contents.state.open {
+        each_known_pair(parts, range, contents, each);
     }
+}
+
+/// As [`each_pair`], but of an open range the pairs that are known.
+#[inline]
+pub fn each_known_pair(parts: u32, range: u32, contents: RangeContents<'_>, mut each: impl FnMut(u64, u32)) {
     for (part, (state, hashes)) in (range * parts..).zip(contents.parts()) {
         for key in marks(state).chain(hashes.iter().copied()) {
             each(key, part);
@@ -187,7 +183,7 @@ pub fn each_pair(parts: u32, range: u32, contents: RangeContents<'_>, mut each: 
 }
 
 /// The keys that a map has for a part besides those of its values.
-pub fn marks(state: RangeState) -> impl Iterator<Item = u64> {
+fn marks(state: RangeState) -> impl Iterator<Item = u64> {
     let marks = [(state.nulls, NULL_KEY), (state.values, VALUE_KEY)];
     marks.into_iter().filter(|&(is_set, _)| is_set).map(|(_, key)| key)
 }

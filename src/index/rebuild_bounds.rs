@@ -14,7 +14,7 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::SegmentLayout;
 use crate::pages::upkeep::rescan::{self, Replaced};
-use crate::pg::{error::Read, wal::Logging};
+use crate::pg::error::Read;
 use skip_bounds::Bounds;
 
 /// Bounds are much wider than most if they are more than this number of times as wide as the median.
@@ -97,8 +97,7 @@ fn replace<'a>(
     // The size of the table is read only now, when inserts know of the rescan.
     let blocks = work.heap.blocks();
     for &place in places {
-        let (from, to) = work.blocks_of(first_range + place as u32, blocks);
-        collector.collect(from, to);
+        collector.collect(work.meta.blocks_of(first_range + place as u32, blocks));
         let contents = collector.columns[usize::from(column)].contents();
         if let Some(bounds) = all.get_mut(place).filter(|_| !contents.state.open) {
             *bounds = of_contents(contents);
@@ -107,7 +106,7 @@ fn replace<'a>(
     let failure = collector.failure.take();
     work.failure = work.failure.take().or(failure);
     if all != old {
-        bounds::publish(directory, column, first_range, &all, Logging::EachPage)?;
+        bounds::publish(directory, column, first_range, &all)?;
     }
     rescans.into_iter().try_for_each(|rescan| rescan::end(directory, rescan, None))
 }

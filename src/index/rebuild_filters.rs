@@ -17,7 +17,7 @@ use crate::pages::segment;
 use crate::pages::upkeep::copy::copy_part;
 use crate::pages::upkeep::fill::{self, FillSample};
 use crate::pages::upkeep::rescan::{self, Replaced};
-use crate::pg::{Rel, error::Read, wal::Logging};
+use crate::pg::{Rel, error::Read};
 use skip_scan::RangeSet;
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::{OPEN_SLICE, SegmentShape, or_slice, size};
@@ -277,7 +277,7 @@ fn replace<'a>(
         let &FullSpan { column, first, end, size, .. } = span;
         let Some(&frozen) = work.meta.columns.get(usize::from(column)) else { continue };
         let (memory, pages) = (work.memory() / 2, work.meta.pages_per_range);
-        let mut placer = FilterPlacer::new(index, column, frozen, Logging::EachPage, memory, pages);
+        let mut placer = FilterPlacer::new(index, column, frozen, memory, pages);
         placer.start_at(first, size);
         let open = open_ranges(index, &old)?;
         jobs.push(Job { span: (first, end), column, old, rescan, placer, size, open, kept: Vec::new() });
@@ -319,9 +319,8 @@ fn read<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, jobs:
         if jobs.iter().all(|job| job.is_given_up() || !job.covers(range)) {
             continue;
         }
-        let (from, to) = work.blocks_of(range, blocks);
-        collector.collect(from, to);
-        let is_partial = u64::from(range + 1) * u64::from(work.meta.pages_per_range) > u64::from(blocks);
+        collector.collect(work.meta.blocks_of(range, blocks));
+        let is_partial = work.meta.is_partial(range, blocks);
         for job in jobs.iter_mut().filter(|job| job.covers(range) && !job.is_given_up()) {
             let contents = collector.columns[usize::from(job.column)].contents();
             if contents.state.open && !job.open.contains(range.into()) {

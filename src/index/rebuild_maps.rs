@@ -10,8 +10,7 @@
 //! directory notes where the next maintenance goes on, until it has come to the end of the table.
 
 use super::collect::RangeCollector;
-use super::contents::RangeContents;
-use super::place_map::{SpillFile, marks};
+use super::place_map::{SpillFile, each_pair};
 use super::rebuild_work::RebuildWork;
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Rescan, Segment};
@@ -20,7 +19,7 @@ use crate::pages::meta::MapForm;
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::upkeep::regions::{self, Region};
 use crate::pages::upkeep::rescan::{self, Replaced};
-use crate::pg::{Rel, error::Read, memory, wal::Logging};
+use crate::pg::{Rel, error::Read, memory};
 use skip_map::key_part::KeyPart;
 use skip_map::{Coding, Each, MergeSource, Merged, Sorter, most_pages};
 use skip_scan::RangeSet;
@@ -198,22 +197,14 @@ fn sample_table(
     let (blocks, most) = (work.heap.blocks(), work.memory() / BYTES_A_SAMPLED_PAIR);
     for i in 0..count {
         let range = (u64::from(i) * u64::from(ranges) / u64::from(count)) as u32;
-        let (from, to) = work.blocks_of(row.first + range, blocks);
-        collector.collect(from, to);
+        collector.collect(work.meta.blocks_of(row.first + range, blocks));
         let contents = collector.columns[usize::from(row.column)].contents();
         if !contents.state.open {
             sample.closed.insert(range.into());
-            pairs_of(contents, row, range, |key, part| sample.add(coding, key, part, most));
+            each_pair(row.form.parts, range, contents, |key, part| sample.add(coding, key, part, most));
         }
     }
     sample
-}
-
-/// Calls `each` with the keys of a range, which is counted from the row's first one, and their parts.
-fn pairs_of(contents: RangeContents<'_>, row: &Row, range: u32, mut each: impl FnMut(u64, u32)) {
-    for (part, (state, hashes)) in (range * row.form.parts..).zip(contents.parts()) {
-        marks(state).chain(hashes.iter().copied()).for_each(|key| each(key, part));
-    }
 }
 
 /// Pairs that were read from the table.
@@ -267,15 +258,15 @@ fn read<'a>(
             work.fold_during(directory, rescan)?;
             unchecked = 0;
         }
-        let (first, end) = work.blocks_of(range, blocks);
-        collector.collect(first, end);
-        unchecked += end - first;
+        let of_range = work.meta.blocks_of(range, blocks);
+        unchecked += of_range.end - of_range.start;
+        collector.collect(of_range);
         let contents = collector.columns[usize::from(row.column)].contents();
         if contents.state.open {
             continue;
         }
         scanned.ranges.insert((range - row.first).into());
-        pairs_of(contents, row, range - row.first, |key, part| {
+        each_pair(row.form.parts, range - row.first, contents, |key, part| {
             scanned.pairs += 1;
             let Ok(()) = scanned.sorter.push(key, part);
         });
@@ -304,7 +295,6 @@ fn write(directory: &mut Directory<'_>, row: &Row, scanned: Scanned) -> Read<()>
         depth: map::depth_of(row.form, most_pages(coding, pairs).into()),
         from: 0,
         is_build: false,
-        logging: Logging::EachPage,
     };
     let sources = old.of_merge(KeyPart::WHOLE, |_| 0);
     let mut writer = MapWriter::new(directory, new)?;

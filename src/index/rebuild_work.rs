@@ -1,11 +1,11 @@
 //! How the table is read again to rebuild segments of any kind: options, memory, and folds in between.
 
-use super::collect::{Failure, RangeCollectorOptions, Versions};
+use super::collect::{self, Failure, RangeCollectorOptions, Versions};
 use crate::pages::directory::Directory;
 use crate::pages::entry::Rescan;
 use crate::pages::meta::Meta;
 use crate::pages::upkeep;
-use crate::pg::{Rel, error::Read, memory};
+use crate::pg::{Rel, error::Read};
 
 /// What rebuilding filters, maps and bounds has in common.
 pub struct RebuildWork<'a, 'm> {
@@ -27,7 +27,7 @@ impl<'a, 'm> RebuildWork<'a, 'm> {
         RangeCollectorOptions {
             bulk: true,
             in_vacuum: self.in_vacuum,
-            most_hashes: self.memory() / 32,
+            memory: self.memory(),
             versions: Versions::All,
             may_fail: true,
         }
@@ -35,14 +35,7 @@ impl<'a, 'm> RebuildWork<'a, 'm> {
 
     /// Bytes of memory for each column.
     pub fn memory(&self) -> usize {
-        memory::maintenance_work_mem() / 2 / self.meta.columns.len().max(1)
-    }
-
-    /// The blocks of a range, in a table of `blocks` blocks.
-    pub fn blocks_of(&self, range: u32, blocks: u32) -> (u32, u32) {
-        let first = u64::from(range) * u64::from(self.meta.pages_per_range);
-        let end = first + u64::from(self.meta.pages_per_range);
-        (first.min(blocks.into()) as u32, end.min(blocks.into()) as u32)
+        collect::memory_of_column(self.meta)
     }
 
     /// Folds the delta during a rescan of maps if it has grown to more pages than a lookup should read.

@@ -6,14 +6,15 @@
 //! maintenance lock, but for CREATE INDEX, whose index no other process uses.
 
 use super::choose::{self, LayoutChoice};
-use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions};
+use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions, memory_of_column};
+use super::phase::Phase;
 use super::place::{ColumnPlacer, Place};
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
-use crate::pages::meta::{self, Meta, SegmentLayout};
+use crate::pages::meta::{self, Meta};
 use crate::pages::upkeep::regions::{self, Region};
 use crate::pg::error::{Read, report};
-use crate::pg::{Rel, am, catalog, memory, wal::Logging};
+use crate::pg::{Rel, am, catalog, memory};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 use skip_segment::pace::{most_batch, most_left};
 use skip_segment::spans;
@@ -34,11 +35,6 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// How changes are logged in WAL.
-    pub fn logging(self) -> Logging {
-        if self == Caller::Build { Logging::AtEnd } else { Logging::EachPage }
-    }
-
     /// Whether the trailing range that is not complete yet is summarized too. VACUUM and inserts summarize it later.
     pub fn takes_partial(self) -> bool {
         matches!(self, Caller::Build | Caller::Function)
@@ -66,8 +62,7 @@ impl Caller {
     /// worker.
     fn most_left(self, meta: &Meta) -> u32 {
         if self == Caller::Insert {
-            let has_filters = meta.columns.iter().any(|column| column.layout == SegmentLayout::Filters);
-            most_left(meta.pages_per_range, has_filters)
+            most_left(meta.pages_per_range, meta.has_filters())
         } else {
             self.most_ranges(meta)
         }
@@ -163,38 +158,23 @@ pub fn collector_options(caller: Caller, memory: usize) -> RangeCollectorOptions
     RangeCollectorOptions {
         bulk: caller.reads_in_bulk(),
         in_vacuum: caller == Caller::Vacuum,
-        // A set of distinct hashes takes some 32 bytes per value right after it has grown.
-        most_hashes: memory / 32,
+        memory,
         versions: Versions::All,
         // CREATE INDEX fails if users' code fails, as with any access method.
         may_fail: caller != Caller::Build,
     }
 }
 
-/// Bytes of memory for the distinct hashes of a range in one column, and for what is not written yet of a column, each.
-pub fn memory_of_column(meta: &Meta) -> usize {
-    memory::maintenance_work_mem() / 2 / meta.columns.len().max(1)
-}
-
 /// The placers of all columns.
 pub fn placers<'a>(index: Rel<'a>, meta: &Meta, caller: Caller) -> Vec<ColumnPlacer<'a>> {
     let place = Place {
         index,
-        logging: caller.logging(),
         is_build: caller == Caller::Build,
         memory: memory_of_column(meta) / 2,
         pages_per_range: meta.pages_per_range,
     };
     let columns = meta.columns.iter().enumerate();
     columns.map(|(c, column)| ColumnPlacer::new(&place, c as u16, column)).collect()
-}
-
-/// The blocks of a range in a table of `blocks` blocks, as (first, end), and whether the range is not complete yet.
-pub fn blocks_of(meta: &Meta, range: u32, blocks: u32) -> (u32, u32, bool) {
-    let first = u64::from(range) * u64::from(meta.pages_per_range);
-    let end = first + u64::from(meta.pages_per_range);
-    let within = |block: u64| block.min(blocks.into()) as u32;
-    (within(first), within(end), end > u64::from(blocks))
 }
 
 /// Returns the number of ranges that stay open, counted in each column.
@@ -218,16 +198,19 @@ fn fill_span(
     }
     let mut open = 0;
     for range in from..to {
-        let (first, last, is_partial) = blocks_of(meta, range, blocks);
-        collector.collect(first, last);
+        let (of_range, is_partial) = (meta.blocks_of(range, blocks), meta.is_partial(range, blocks));
+        collector.collect(of_range.clone());
         for &c in lacking {
             let contents = collector.columns[c].contents();
             placers[c].push(directory, contents, is_partial)?;
             open += u64::from(contents.state.open);
         }
         if progress {
-            am::progress_blocks_done(last);
+            am::progress_blocks_done(of_range.end);
         }
+    }
+    if progress {
+        Phase::Write.begin();
     }
     for &c in lacking {
         placers[c].finish(directory)?;

@@ -205,10 +205,14 @@ fn check_contents(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
 fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     // The watermark is read before the table: rows that are inserted meanwhile are in the delta, which is read later.
     let meta = Meta::read(index)?;
-    let most_hashes = memory::maintenance_work_mem() / 8;
-    let versions = Versions::Visible;
-    let options =
-        RangeCollectorOptions { bulk: true, in_vacuum: false, most_hashes, versions, may_fail: false };
+    let options = RangeCollectorOptions {
+        bulk: true,
+        in_vacuum: false,
+        // A range with more values is not checked, so this is more than any range may have in the index.
+        memory: memory::maintenance_work_mem().saturating_mul(4),
+        versions: Versions::Visible,
+        may_fail: false,
+    };
     let mut collector = RangeCollector::new(table, index, &meta, &options);
     let blocks = table.blocks();
     let index = meta.bind(index);
@@ -218,8 +222,7 @@ fn find_missing(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let mut checks = map_check::of_columns(&meta)?;
     let mut missing = Vec::new();
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
-        let first = range * meta.pages_per_range;
-        collector.collect(first, first.saturating_add(meta.pages_per_range).min(blocks));
+        collector.collect(meta.blocks_of(range, blocks));
         for (c, check) in checks.iter_mut().enumerate() {
             let Some(check) = check else { continue };
             let has_it =

@@ -21,12 +21,7 @@ use super::miss::{Fetch, Miss};
 use super::segment;
 use crate::pages::directory::Directory;
 use crate::pages::entry::SegmentKind;
-use crate::pg::{
-    Damage, Rel,
-    error::Read,
-    memory, page,
-    wal::{Logging, PageEdit},
-};
+use crate::pg::{Damage, Rel, error::Read, memory, page, wal::PageEdit};
 use skip_bounds::page::{self as layout, RANGES_PER_PAGE};
 use skip_bounds::{Bounds, BoundsShape, PageSummary};
 use skip_map::key_part::KeyPart;
@@ -236,13 +231,7 @@ fn start_edit<'a>(index: Rel<'a>, segment: &Segment, page: u32) -> Read<PageEdit
 ///
 /// # Errors
 /// Damage to the index.
-pub fn publish(
-    directory: &mut Directory<'_>,
-    column: u16,
-    first_range: u32,
-    bounds: &[Bounds],
-    logging: Logging,
-) -> Read<()> {
+pub fn publish(directory: &mut Directory<'_>, column: u16, first_range: u32, bounds: &[Bounds]) -> Read<()> {
     let index = directory.index();
     let width = u32::try_from(bounds.len()).unwrap_or(u32::MAX);
     let shape = BoundsShape::new(width).ok_or_else(|| {
@@ -260,7 +249,7 @@ pub fn publish(
     };
     let pages = || bounds.chunks(RANGES_PER_PAGE as usize);
     if shape.has_summaries() {
-        segment::write_page(index, &new, 0, logging, |out| {
+        segment::write_page(index, &new, 0, |out| {
             for (number, of_page) in (0u32..).zip(pages()) {
                 let at = layout::summary_at(number);
                 if let Some(target) = out.get_mut(at) {
@@ -271,7 +260,7 @@ pub fn publish(
     }
     for (number, of_page) in (0u32..).zip(pages()) {
         memory::check_for_interrupts();
-        segment::write_page(index, &new, shape.page_of(number), logging, |out| {
+        segment::write_page(index, &new, shape.page_of(number), |out| {
             (0u32..).zip(of_page).for_each(|(place, &bounds)| layout::put(out, place, bounds));
         });
     }

@@ -25,7 +25,7 @@ use crate::pg::{
     lock::{Part, PartLock},
     memory,
     page::{self, ExclusivePage, KnownBlocks, SharedPage},
-    wal::{self, Logging, PageEdit},
+    wal::{self, PageEdit},
 };
 use skip_segment::page::{NO_BLOCK, PageImage, PageKind, PageView, get_u16, get_u32, get_u64};
 
@@ -201,7 +201,7 @@ fn grow(index: Rel, seen: &Meta) -> Read<()> {
     let (tail, sequence) = last_page(index, &meta)?;
     let new = take_spare(index, &meta)?.unwrap_or_else(|| page::extend(index, 1));
     let new_sequence = if tail == NO_BLOCK { sequence } else { sequence + 1 };
-    wal::write_page(index, new, empty_page(new_sequence), Logging::EachPage);
+    wal::write_page(index, new, empty_page(new_sequence));
     if tail != NO_BLOCK {
         let mut edit = PageEdit::start(index, tail, PageKind::Delta)?;
         edit.image().put(0, &new.to_le_bytes());
@@ -385,7 +385,7 @@ pub fn drop_sealed(index: Rel, sealed: &Sealed) -> Read<()> {
     for &block in &sealed.pages {
         let meta = Meta::read(index)?;
         let (index, next) = (meta.bind(index), meta.spare);
-        wal::write_page(index, block, spare_page(next), Logging::EachPage);
+        wal::write_page(index, block, spare_page(next));
         meta::update(index, |meta| meta.spare = block)?;
     }
     Ok(())

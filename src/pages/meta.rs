@@ -29,12 +29,13 @@ use crate::pg::{
     error::Read,
     options::IndexLayout,
     page::{self, SharedPage},
-    wal::{self, Logging, PageEdit},
+    wal::{self, PageEdit},
 };
 use skip_filter::{HASH_SCHEME, Sizing};
 use skip_segment::page::{
     NO_BLOCK, PageImage, PageKind, PageView, VERSION_BOUNDS, VERSION_PARTS, get_u16, get_u32, get_u64,
 };
+use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
 /// The meta page's block number.
@@ -46,7 +47,7 @@ pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"SKIP");
 const COLUMNS_AT: usize = 72;
 const COLUMN_BYTES: usize = 16;
 /// PostgreSQL's INDEX_MAX_KEYS in every supported build.
-const MAX_COLUMNS: usize = 32;
+pub const MAX_COLUMNS: usize = 32;
 const SAMPLES_AT: usize = COLUMNS_AT + MAX_COLUMNS * COLUMN_BYTES;
 const SAMPLE_BYTES: usize = 16;
 /// The least number of fingerprint bits that stands for a layout that is not chosen yet; its lowest bits are flags.
@@ -292,8 +293,8 @@ impl Meta {
     }
 
     /// Writes the meta page of a new index.
-    pub fn write_new(&self, index: Rel, logging: Logging) {
-        wal::write_page(index, META_BLOCK, self.image(), logging);
+    pub fn write_new(&self, index: Rel) {
+        wal::write_page(index, META_BLOCK, self.image());
     }
 
     /// The index, with the checksums of its pages seeded with its seed. All blocks but the meta page are read and
@@ -335,6 +336,29 @@ impl Meta {
     /// Number of ranges, the last one perhaps partial, in a table of `blocks` blocks.
     pub fn ranges_in(&self, blocks: u32) -> u32 {
         blocks.div_ceil(self.pages_per_range)
+    }
+
+    /// The blocks of a range, in a table of `blocks` blocks.
+    pub fn blocks_of(&self, range: u32, blocks: u32) -> Range<u32> {
+        let first = u64::from(range) * u64::from(self.pages_per_range);
+        let within = |block: u64| block.min(blocks.into()) as u32;
+        within(first)..within(first + u64::from(self.pages_per_range))
+    }
+
+    /// Whether a range is not complete in a table of `blocks` blocks.
+    pub fn is_partial(&self, range: u32, blocks: u32) -> bool {
+        (u64::from(range) + 1) * u64::from(self.pages_per_range) > u64::from(blocks)
+    }
+
+    /// Whether a column has filters.
+    pub fn has_filters(&self) -> bool {
+        self.columns.iter().any(|column| column.layout == SegmentLayout::Filters)
+    }
+
+    /// Whether pages that a lookup found recycled may have been recycled since this was read: `now` shows that segments
+    /// were retired, or the delta was folded.
+    pub fn may_be_recycled(&self, now: &Self) -> bool {
+        self.generation != now.generation || self.delta_head_sequence != now.delta_head_sequence
     }
 
     /// Whether there are delta pages. They may be empty.

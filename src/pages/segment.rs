@@ -12,7 +12,7 @@ use super::miss::{Fetch, Miss};
 use crate::pg::{
     Damage, Rel,
     page::{PinnedPage, SharedPage},
-    wal::{self, Logging, PageEdit},
+    wal::{self, PageEdit},
 };
 use skip_filter::probes;
 use skip_segment::page::{PageImage, PageKind, SLICE_BYTES};
@@ -125,10 +125,10 @@ pub fn read_slices(
 }
 
 /// Writes one page of a new segment. `fill` gets the zeroed bytes of its slices.
-pub fn write_page(index: Rel, segment: &Segment, page: u32, logging: Logging, fill: impl FnOnce(&mut [u8])) {
+pub fn write_page(index: Rel, segment: &Segment, page: u32, fill: impl FnOnce(&mut [u8])) {
     let mut image = PageImage::fresh(PageKind::Segment, segment.id, page);
     fill(image.payload_mut(SLICE_BYTES as usize));
-    wal::write_page(index, segment.first_block + page, image, logging);
+    wal::write_page(index, segment.first_block + page, image);
 }
 
 /// A bit of a segment: page of the segment, byte of its payload, mask.

@@ -14,15 +14,6 @@ use pgrx::pg_sys;
 use skip_segment::page::{PAGE, PageBytes, PageImage, PageKind, PageView};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whether changes are logged one by one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Logging {
-    /// Each page when it is written, if the relation needs WAL at all.
-    EachPage,
-    /// Not now: the caller logs the whole relation at the end ([`log_whole`]).
-    AtEnd,
-}
-
 /// A page being changed in place. The page does not change before [`PageEdit::commit`].
 pub struct PageEdit<'a> {
     rel: Rel<'a>,
@@ -97,10 +88,10 @@ impl<'a> PageEdit<'a> {
 }
 
 /// Writes a whole page over whatever the block held.
-pub fn write_page(rel: Rel, block: u32, image: PageImage, logging: Logging) {
+pub fn write_page(rel: Rel, block: u32, image: PageImage) {
     let page = ExclusivePage::overwrite(rel, block);
     let (bytes, _) = image.seal(block, rel.salt_of(block));
-    let log = logging == Logging::EachPage && rel.needs_wal();
+    let log = rel.needs_wal();
     // SAFETY: the buffer is exclusively locked; as in PageEdit::commit nothing raises an error in the critical section.
     // log_newpage_buffer sets the LSN itself.
     unsafe {
@@ -112,17 +103,6 @@ pub fn write_page(rel: Rel, block: u32, image: PageImage, logging: Logging) {
             pg_sys::log_newpage_buffer(buffer, true);
         }
         pg_sys::CritSectionCount -= 1;
-    }
-}
-
-/// Logs all pages of the main fork at once, after a build that wrote them with [`Logging::AtEnd`].
-pub fn log_whole(rel: Rel) {
-    if rel.needs_wal() {
-        // SAFETY: rel is open and no other process writes to it: it is being built.
-        unsafe {
-            let main = pg_sys::ForkNumber::MAIN_FORKNUM;
-            pg_sys::log_newpage_range(rel.raw(), main, 0, rel.blocks(), true);
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::pages::directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pages::miss::{Fetch, Miss};
-use crate::pg::{Damage, Rel, error::Read, memory};
+use crate::pg::{Rel, error::Read, memory};
 use skip_bounds::{Bounds, PageSummary, Verdict};
 use skip_map::key_part::KeySet;
 use skip_scan::RangeSet;
@@ -152,10 +152,8 @@ pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<GroupedBou
             Err(Miss::Damage(damage)) => return Err(damage),
             Err(Miss::Recycled(block)) => block,
         };
-        let now = Meta::read(index)?;
-        if now.generation == meta.generation && now.delta_head_sequence == meta.delta_head_sequence {
-            let what = "the page does not belong to the part of the index that refers to it";
-            return Err(Damage::new(block, what));
+        if !meta.may_be_recycled(&Meta::read(index)?) {
+            return Err(super::not_recycled(block));
         }
     }
     let mut unknown = Collected::default();

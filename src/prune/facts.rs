@@ -17,7 +17,7 @@ use crate::pages::bounds;
 use crate::pages::directory::{self, Live, LiveSegment};
 use crate::pages::entry::{FilterSize, MapSize, Segment, SegmentKind};
 use crate::pages::map::Map;
-use crate::pages::meta::{ColumnMeta, META_BLOCK, MapForm, Meta, SegmentLayout};
+use crate::pages::meta::{ColumnMeta, MAX_COLUMNS, META_BLOCK, MapForm, Meta, SegmentLayout};
 use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
 use crate::pg::page::{self, Recent};
 use crate::pg::{Rel, error::Read, relation_changes};
@@ -85,9 +85,6 @@ struct Remembered {
     place: Option<Recent>,
     facts: Rc<Facts>,
 }
-
-/// The most columns of an index (INDEX_MAX_KEYS).
-const MOST_COLUMNS: u8 = 32;
 
 thread_local! {
     /// By the OID of the index.
@@ -165,12 +162,11 @@ impl Facts {
         let sizing = Sizing::for_rate(rate).unwrap_or(Sizing { bits_per_row: 20, num_probes: 14 });
         let form = MapForm { fingerprint_bits: 31, parts: pages_per_range };
         let column = ColumnMeta { canon: 0, sizing, rate, layout: SegmentLayout::Map(form), sample: None };
-        let columns = usize::from(MOST_COLUMNS);
-        let mut meta = Meta::new(0, pages_per_range, vec![column; columns]);
+        let mut meta = Meta::new(0, pages_per_range, vec![column; MAX_COLUMNS]);
         meta.watermark = u32::MAX;
         // A large map of single pages, of which a lookup reads a fence page and a data page; no page is read in vain.
         let segments = || Segments { in_maps: f64::MAX, map_pages: 2.0, ..Segments::default() };
-        Self { meta: Rc::new(meta), live: None, columns: (0..columns).map(|_| segments()).collect() }
+        Self { meta: Rc::new(meta), live: None, columns: (0..MAX_COLUMNS).map(|_| segments()).collect() }
     }
 
     /// The facts, and the checksum of the meta page.

@@ -225,15 +225,16 @@ pub fn prune_all(
         let then = std::mem::replace(&mut asked[number].meta, Rc::new(now));
         let was_remembered = asked[number].remembered.take().is_some();
         let now = &asked[number].meta;
-        if !was_remembered
-            && now.generation == then.generation
-            && now.delta_head_sequence == then.delta_head_sequence
-        {
-            let what = "the page does not belong to the part of the index that refers to it";
-            return Err((number, Damage::new(block, what)));
+        if !was_remembered && !then.may_be_recycled(now) {
+            return Err((number, not_recycled(block)));
         }
     }
     Ok(Some(Pruned::nothing(blocks, unit(asked.iter().flat_map(IndexClauses::sizes)))))
+}
+
+/// The damage of a page that has another owner, although nothing was recycled.
+fn not_recycled(block: u32) -> Damage {
+    Damage::new(block, "the page does not belong to the part of the index that refers to it")
 }
 
 /// The greatest common divisor of these numbers.

@@ -1,6 +1,6 @@
 //! How a build by several processes divides the table, and what each process needs to collect a range.
 
-use super::super::collect::RangeCollector;
+use super::super::collect::{self, RangeCollector};
 use super::super::summarize::{self, Caller};
 use crate::pages::meta::Meta;
 use crate::pg::parallel_build::JobWords;
@@ -73,15 +73,14 @@ impl Division {
     /// Collects a range. Returns its number of rows that look live.
     pub fn collect(&self, collector: &mut RangeCollector<'_>, meta: &Meta, range: u32) -> u64 {
         let before = collector.live_rows;
-        let (first, last, _) = summarize::blocks_of(meta, range, self.blocks);
-        collector.collect(first, last);
+        collector.collect(meta.blocks_of(range, self.blocks));
         (collector.live_rows - before) as u64
     }
 }
 
 /// A collector of ranges. It has the settings of the leader's session in workers, too.
 pub fn collector<'a>(heap: Rel<'a>, index: Rel<'a>, meta: &Meta) -> RangeCollector<'a> {
-    let options = summarize::collector_options(Caller::Build, summarize::memory_of_column(meta));
+    let options = summarize::collector_options(Caller::Build, collect::memory_of_column(meta));
     RangeCollector::new(heap, index, meta, &options)
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::collect::RangeCollector;
 use super::super::contents::RangeContents;
+use super::super::phase::Phase;
 use super::super::place::ColumnPlacer;
 use super::super::place_map::{add_open, publish_open};
 use super::super::summarize::{self, Caller, Summary};
@@ -259,15 +260,16 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
 
     /// Counts the next range as one in the index. Returns whether it is a trailing range that is not complete.
     fn begin_next(&mut self, live_rows: u64) -> bool {
-        let (_, last, is_partial) = summarize::blocks_of(self.meta, self.next, self.division.blocks);
-        am::progress_blocks_done(last);
+        let (range, blocks) = (self.next, self.division.blocks);
+        am::progress_blocks_done(self.meta.blocks_of(range, blocks).end);
         self.live_rows += live_rows;
         self.next += 1;
-        is_partial
+        self.meta.is_partial(range, blocks)
     }
 
     /// Writes the unfinished segments and the maps, and ends the workers.
     fn finish(mut self) -> Read<Summary> {
+        Phase::Write.begin();
         for column in self.columns {
             match column {
                 LeaderColumn::Placed(mut placer) => placer.finish(self.directory)?,

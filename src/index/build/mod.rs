@@ -9,25 +9,25 @@
 //! | [`pairs`] | passes the pairs of maps from all processes to all processes |
 //! | [`parts`] | makes the maps |
 //!
-//! The segments are written without WAL; at the end the whole relation is logged at once. The options are fixed in the
-//! meta page. The trailing, partial range is summarized too if there are complete ones, so that a table that does not
-//! grow is covered to its end.
+//! The options are fixed in the meta page. Each page of a segment is written once, and logged then, so that the server
+//! writes WAL to disk while the build goes on. The trailing, partial range is summarized too if there are complete
+//! ones, so that a table that does not grow is covered to its end.
 
 use super::choose;
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};
 use super::indexable;
+use super::phase::Phase;
 use super::summarize::{self, Caller};
 use crate::hash::keys::ColumnKeys;
 use crate::pages::directory::{self, Directory};
 use crate::pages::meta::{ColumnMeta, FIRST_DIRECTORY_BLOCK, META_BLOCK, Meta, NO_CANON};
 use crate::pg::error::or_raise;
 use crate::pg::options::Options;
-use crate::pg::wal::{self, Logging};
+use crate::pg::wal;
 use crate::pg::{Rel, am, fail, memory, page};
 use pgrx::PgSqlErrorCode;
 use skip_filter::Sizing;
 use skip_segment::page::NO_BLOCK;
-use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 mod division;
@@ -38,20 +38,6 @@ mod parts;
 mod range_message;
 
 pub use parallel::register;
-
-// Phases 0 and 1 are PostgreSQL's own: 1 is "initializing".
-const PHASE_SCAN: i64 = 2;
-const PHASE_LOG: i64 = 3;
-
-/// Names of the phases in pg_stat_progress_create_index.
-pub fn phase_name(phase: i64) -> Option<&'static CStr> {
-    match phase {
-        1 => Some(c"initializing"),
-        PHASE_SCAN => Some(c"summarizing block ranges"),
-        PHASE_LOG => Some(c"writing WAL"),
-        _ => None,
-    }
-}
 
 /// The OID of the index that this process is building. Each insert reads it. The process has one thread; a thread-local
 /// variable of a library costs a call for each access.
@@ -99,7 +85,7 @@ pub fn build(heap: Rel, index: Rel, workers: u32, is_new: bool) -> (f64, f64) {
         choose::choose(heap, index, &mut meta, blocks, &sample_options());
     }
     write_empty(index, &meta);
-    am::progress_phase(PHASE_SCAN);
+    Phase::Scan.begin();
     am::progress_blocks_total(blocks);
     let result = Directory::load(index, &meta).and_then(|mut directory| {
         let end = summarize::end_of_summarized(&meta, blocks, Caller::Build.takes_partial());
@@ -112,8 +98,6 @@ pub fn build(heap: Rel, index: Rel, workers: u32, is_new: bool) -> (f64, f64) {
     // Not for an empty table: see `am::build`.
     let has_few = blocks > 0 && blocks < meta.pages_per_range;
     let rows_left_out = if has_few { try_rows(heap, index, &meta, blocks) } else { 0.0 };
-    am::progress_phase(PHASE_LOG);
-    wal::log_whole(index);
     (summary.live_rows + rows_left_out, summary.ranges as f64)
 }
 
@@ -121,7 +105,7 @@ pub fn build(heap: Rel, index: Rel, workers: u32, is_new: bool) -> (f64, f64) {
 /// must fail now, not in a later INSERT of another user. Returns the number of rows.
 fn try_rows(heap: Rel, index: Rel, meta: &Meta, blocks: u32) -> f64 {
     let mut collector = RangeCollector::new(heap, index, meta, &sample_options());
-    collector.collect(0, blocks);
+    collector.collect(0..blocks);
     collector.live_rows
 }
 
@@ -130,7 +114,7 @@ fn sample_options() -> RangeCollectorOptions {
     RangeCollectorOptions {
         bulk: false,
         in_vacuum: false,
-        most_hashes: memory::maintenance_work_mem() / 32,
+        memory: memory::maintenance_work_mem(),
         versions: Versions::All,
         may_fail: false,
     }
@@ -183,11 +167,10 @@ fn new_meta(index: Rel, blocks: u32) -> Meta {
     Meta::new(seed, options.pages_of_index(index), columns.collect())
 }
 
-/// Writes the meta page and an empty directory. The build changes these two pages in place, so they are logged when
-/// they are made: a change in WAL must find a page to change, on a standby too.
+/// Writes the meta page and an empty directory.
 fn write_empty(index: Rel, meta: &Meta) {
     let first = page::extend(index, FIRST_DIRECTORY_BLOCK + 1);
     debug_assert!(first == META_BLOCK && first != NO_BLOCK);
-    meta.write_new(index, Logging::EachPage);
-    wal::write_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0), Logging::EachPage);
+    meta.write_new(index);
+    wal::write_page(index, FIRST_DIRECTORY_BLOCK, directory::empty_page(0));
 }

@@ -11,7 +11,6 @@
 //! unit | 1 | number of the part's pairs
 //! ```
 
-use super::super::summarize::Caller;
 use super::division::{self, Division, MESSAGE_BYTES};
 use super::pairs::{PairColumn, make_part};
 use crate::pages::directory::Directory;
@@ -134,7 +133,6 @@ pub fn lead(
             depth,
             from: 0,
             is_build: true,
-            logging: Caller::Build.logging(),
         };
         let mut writer = PartsWriter::new(directory, new)?;
         leader.write_column(place, &mut writer)?;

@@ -11,7 +11,7 @@ use crate::pg::{
     Damage, Rel,
     error::Read,
     page::{self, KnownBlocks},
-    wal::{self, Logging, PageEdit},
+    wal::{self, PageEdit},
 };
 use skip_segment::page::{PageKind, VERSION_BOUNDS, VERSION_KEY_PARTS, get_u32};
 
@@ -287,7 +287,7 @@ impl<'a> Directory<'a> {
     /// Appends a page to the directory. It is written before the chain refers to it.
     fn add_page(&mut self, last: u32) -> Read<()> {
         let block = page::extend(self.index, 1);
-        wal::write_page(self.index, block, empty_page(self.pages.len() as u32), Logging::EachPage);
+        wal::write_page(self.index, block, empty_page(self.pages.len() as u32));
         let mut edit = PageEdit::start(self.index, last, PageKind::Directory)?;
         edit.image().put(0, &block.to_le_bytes());
         edit.commit();

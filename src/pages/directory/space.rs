@@ -7,12 +7,7 @@ use super::Directory;
 use crate::pages::delta::spare_page;
 use crate::pages::entry::Entry;
 use crate::pages::meta;
-use crate::pg::{
-    Damage,
-    error::Read,
-    page,
-    wal::{self, Logging},
-};
+use crate::pg::{Damage, error::Read, page, wal};
 use skip_segment::compaction::BlockExtent;
 use skip_segment::page::NO_BLOCK;
 
@@ -168,7 +163,7 @@ impl Directory<'_> {
     /// WAL: on a standby, or after a crash, the file would end before these blocks. An insert that then extends the
     /// file for the delta would get a block that the directory also gives to a segment.
     fn log_extension(&self, last_block: u32) {
-        wal::write_page(self.index, last_block, spare_page(NO_BLOCK), Logging::EachPage);
+        wal::write_page(self.index, last_block, spare_page(NO_BLOCK));
     }
 
     /// Frees the blocks that an interrupted maintenance had reserved.

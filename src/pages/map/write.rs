@@ -11,7 +11,7 @@ use crate::pages::meta::{self, MapForm};
 use crate::pages::segment;
 use crate::pg::page;
 use crate::pg::temp_file::TempFile;
-use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
+use crate::pg::{Damage, Rel, error::Read, memory};
 use skip_map::key_part::KeyPart;
 use skip_map::{Coding, PAGE_BYTES, Page, RunWriter};
 
@@ -31,7 +31,6 @@ pub struct NewMap {
     pub from: u32,
     /// Whether no other process adds blocks to the index: pages are then appended to it.
     pub is_build: bool,
-    pub logging: Logging,
 }
 
 impl NewMap {
@@ -119,7 +118,7 @@ impl<'d, 'a> PartsWriter<'d, 'a> {
                 true => directory.allocate(segment.blocks)?,
                 false => directory.allocate_from(segment.blocks, new.from)?,
             };
-            pages.write(index, &segment, new.logging);
+            pages.write(index, &segment);
             new.from = segment.first_block + segment.blocks;
         }
         directory.publish(segment)
@@ -211,7 +210,7 @@ const MOST_IN_MEMORY: usize = 1024;
 /// The pages of a segment that is being written.
 enum NewPages {
     /// Written to the end of the index.
-    Appended { count: u32, logging: Logging },
+    Appended { count: u32 },
     /// Not written yet.
     Gathered { first: Vec<Box<Page>>, rest: TempFile, count: u32 },
 }
@@ -219,7 +218,7 @@ enum NewPages {
 impl NewPages {
     fn of(new: &NewMap) -> Self {
         match new.is_build {
-            true => Self::Appended { count: 0, logging: new.logging },
+            true => Self::Appended { count: 0 },
             false => Self::Gathered { first: Vec::new(), rest: TempFile::default(), count: 0 },
         }
     }
@@ -233,14 +232,14 @@ impl NewPages {
     fn put(&mut self, index: Rel, segment: &Segment, page: &Page) -> Read<()> {
         memory::check_for_interrupts();
         match self {
-            Self::Appended { count, logging } => {
+            Self::Appended { count } => {
                 if page::extend(index, 1) != segment.first_block + *count {
                     return Err(Damage::new(
                         segment.first_block,
                         "another process adds blocks to a new index",
                     ));
                 }
-                segment::write_page(index, segment, *count, *logging, |out| out.copy_from_slice(page));
+                segment::write_page(index, segment, *count, |out| out.copy_from_slice(page));
                 *count += 1;
             }
             Self::Gathered { first, rest, count } => {
@@ -255,11 +254,11 @@ impl NewPages {
     }
 
     /// Writes the pages that are gathered.
-    fn write(self, index: Rel, segment: &Segment, logging: Logging) {
+    fn write(self, index: Rel, segment: &Segment) {
         let Self::Gathered { first, mut rest, count } = self else { return };
         for number in 0..count {
             memory::check_for_interrupts();
-            segment::write_page(index, segment, number, logging, |out| match first.get(number as usize) {
+            segment::write_page(index, segment, number, |out| match first.get(number as usize) {
                 Some(page) => out.copy_from_slice(&page[..]),
                 None => rest.read(place_in_rest(number), out),
             });
@@ -308,7 +307,6 @@ pub fn addition<'d, 'a>(
         depth: 0,
         from: 0,
         is_build: false,
-        logging: Logging::EachPage,
     };
     MapWriter::new(directory, new)
 }

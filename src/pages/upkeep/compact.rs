@@ -16,7 +16,7 @@ use crate::pages::meta::{self, Meta};
 use crate::pages::miss::Miss;
 use crate::pages::segment;
 use crate::pg::lock::{AloneLock, Part, PartLock};
-use crate::pg::{Rel, error::Read, memory, wal::Logging};
+use crate::pg::{Rel, error::Read, memory};
 use skip_segment::compaction::{self, BlockExtent, Compaction, Slides};
 use skip_segment::page::{NO_BLOCK, SLICE_BYTES};
 
@@ -99,7 +99,7 @@ fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Re
         let mut payload = vec![0u8; SLICE_BYTES as usize];
         segment::read_page(index, old, page, |bytes| payload.copy_from_slice(bytes))
             .map_err(Miss::not_recycled)?;
-        segment::write_page(index, &new, page, Logging::EachPage, |out| out.copy_from_slice(&payload));
+        segment::write_page(index, &new, page, |out| out.copy_from_slice(&payload));
     }
     directory.publish(new)?;
     directory.retire(&[old.id])?;

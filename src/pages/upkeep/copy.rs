@@ -6,7 +6,7 @@ use crate::pages::entry::Segment;
 use crate::pages::meta;
 use crate::pages::miss::Miss;
 use crate::pages::segment;
-use crate::pg::{Damage, error::Read, memory, wal::Logging};
+use crate::pg::{Damage, error::Read, memory};
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::{SegmentShape, copy_bits};
 
@@ -61,7 +61,7 @@ fn copy(directory: &mut Directory<'_>, source: &Segment, first_range: u32, width
             .map_err(Miss::not_recycled)?;
             slice = stop;
         }
-        segment::write_page(index, &copied, page, Logging::EachPage, |bytes| bytes.copy_from_slice(&out));
+        segment::write_page(index, &copied, page, |bytes| bytes.copy_from_slice(&out));
     }
     directory.publish(copied)
 }

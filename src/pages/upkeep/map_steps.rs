@@ -12,7 +12,7 @@ use crate::pages::map::{self, Sources};
 use crate::pages::meta::META_BLOCK;
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment;
-use crate::pg::{Damage, error::Read, memory, wal::Logging};
+use crate::pg::{Damage, error::Read, memory};
 use skip_map::key_part::KeyPart;
 use skip_map::portion::{merge_portion, start_in};
 use skip_map::{FenceHead, HEAD_BYTES, Head, Malformed, Page, RunShape, most_pages_in_parts, write_fence};
@@ -129,9 +129,7 @@ fn write_data(
                 return Ok(());
             }
             memory::check_for_interrupts();
-            segment::write_page(index, &new, written.pages, Logging::EachPage, |out| {
-                out.copy_from_slice(page)
-            });
+            segment::write_page(index, &new, written.pages, |out| out.copy_from_slice(page));
             written.pages += 1;
             Ok::<(), Miss>(())
         })?;
@@ -161,7 +159,7 @@ fn write_fence_page(directory: &Directory<'_>, unfinished: &Unfinished, sources:
         })
     };
     let firsts: Vec<u64> = children.map(first).collect::<Fetch<_>>()?;
-    segment::write_page(directory.index(), &new, unfinished.pages, Logging::EachPage, |out| {
+    segment::write_page(directory.index(), &new, unfinished.pages, |out| {
         if let Some(out) = out.first_chunk_mut() {
             write_fence(&firsts, out);
         }

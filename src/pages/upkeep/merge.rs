@@ -11,7 +11,7 @@ use super::super::miss::{Fetch, Miss};
 use super::super::segment;
 use super::step::StepDone;
 use crate::pages::meta;
-use crate::pg::{Damage, Rel, error::Read, memory, wal::Logging};
+use crate::pg::{Damage, Rel, error::Read, memory};
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::spans::{Span, packs_well, runs_to_merge};
 use skip_segment::{SegmentShape, copy_bits};
@@ -99,7 +99,7 @@ fn copy_pages(
     for page in pages {
         memory::check_for_interrupts();
         let slices = gather_page(index, sources, shape, page).map_err(Miss::not_recycled)?;
-        segment::write_page(index, merged, page, Logging::EachPage, |out| out.copy_from_slice(&slices));
+        segment::write_page(index, merged, page, |out| out.copy_from_slice(&slices));
     }
     Ok(())
 }

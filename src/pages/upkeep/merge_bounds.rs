@@ -9,7 +9,7 @@
 use crate::pages::bounds;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
-use crate::pg::{error::Read, wal::Logging};
+use crate::pg::error::Read;
 use skip_bounds::page::MOST_RANGES;
 
 /// Merges all segments of a column that are worth merging.
@@ -49,7 +49,7 @@ fn merge_run(directory: &mut Directory<'_>, run: &[Segment]) -> Read<()> {
     for segment in run {
         ranges.extend(bounds::all(directory.index(), segment)?);
     }
-    bounds::publish(directory, first.column, first.first_range, &ranges, Logging::EachPage)?;
+    bounds::publish(directory, first.column, first.first_range, &ranges)?;
     let ids: Vec<u64> = run.iter().map(|segment| segment.id).collect();
     directory.retire(&ids)
 }

@@ -16,7 +16,7 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::map::{self, MapWriter, NewMap, Sources};
 use crate::pages::miss::Miss;
-use crate::pg::{error::Read, wal::Logging};
+use crate::pg::error::Read;
 use skip_map::key_part::KeySet;
 
 /// Inserts merge an addition into the maps below it if these have at most this number of times its blocks.
@@ -158,7 +158,6 @@ pub fn merge_run(directory: &mut Directory<'_>, maps: &[Region], additions: &[Se
             depth,
             from: 0,
             is_build: false,
-            logging: Logging::EachPage,
         };
         let has_its = |s: &&Segment| s.key_part.keys().intersects(key_part.keys());
         write_merged(directory, new, &all().filter(has_its).copied().collect::<Vec<_>>())?;

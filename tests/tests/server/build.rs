@@ -167,7 +167,7 @@ fn progress_phases(database: &Database) {
         "SELECT pg_indexam_progress_phasename(a.oid, n) FROM pg_am a, generate_series(1, 20) n
          WHERE amname = 'skip' AND pg_indexam_progress_phasename(a.oid, n) IS NOT NULL",
     );
-    assert!(phases.len() >= 2, "only {phases:?}");
+    assert_eq!(phases, ["initializing", "summarizing block ranges", "writing segments"]);
     // While an index is built, its progress can be seen: slowly, by an expression that takes its time.
     session.run(
         "CREATE FUNCTION slow(k int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
