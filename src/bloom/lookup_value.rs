@@ -119,6 +119,6 @@ fn undetermined() -> ! {
         PgSqlErrorCode::ERRCODE_INDETERMINATE_DATATYPE,
         "could not determine the type of the value to look up".into(),
         None,
-        None,
+        Some("Write the value with its type, for example '...'::uuid.".into()),
     )
 }

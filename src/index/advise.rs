@@ -83,7 +83,7 @@ fn check_table(table: pg_sys::Oid) {
             PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
             "skip_advise needs a table or a materialized view".into(),
             None,
-            None,
+            Some("Name the table whose column may get an index.".into()),
         ),
     }
 }

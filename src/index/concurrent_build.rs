@@ -9,6 +9,7 @@
 //! ended the standby's transactions that saw it, or waited for them.
 
 use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
+use super::contents::RangeContents;
 use super::map_check::{self, Lacking, MapCheck};
 use super::place_bounds::of_contents;
 use super::place_map;
@@ -24,6 +25,8 @@ use crate::pg::Rel;
 use crate::pg::error::{Read, or_raise};
 use crate::pg::lock::{Part, PartLock};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
 /// The most bits that are gathered before they are written. Each takes 8 bytes, so this is 8 MB.
 const MOST_BITS: usize = 1 << 20;
@@ -50,58 +53,84 @@ fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
     };
     let mut collector = RangeCollector::new(heap, index, &meta, &options);
     let index = meta.bind(index);
-    let mut segments: Vec<_> =
-        (0..meta.columns.len()).map(|c| directory.segments(c as u16).into_iter().peekable()).collect();
-    let mut gaps: Vec<Option<Gaps>> = segments.iter().map(|_| None).collect();
-    let mut widenings: Vec<Vec<(Segment, Widening)>> = segments.iter().map(|_| Vec::new()).collect();
-    let mut checks = map_check::of_columns(&meta)?;
-    let mut open: Vec<Vec<OpenStretch>> = checks.iter().map(|_| Vec::new()).collect();
+    let checks = map_check::of_columns(&meta)?.into_iter().enumerate();
+    let mut columns: Vec<LackingColumn> =
+        checks.map(|(c, check)| LackingColumn::new(&directory, c as u16, check)).collect();
     let blocks = heap.blocks();
     for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
         collector.collect(meta.blocks_of(range, blocks));
-        for (c, column) in collector.columns.iter().enumerate() {
-            let contents = column.contents();
-            while segments[c].next_if(|segment| segment.end_range() <= range).is_some() {}
-            let Some(segment) = segments[c].peek().filter(|segment| segment.first_range <= range) else {
-                continue;
-            };
-            if let Some(check) = &mut checks[c] {
-                check.push(range, contents);
-                if contents.state.open {
-                    open[c].push(OpenStretch { column: c as u16, first_range: range, width: 1 });
-                }
-                continue;
+        for (column, collected) in columns.iter_mut().zip(&collector.columns) {
+            column.add(index, range, collected.contents())?;
+        }
+    }
+    for column in columns {
+        column.finish(&mut directory)?;
+    }
+    summarize::warn_of_failure(heap, index, collector.failure.take());
+    Ok(())
+}
+
+/// What is added to the segments of a column.
+struct LackingColumn {
+    number: u16,
+    /// The segments that end behind the present range.
+    segments: Peekable<IntoIter<Segment>>,
+    /// What the filters of the 64 ranges around the present one lack.
+    gaps: Option<Gaps>,
+    /// How bounds become wider.
+    widenings: Vec<(Segment, Widening)>,
+    /// The pairs of all ranges, and the ranges that are open; of a column with maps.
+    pairs: Option<MapCheck>,
+    open: Vec<OpenStretch>,
+}
+
+impl LackingColumn {
+    fn new(directory: &Directory<'_>, number: u16, pairs: Option<MapCheck>) -> Self {
+        let segments = directory.segments(number).into_iter().peekable();
+        Self { number, segments, gaps: None, widenings: Vec::new(), pairs, open: Vec::new() }
+    }
+
+    /// Adds the contents of a range, if the range has a segment. Ranges come in order.
+    fn add(&mut self, index: Rel, range: u32, contents: RangeContents<'_>) -> Read<()> {
+        while self.segments.next_if(|segment| segment.end_range() <= range).is_some() {}
+        let Some(segment) = self.segments.peek().filter(|segment| segment.first_range <= range) else {
+            return Ok(());
+        };
+        if let Some(pairs) = &mut self.pairs {
+            pairs.push(range, contents);
+            if contents.state.open {
+                self.open.push(OpenStretch { column: self.number, first_range: range, width: 1 });
             }
-            if segment.is_of_bounds() {
-                let of_column = &mut widenings[c];
-                of_column.push((*segment, Widening { range, with: of_contents(contents), closes: false }));
-                if of_column.len() >= MOST_WIDENINGS {
-                    widen(index, of_column)?;
-                }
-                continue;
+        } else if segment.is_of_bounds() {
+            let widening = Widening { range, with: of_contents(contents), closes: false };
+            self.widenings.push((*segment, widening));
+            if self.widenings.len() >= MOST_WIDENINGS {
+                widen(index, &mut self.widenings)?;
             }
-            let gaps = Gaps::at(&mut gaps[c], index, segment, range)?;
+        } else {
+            let gaps = Gaps::at(&mut self.gaps, index, segment, range)?;
             gaps.look_up(contents.state, contents.hashes.iter().copied(), range);
             if gaps.bits.len() > MOST_BITS {
                 gaps.fill(index)?;
             }
         }
+        Ok(())
     }
-    for of_column in &mut widenings {
-        widen(index, of_column)?;
+
+    /// Writes what is not written yet.
+    fn finish(mut self, directory: &mut Directory<'_>) -> Read<()> {
+        let index = directory.index();
+        widen(index, &mut self.widenings)?;
+        if let Some(gaps) = &mut self.gaps {
+            gaps.fill(index)?;
+        }
+        // Ranges that were open before are then in two open stretches, until they are closed. Those of this column come
+        // before its addition, whose pairs are not all of such a range.
+        for stretch in place_map::bounded(self.open) {
+            directory.add_open(stretch)?;
+        }
+        self.pairs.map_or(Ok(()), |pairs| add_to_maps(directory, pairs))
     }
-    for gaps in gaps.iter_mut().flatten() {
-        gaps.fill(index)?;
-    }
-    // Ranges that were open before are then in two open stretches, until they are closed.
-    for stretch in open.into_iter().flat_map(place_map::bounded) {
-        directory.add_open(stretch)?;
-    }
-    for check in checks.into_iter().flatten() {
-        add_to_maps(&mut directory, check)?;
-    }
-    summarize::warn_of_failure(heap, index, collector.failure.take());
-    Ok(())
 }
 
 /// Widens bounds of a column, and clears the list.

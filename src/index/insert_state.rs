@@ -322,5 +322,7 @@ fn or_not_found(found: Fetch<bool>) -> Read<bool> {
 fn fail_damaged(index: Rel, column: usize) -> ! {
     let name = index.column_name(column);
     let what = format!("the value of column \"{name}\" of index \"{}\" is damaged", index.name());
-    fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, what, None, None)
+    let (detail, hint) =
+        ("Its keys cannot be made.", "Find out where the value comes from, and write it anew.");
+    fail(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, what, Some(detail.into()), Some(hint.into()))
 }

@@ -13,7 +13,7 @@
 //! | [`validate`] | amvalidate |
 //! | [`inspect`] | skip_index_info, skip_index_segments, skip_matching_ranges |
 //! | [`range_map`] | skip_range_map |
-//! | [`verify`] | skip_index_verify |
+//! | [`verify`], [`verify_contents`] | skip_index_verify: the structure, the contents |
 //! | [`alter`] | (object_access_hook) |
 //! | [`advise`] | skip_advise |
 //!
@@ -24,6 +24,7 @@
 //! left, in filters ([`rebuild_filters`]), maps ([`rebuild_maps`]) and bounds ([`rebuild_bounds`]); [`rebuild_work`]
 //! reads the table for all three. [`map_check`] compares maps with the table. [`indexable`] refuses columns that cannot
 //! be indexed. [`target`] opens the index that a function is given, and [`steady`] reads one that may change meanwhile.
+//! [`phase`] names the phases of CREATE INDEX.
 
 mod advise;
 mod alter;
@@ -60,6 +61,7 @@ mod target;
 mod vacuum;
 mod validate;
 mod verify;
+mod verify_contents;
 
 /// Registers callbacks with the server; called once per process, when the library is loaded.
 pub fn register() {

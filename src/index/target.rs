@@ -107,8 +107,8 @@ impl Named {
             fail(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
                 format!("there is no relation with OID {}", index.to_u32()),
-                None,
-                None,
+                Some("It may have been dropped meanwhile.".into()),
+                Some("Name the index, for example 'my_index'::regclass.".into()),
             );
         };
         let is_index = matches!(kind, pg_sys::RELKIND_INDEX | pg_sys::RELKIND_PARTITIONED_INDEX);
@@ -177,8 +177,8 @@ fn open(index: pg_sys::Oid, mode: lock::Mode) -> Target {
         fail(
             PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
             format!("could not open the table of index \"{}\"", index.rel().name()),
-            None,
-            None,
+            Some("The index was dropped meanwhile, and another one was made.".into()),
+            Some("Call the function again.".into()),
         );
     }
     Target { table, index }

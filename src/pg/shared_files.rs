@@ -102,5 +102,11 @@ impl FinishedFile<'_> {
 }
 
 fn cannot(what: &str) -> ! {
-    fail(PgSqlErrorCode::ERRCODE_IO_ERROR, format!("a shared temporary file could not be {what}"), None, None)
+    let hint = "Look at the file system of temp_tablespaces, and at the server's log.";
+    fail(
+        PgSqlErrorCode::ERRCODE_IO_ERROR,
+        format!("a shared temporary file could not be {what}"),
+        None,
+        Some(hint.into()),
+    )
 }

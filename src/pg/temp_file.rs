@@ -61,5 +61,11 @@ impl Drop for TempFile {
 }
 
 fn cannot(what: &str) -> ! {
-    fail(PgSqlErrorCode::ERRCODE_IO_ERROR, format!("a temporary file could not be {what}"), None, None)
+    let hint = "Look at the file system of temp_tablespaces, and at the server's log.";
+    fail(
+        PgSqlErrorCode::ERRCODE_IO_ERROR,
+        format!("a temporary file could not be {what}"),
+        None,
+        Some(hint.into()),
+    )
 }

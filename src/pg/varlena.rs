@@ -88,7 +88,7 @@ impl<'a> Varlena<'a> {
                 PgSqlErrorCode::ERRCODE_DATA_CORRUPTED,
                 "a stored value is shorter than expected".into(),
                 Some(format!("Expected {} bytes at offset {offset}, found {fetched}.", into.len())),
-                None,
+                Some("Restore the row from a backup, or delete it.".into()),
             );
         }
     }

@@ -189,75 +189,111 @@ pub fn table(table: &Table<'_>) {
 
 /// The rows of one index.
 fn of_index(table: &Table<'_>, index: Oid) -> Vec<ConditionRow> {
-    let nothing = |reason: &str| ConditionRow {
-        table: table.oid(),
-        index,
-        index_name: Table::quoted_name_of(index),
-        column: None,
-        column_name: None,
-        condition: None,
-        is_order: false,
-        identity: 0,
-        is_used: false,
-        reason: Some(reason.into()),
-        hint: None,
-        unsummarized: None,
-    };
     if let Some(why) = table.why_unusable(index) {
-        return vec![nothing(why)];
+        return vec![ConditionRow::without_condition(table, index, why)];
     }
     let Some(number) = table.indexes().iter().position(|usable| usable.oid() == index) else {
         return Vec::new();
     };
-    let row = |expr: Expr<'_>, refusal: Option<Refusal>, column: u16| {
-        let (reason, hint) = refusal.map_or((None, None), |refusal| (Some(refusal.why), refusal.hint));
-        ConditionRow {
-            column: Some(column),
-            column_name: Some(table.index_column_name(&table.indexes()[number], column)),
-            condition: Some(table.condition_text(expr)),
-            identity: expr.identity(),
-            reason,
-            hint,
-            ..nothing("")
-        }
-    };
-    let usable = table.quals().into_iter().filter_map(|qual| {
-        let Some(condition) = matching::one(table, &[number], qual.expr) else {
-            let refusal = refusal::refusal(table, number, qual.expr);
-            let column = refusal.column?;
-            return Some(row(qual.expr, Some(refusal), column));
-        };
-        let column = condition.leaves().next()?.column;
-        Some(row(qual.expr, asks_nothing(table, &condition), column))
-    });
-    let held_back = table.held_back().into_iter().filter_map(|expr| {
-        let column = table.column_inside(&table.indexes()[number], expr)?;
-        let why = "a condition of a security barrier view or of row security is checked before it";
-        let hint = "Use operators whose functions are leakproof.";
-        let refusal = Refusal { why: why.into(), hint: Some(hint.into()), column: Some(column) };
-        Some(row(expr, Some(refusal), column))
-    });
-    let orders = (0..table.indexes()[number].columns()).filter_map(|column| {
-        let (text, found) = table.sorted_by(number, column)?;
-        let name = table.index_column_name(&table.indexes()[number], column);
-        let (reason, hint) = no_order(table, found).unzip();
-        Some(ConditionRow {
-            column: Some(column),
-            column_name: Some(name),
-            condition: Some(text),
-            is_order: true,
-            reason,
-            hint,
-            ..nothing("")
-        })
-    });
-    let mut rows: Vec<ConditionRow> = usable.chain(held_back).chain(orders).collect();
+    let its = IndexReport { table, index, number };
+    let mut rows = its.conditions();
+    rows.extend(its.held_back());
+    rows.extend(its.orders());
     let unsummarized = Unsummarized::of(table, number);
     rows.iter_mut().for_each(|row| row.unsummarized = unsummarized);
     if rows.is_empty() {
-        rows.push(nothing("no condition on the table alone is on a column of the index"));
+        let why = "no condition on the table alone is on a column of the index";
+        rows.push(ConditionRow::without_condition(table, index, why));
     }
     rows
+}
+
+impl ConditionRow {
+    /// A row of an index that no condition is on.
+    fn without_condition(table: &Table<'_>, index: Oid, why: &str) -> Self {
+        Self {
+            table: table.oid(),
+            index,
+            index_name: Table::quoted_name_of(index),
+            column: None,
+            column_name: None,
+            condition: None,
+            is_order: false,
+            identity: 0,
+            is_used: false,
+            reason: Some(why.into()),
+            hint: None,
+            unsummarized: None,
+        }
+    }
+}
+
+/// What is said of an index of a table, the one with this number.
+struct IndexReport<'a, 't> {
+    table: &'a Table<'t>,
+    index: Oid,
+    number: usize,
+}
+
+impl IndexReport<'_, '_> {
+    fn row(
+        &self,
+        column: u16,
+        condition: String,
+        (reason, hint): (Option<String>, Option<String>),
+    ) -> ConditionRow {
+        let table = self.table;
+        ConditionRow {
+            column: Some(column),
+            column_name: Some(table.index_column_name(&table.indexes()[self.number], column)),
+            condition: Some(condition),
+            reason,
+            hint,
+            ..ConditionRow::without_condition(table, self.index, "")
+        }
+    }
+
+    fn condition(&self, expr: Expr<'_>, refusal: Option<Refusal>, column: u16) -> ConditionRow {
+        let why = refusal.map_or((None, None), |refusal| (Some(refusal.why), refusal.hint));
+        let row = self.row(column, self.table.condition_text(expr), why);
+        ConditionRow { identity: expr.identity(), ..row }
+    }
+
+    /// Conditions that the planner may give to the index.
+    fn conditions(&self) -> Vec<ConditionRow> {
+        let of_qual = |expr: Expr<'_>| {
+            let Some(condition) = matching::one(self.table, &[self.number], expr) else {
+                let refusal = refusal::refusal(self.table, self.number, expr);
+                let column = refusal.column?;
+                return Some(self.condition(expr, Some(refusal), column));
+            };
+            let column = condition.leaves().next()?.column;
+            Some(self.condition(expr, asks_nothing(self.table, &condition), column))
+        };
+        self.table.quals().into_iter().filter_map(|qual| of_qual(qual.expr)).collect()
+    }
+
+    /// Conditions that must not be checked before others, which hide rows from the user.
+    fn held_back(&self) -> impl Iterator<Item = ConditionRow> {
+        let index = &self.table.indexes()[self.number];
+        self.table.held_back().into_iter().filter_map(move |expr| {
+            let column = self.table.column_inside(index, expr)?;
+            let why = "a condition of a security barrier view or of row security is checked before it";
+            let hint = "Use operators whose functions are leakproof.";
+            let refusal = Refusal { why: why.into(), hint: Some(hint.into()), column: Some(column) };
+            Some(self.condition(expr, Some(refusal), column))
+        })
+    }
+
+    /// The order of the query, if the index has a column of it.
+    fn orders(&self) -> impl Iterator<Item = ConditionRow> {
+        let columns = self.table.indexes()[self.number].columns();
+        (0..columns).filter_map(|column| {
+            let (text, found) = self.table.sorted_by(self.number, column)?;
+            let row = self.row(column, text, no_order(self.table, found).unzip());
+            Some(ConditionRow { is_order: true, ..row })
+        })
+    }
 }
 
 /// Why an index column does not give the order of the query, and what would help; None if it can.

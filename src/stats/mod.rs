@@ -82,8 +82,8 @@ fn attached() -> &'static Counters {
         _ => error::fail(
             PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
             "statistics of skip indexes are not available".into(),
-            None,
-            None,
+            Some("A session cannot find them for the first time while it leads a parallel query.".into()),
+            Some("Read them by a query of their own, or SET max_parallel_workers_per_gather = 0.".into()),
         ),
     }
 }
