@@ -1,11 +1,11 @@
 //! Scans in order while others write and maintain, in old snapshots, and on a standby.
-use super::{in_order, limit, log};
+use super::{in_order, is_in_order, limit, log};
 use crate::concurrency::SideBySide;
 use crate::registry::{alone, on_shared};
 use crate::shared::Database;
 use crate::standby::{catch_up, replicated};
 use fastrand::Rng;
-use pg_skip_tests::both_ways::{Case, same, same_within};
+use pg_skip_tests::both_ways::{Case, Way, same, same_within};
 use pg_skip_tests::compare::sound;
 use pg_skip_tests::seed;
 use pg_skip_tests::session::Session;
@@ -54,6 +54,69 @@ fn writers(database: &Database) {
     (0..30).for_each(|_| {
         same(&mut session, &in_order(), &question(&mut rng));
     });
+}
+
+on_shared!(old_snapshots_while_bounds_are_rebuilt);
+/// A cursor goes on in its snapshot, while the bounds that rows now gone have left too wide are found again, and while
+/// the rows of the snapshot get other values, and go.
+fn old_snapshots_while_bounds_are_rebuilt(database: &Database) {
+    let mut session = database.session();
+    // More ranges than a page has bounds of: the cursor reads the second page late.
+    log(&mut session, 12_000);
+    session.run("ALTER TABLE t ALTER COLUMN code TYPE text COLLATE \"C\"");
+    session.run(
+        "CREATE INDEX t_n ON t
+         USING skip (n int4_minmax_skip_ops, at timestamptz_minmax_skip_ops, code text_minmax_skip_ops)
+         WITH (pages_per_range = 1)",
+    );
+    let mut reader = database.session();
+    let mut rng = Rng::with_seed(seed());
+    let last = "SELECT max(segment_id) FROM skip_index_segments('t_n')";
+    let mut rebuilds = 0;
+    for (round, order) in
+        ["n", "n DESC", "at DESC", "code", "code DESC", "n DESC NULLS LAST", "at", "n NULLS FIRST"]
+            .into_iter()
+            .enumerate()
+    {
+        // Rows that are gone leave bounds too wide.
+        for widened in [
+            "n = 90000 - n, at = at + interval '9 years', code = 'z' || code",
+            "n = 90000 - n, at = at - interval '9 years', code = substr(code, 2)",
+        ] {
+            session.run(&format!("UPDATE t SET {widened} WHERE id % 100 = {round}"));
+            session.run("SET pg_skip.vacuum_rebuild_pages = 0");
+            session.run("VACUUM t");
+            session.run("RESET pg_skip.vacuum_rebuild_pages");
+        }
+        let condition = ["", "WHERE id % 3 = 1", "WHERE n > 100 OR n IS NULL"][rng.usize(..3)];
+        let statement = format!("SELECT id, n, at, code FROM t {condition} ORDER BY {order}, id");
+        is_in_order(&mut reader, &format!("{statement} LIMIT 10"));
+        let memory = if round % 2 == 0 { "64kB" } else { "4MB" };
+        reader.run(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {}", Way::plain().local()));
+        let wanted = reader.rows(&statement);
+        reader.run(&format!(
+            "{} SET LOCAL work_mem = '{memory}'; SET LOCAL cursor_tuple_fraction = 0.001;
+             DECLARE c NO SCROLL CURSOR FOR {statement}",
+            in_order().local()
+        ));
+        let mut found = reader.rows(&format!("FETCH {} FROM c", rng.u32(0..60)));
+        for step in 0..3 {
+            let before = session.one(last);
+            session.run("VACUUM t");
+            rebuilds += usize::from(session.one(last) != before);
+            found.extend(reader.rows(&format!("FETCH {} FROM c", rng.u32(1..200))));
+            session.run(&format!(
+                "UPDATE t SET n = n + 1, at = at + interval '3 min', code = code || 'b' WHERE id % 9 = {step};
+                 DELETE FROM t WHERE id % 199 = 3 * {round} + {step};
+                 INSERT INTO t (n, at, code) SELECT i * 60, '2024-02-02', 'a new row' FROM generate_series(1, 4) i"
+            ));
+        }
+        found.extend(reader.rows("FETCH ALL FROM c"));
+        assert!(found == wanted, "{statement}: {} rows instead of {}, or others", found.len(), wanted.len());
+        reader.run("COMMIT");
+    }
+    assert!(rebuilds >= 6, "bounds were found again {rebuilds} times");
+    sound(&mut session, "t_n");
 }
 
 alone!(standby);
