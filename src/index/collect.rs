@@ -118,7 +118,7 @@ pub struct RangeCollectorOptions {
     pub bulk: bool,
     /// Apply the cost limits of VACUUM.
     pub in_vacuum: bool,
-    /// Bytes of memory for the distinct values of one range and column. A range with more stays open.
+    /// Bytes of memory for the distinct values of one range and column. A range whose values need more stays open.
     pub memory: usize,
     /// Which tuple versions are collected.
     pub versions: Versions,

@@ -125,7 +125,7 @@ impl LackingColumn {
             gaps.fill(index)?;
         }
         // Ranges that were open before are then in two open stretches, until they are closed. Those of this column come
-        // before its addition, whose pairs are not all of such a range.
+        // before its addition, which may lack pairs of such a range.
         for stretch in place_map::bounded(self.open) {
             directory.add_open(stretch)?;
         }

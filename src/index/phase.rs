@@ -8,7 +8,7 @@ use std::ffi::CStr;
 pub enum Phase {
     /// The table is read. Segments of filters and bounds are written meanwhile.
     Scan = 2,
-    /// What is not written yet is written: maps are sorted.
+    /// Maps are sorted and written, and the last segments of filters and bounds.
     Write = 3,
 }
 

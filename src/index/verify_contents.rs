@@ -1,4 +1,5 @@
-//! The second half of skip_index_verify: every row that some snapshot may see is looked up in the index.
+//! The second half of skip_index_verify: rows that some snapshot may see are looked up in the index. Rows that are only
+//! recently dead are left out if they have values out of line, which may be gone.
 //!
 //! The table is read range by range. What a map lacks is found at the end, when the keys of all ranges are sorted. What
 //! is neither in a segment nor in the delta, which is read last, is lost: queries do not find the row.
@@ -33,7 +34,7 @@ pub fn check(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let options = RangeCollectorOptions {
         bulk: true,
         in_vacuum: false,
-        // A range with more values is not checked, so this is more than any range may have in the index.
+        // A range whose values need more is not checked. A build with the same setting leaves it open anyway.
         memory: memory::maintenance_work_mem().saturating_mul(4),
         versions: Versions::Visible,
         may_fail: false,

@@ -82,7 +82,7 @@ fn attached() -> &'static Counters {
         _ => error::fail(
             PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
             "statistics of skip indexes are not available".into(),
-            Some("A session cannot find them for the first time while it leads a parallel query.".into()),
+            Some("A session that leads a parallel query cannot attach to them for the first time.".into()),
             Some("Read them by a query of their own, or SET max_parallel_workers_per_gather = 0.".into()),
         ),
     }

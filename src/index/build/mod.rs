@@ -9,9 +9,9 @@
 //! | [`pairs`] | passes the pairs of maps from all processes to all processes |
 //! | [`parts`] | makes the maps |
 //!
-//! The options are fixed in the meta page. Each page of a segment is written once, and logged then, so that the server
-//! writes WAL to disk while the build goes on. The trailing, partial range is summarized too if there are complete
-//! ones, so that a table that does not grow is covered to its end.
+//! The options are fixed in the meta page. The pages of a segment do not change after they are written, so each is
+//! logged then, and the server writes WAL to disk while the build goes on. The trailing, partial range is summarized
+//! too if there are complete ones, so that a table that does not grow is covered to its end.
 
 use super::choose;
 use super::collect::{RangeCollector, RangeCollectorOptions, Versions};

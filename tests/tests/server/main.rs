@@ -10,6 +10,7 @@ mod at_commit;
 mod background;
 mod bloom;
 mod build;
+mod build_wal;
 mod c_library;
 mod column_types;
 mod compact;

@@ -31,7 +31,7 @@ impl Hearing {
     /// Runs a command. Returns the numbers of workers, of ranges that they collected, and of all ranges, for each index
     /// that was built by several processes.
     #[track_caller]
-    fn builds(&mut self, sql: &str) -> Vec<[u64; 3]> {
+    pub fn builds(&mut self, sql: &str) -> Vec<[u64; 3]> {
         let first = |all: [u64; 5]| [all[0], all[1], all[2]];
         self.builds_with_parts(sql).into_iter().map(first).collect()
     }

@@ -1,5 +1,5 @@
 //! The order in which entries of the directory are added and removed while an index is maintained. Readers of maps rely
-//! on it, because they read the directory page by page, without a lock (`src/pages/map.rs`). So do inserts while
+//! on it, because they read the directory page by page, without a lock (`src/pages/map`). So do inserts while
 //! segments are replaced (`src/pages/upkeep/rescan.rs`).
 //!
 //! The server writes an image of the page with each WAL record (`wal_consistency_checking`), and `pg_waldump` saves

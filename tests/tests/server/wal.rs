@@ -16,8 +16,9 @@ pub fn dumped(server: &Server, start: &str, end: &str, only: [&str; 2]) -> Vec<S
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// pg_waldump of the records between two places. Without the names of the segments it takes their size from the first
-/// file that the folder lists, which on some file systems is one that the server keeps ready and that is still empty.
+/// pg_waldump of the records between two places, of a server that was never promoted: on timeline 1. Without the names
+/// of the segments it takes their size from the first file that the folder lists, which on some file systems is one
+/// that the server keeps ready and that is still empty.
 pub fn waldump(server: &Server, start: &str, end: &str) -> Command {
     let segment = |position: u64| {
         let number = position / WAL_SEGMENT_BYTES;

@@ -103,7 +103,8 @@ fn old_snapshots_while_bounds_are_rebuilt(database: &Database) {
         for step in 0..3 {
             let before = session.one(last);
             session.run("VACUUM t");
-            rebuilds += usize::from(session.one(last) != before);
+            // Later it may be that other changes are folded.
+            rebuilds += usize::from(step == 0 && session.one(last) != before);
             found.extend(reader.rows(&format!("FETCH {} FROM c", rng.u32(1..200))));
             session.run(&format!(
                 "UPDATE t SET n = n + 1, at = at + interval '3 min', code = code || 'b' WHERE id % 9 = {step};
