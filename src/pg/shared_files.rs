@@ -4,8 +4,9 @@
 //! They are the server's own ([`pg_sys::SharedFileSet`]): in `temp_tablespaces`, counted against temp_file_limit, and
 //! removed when the last process has left the build, also after an error.
 
-use super::{fail, memory};
-use pgrx::{PgSqlErrorCode, pg_sys};
+use super::memory;
+use super::temp_file::cannot;
+use pgrx::pg_sys;
 use std::ffi::CString;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -99,14 +100,4 @@ impl FinishedFile<'_> {
         let have = unsafe { pg_sys::BufFileRead(self.0.file.as_ptr(), data, bytes) };
         have / size_of::<u64>()
     }
-}
-
-fn cannot(what: &str) -> ! {
-    let hint = "Look at the file system of temp_tablespaces, and at the server's log.";
-    fail(
-        PgSqlErrorCode::ERRCODE_IO_ERROR,
-        format!("a shared temporary file could not be {what}"),
-        None,
-        Some(hint.into()),
-    )
 }

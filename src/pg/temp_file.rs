@@ -60,7 +60,8 @@ impl Drop for TempFile {
     }
 }
 
-fn cannot(what: &str) -> ! {
+/// Raises an error: a temporary file, which processes may share, could not be created, positioned or read.
+pub(super) fn cannot(what: &str) -> ! {
     let hint = "Look at the file system of temp_tablespaces, and at the server's log.";
     fail(
         PgSqlErrorCode::ERRCODE_IO_ERROR,

@@ -2,12 +2,13 @@
 use super::{in_order, is_in_order, limit, log};
 use crate::concurrency::SideBySide;
 use crate::registry::{alone, on_shared};
-use crate::shared::Database;
+use crate::shared::{self, Database};
 use crate::standby::{catch_up, replicated};
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{Case, Way, same, same_within};
 use pg_skip_tests::compare::sound;
 use pg_skip_tests::seed;
+use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
 use std::time::Duration;
 
@@ -56,11 +57,14 @@ fn writers(database: &Database) {
     });
 }
 
-on_shared!(old_snapshots_while_bounds_are_rebuilt);
+alone!(old_snapshots_while_bounds_are_rebuilt);
 /// A cursor goes on in its snapshot, while the bounds that rows now gone have left too wide are found again, and while
 /// the rows of the snapshot get other values, and go.
-fn old_snapshots_while_bounds_are_rebuilt(database: &Database) {
-    let mut session = database.session();
+fn old_snapshots_while_bounds_are_rebuilt() {
+    // On a server of its own: transactions of other tests would keep rows from being removed.
+    let server = Server::start(&["autovacuum=off"]);
+    shared::prepare(&server);
+    let mut session = server.connect("skip_template");
     // More ranges than a page has bounds of: the cursor reads the second page late.
     log(&mut session, 12_000);
     session.run("ALTER TABLE t ALTER COLUMN code TYPE text COLLATE \"C\"");
@@ -69,7 +73,7 @@ fn old_snapshots_while_bounds_are_rebuilt(database: &Database) {
          USING skip (n int4_minmax_skip_ops, at timestamptz_minmax_skip_ops, code text_minmax_skip_ops)
          WITH (pages_per_range = 1)",
     );
-    let mut reader = database.session();
+    let mut reader = server.connect("skip_template");
     let mut rng = Rng::with_seed(seed());
     let last = "SELECT max(segment_id) FROM skip_index_segments('t_n')";
     let mut rebuilds = 0;
@@ -118,6 +122,7 @@ fn old_snapshots_while_bounds_are_rebuilt(database: &Database) {
     }
     assert!(rebuilds >= 6, "bounds were found again {rebuilds} times");
     sound(&mut session, "t_n");
+    server.finish();
 }
 
 alone!(standby);
