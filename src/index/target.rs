@@ -4,9 +4,14 @@
 //! ([`Parts`]). The rights are checked once, for the index that was named: who may read, or maintain, a partitioned
 //! table reaches all rows of its partitions through it.
 
+use crate::pages::meta::Meta;
 use crate::pg::sandbox::in_recovery;
 use crate::pg::{OpenRel, catalog, compat, fail, lock, memory, relation};
 use pgrx::{PgSqlErrorCode, pg_sys};
+
+/// Why an index is not valid.
+const NOT_FINISHED: &str =
+    "CREATE INDEX CONCURRENTLY or REINDEX INDEX CONCURRENTLY has not finished, or has failed.";
 
 /// An index and its table, open and locked.
 pub struct Target {
@@ -15,6 +20,21 @@ pub struct Target {
 }
 
 impl Target {
+    /// Raises an error if the index is not built: it is not valid, and has no meta page.
+    fn check_built(&self) {
+        let index = self.index.rel();
+        // CREATE INDEX CONCURRENTLY makes an empty file, and waits for other transactions before it builds the index.
+        // If the server dies during the build, the file may have pages of zeros too.
+        if !index.is_valid_index() && Meta::read(index).is_err() {
+            fail(
+                PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("index \"{}\" is not built", index.name()),
+                Some(NOT_FINISHED.into()),
+                Some(format!("Wait for the command, or REINDEX INDEX {}.", index.qualified_name())),
+            );
+        }
+    }
+
     /// Closes both. Their locks are held until the transaction ends.
     pub fn keep_locks(self) {
         self.index.keep_lock();
@@ -64,11 +84,11 @@ pub fn for_verifying(index: pg_sys::Oid) -> Parts {
 }
 
 /// Opens indexes for functions that only read them, and return nothing about single values.
-pub fn for_reading(index: pg_sys::Oid) -> Parts {
+pub fn for_reading(index: pg_sys::Oid) -> impl Iterator<Item = Target> {
     let named = Named::find(index);
     let needed = "Inspecting an index requires SELECT on all rows of its table, or membership in pg_monitor.";
     named.check_may(|table| catalog::may_read(table) || catalog::is_monitor(), needed);
-    named.parts(lock::Mode::AccessShare)
+    named.parts(lock::Mode::AccessShare).inspect(Target::check_built)
 }
 
 /// Opens an index for functions that tell whether the table has a value, and in which ranges, not only what the index
@@ -83,9 +103,7 @@ pub fn for_reading_rows(index: pg_sys::Oid) -> Target {
         fail(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("index \"{}\" is not valid", named.name),
-            Some(
-                "CREATE INDEX CONCURRENTLY has not finished, or has failed: the index may lack rows.".into(),
-            ),
+            Some(format!("{NOT_FINISHED} The index may lack rows.")),
             Some(format!("Wait for the command, or REINDEX INDEX {name}.")),
         );
     }

@@ -59,7 +59,8 @@ fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
     // locks cannot be taken.
     let _maintenance = (!sandbox::in_recovery()).then(|| PartLock::take(index, Part::Maintenance));
     if let Err(damage) = Meta::read(index) {
-        return vec![damage];
+        // The build may not have come to the first page.
+        return vec![if index.is_valid_index() { damage } else { Damage::new(META_BLOCK, NOT_VALID) }];
     }
     let mut previous: Vec<Damage> = Vec::new();
     steady(index, || {

@@ -243,6 +243,33 @@ fn functions_on_something_else(database: &Database) {
     sound(&mut other, "x_skip");
 }
 
+on_shared!(functions_on_an_index_that_is_not_built);
+/// CREATE INDEX CONCURRENTLY is cancelled while it waits for other transactions: the file of the index is empty, which
+/// is no damage.
+fn functions_on_an_index_that_is_not_built(database: &Database) {
+    let (mut session, mut other) = (database.session(), database.session());
+    session.run("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 1000)");
+    other.run("BEGIN; INSERT INTO t VALUES (1001)");
+    session.run("SET statement_timeout = '1s'");
+    refused(&mut session, "CREATE INDEX CONCURRENTLY t_skip ON t USING skip (a)", &["57014"], false);
+    session.run("RESET statement_timeout");
+    other.run("COMMIT");
+    assert_eq!(session.one("SELECT pg_relation_size('t_skip')"), "0");
+    for function in FUNCTIONS {
+        let call = function.replace('X', "t_skip");
+        match function {
+            _ if function.contains("verify") => {
+                let problems = session.rows(&call);
+                assert!(problems.len() == 1 && format!("{problems:?}").contains("not valid"), "{problems:?}");
+            }
+            _ if function.contains("summarize") => assert_eq!(session.one(&call), "0"),
+            _ => drop(refused(&mut session, &call, &["55000"], true)),
+        }
+    }
+    session.run("REINDEX INDEX t_skip");
+    sound(&mut session, "t_skip");
+}
+
 on_shared!(functions_by_someone_else);
 fn functions_by_someone_else(database: &Database) {
     let mut session = database.session();
