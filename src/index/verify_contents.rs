@@ -23,6 +23,10 @@ use std::collections::HashSet;
 /// The most entries that are gathered, and pairs of each column. Some of them may be in the delta.
 const MOST_MISSING: usize = 10_000;
 
+/// How many times maintenance_work_mem the keys of a column in one range may take: more than a build has for them,
+/// because equal values with different bytes are looked up too.
+const MEMORY_FACTOR: usize = 4;
+
 /// The problems of an index that lacks contents of the table.
 ///
 /// # Errors
@@ -34,8 +38,9 @@ pub fn check(table: Rel, index: Rel) -> Fetch<Vec<Damage>> {
     let options = RangeCollectorOptions {
         bulk: true,
         in_vacuum: false,
-        // A range whose values need more is not checked. A build with the same setting leaves it open anyway.
-        memory: memory::maintenance_work_mem().saturating_mul(4),
+        // A build with the same setting leaves a range open whose values need more. A range that was built with a
+        // larger one is reported as not checked.
+        memory: memory::maintenance_work_mem().saturating_mul(MEMORY_FACTOR),
         versions: Versions::Visible,
         may_fail: false,
     };
@@ -63,6 +68,35 @@ struct Search<'a> {
     maps: Vec<Option<MapCheck>>,
     /// What filters and bounds lack, each with a block of the segment.
     missing: Vec<(DeltaEntry, u32)>,
+    /// Of each column the ranges that have more keys than memory allows, so that most of them are not looked up.
+    unchecked: Vec<Unchecked>,
+}
+
+/// Ranges of a column that are not checked: their number, and a block of the first one's segment.
+#[derive(Clone, Copy, Default)]
+struct Unchecked {
+    ranges: u32,
+    block: u32,
+}
+
+impl Unchecked {
+    fn add(&mut self, segment: &Segment) {
+        if self.ranges == 0 {
+            self.block = segment.first_block;
+        }
+        self.ranges += segment.parts();
+    }
+
+    /// The problem of column `c`.
+    fn problem(self, c: usize) -> Option<Damage> {
+        let Self { ranges, block } = self;
+        let what = format!(
+            "block ranges of column {} that were not checked: {ranges}; the keys of one need more than {MEMORY_FACTOR} times \
+             maintenance_work_mem",
+            c + 1
+        );
+        (ranges > 0).then(|| Damage::new(block, what))
+    }
 }
 
 impl<'a> Search<'a> {
@@ -74,6 +108,7 @@ impl<'a> Search<'a> {
             bounds: meta.columns.iter().map(|_| None).collect(),
             maps: map_check::of_columns(meta)?,
             missing: Vec::new(),
+            unchecked: vec![Unchecked::default(); meta.columns.len()],
         })
     }
 
@@ -89,12 +124,15 @@ impl<'a> Search<'a> {
             let Some(check) = check else { continue };
             let has_it =
                 |column: u16, first: u32, end: u32| usize::from(column) == c && (first..end).contains(&range);
-            let is_summarized =
-                self.live.segments.iter().any(|s| has_it(s.column, s.first_range, s.end_range()));
-            if is_summarized && !self.live.open.iter().any(|o| has_it(o.column, o.first_range, o.end_range()))
-            {
-                check.push(range, columns[c].contents());
+            let summary = self.live.segments.iter().find(|s| has_it(s.column, s.first_range, s.end_range()));
+            let Some(segment) = summary else { continue };
+            if self.live.open.iter().any(|o| has_it(o.column, o.first_range, o.end_range())) {
+                continue;
             }
+            if columns[c].is_full {
+                self.unchecked[c].add(segment);
+            }
+            check.push(range, columns[c].contents());
         }
     }
 
@@ -109,6 +147,9 @@ impl<'a> Search<'a> {
             };
             let of_range = all.get((range - segment.first_range) as usize);
             let Some(bounds) = of_range.filter(|bounds| !bounds.open) else { continue };
+            if columns[c].is_full {
+                self.unchecked[c].add(segment);
+            }
             let contents = columns[c].contents();
             let null = contents.state.nulls.then_some(None);
             let keys = contents.hashes.iter().copied().map(Some).chain(null);
@@ -125,7 +166,8 @@ impl<'a> Search<'a> {
         for segment in of_filters.filter(|s| (s.first_range..s.end_range()).contains(&range)) {
             let place = range - segment.first_range;
             let (id, number) = (segment.id, place / 64);
-            let known = &mut self.groups[usize::from(segment.column)];
+            let c = usize::from(segment.column);
+            let known = &mut self.groups[c];
             let group = match known {
                 Some((i, n, group)) if (*i, *n) == (id, number) => group,
                 other => {
@@ -136,7 +178,10 @@ impl<'a> Search<'a> {
             if group.has_bit(OPEN_SLICE, place) {
                 continue;
             }
-            let contents = columns[usize::from(segment.column)].contents();
+            if columns[c].is_full {
+                self.unchecked[c].add(segment);
+            }
+            let contents = columns[c].contents();
             let null = (contents.state.nulls && !group.has_bit(NULLS_SLICE, place)).then_some(None);
             let hashes = contents.hashes.iter().filter(|&&hash| !group.has_key(hash, place));
             for hash in null.into_iter().chain(hashes.map(|&hash| Some(hash))) {
@@ -149,8 +194,9 @@ impl<'a> Search<'a> {
 
     /// The problems found.
     fn finish(self) -> Fetch<Vec<Damage>> {
-        let Self { index, live, maps, mut missing, .. } = self;
+        let Self { index, live, maps, mut missing, unchecked, .. } = self;
         let mut problems = missing_in_maps(index, maps, &live)?;
+        problems.extend(unchecked.iter().enumerate().filter_map(|(c, of_column)| of_column.problem(c)));
         if !missing.is_empty() {
             drop_those_in_delta(index, &mut missing)?;
             drop_those_folded(index, &mut missing)?;
