@@ -10,7 +10,7 @@ use crate::pages::meta::Meta;
 use crate::pages::progress::Progress;
 use crate::pages::upkeep::{self, fold, growth};
 use crate::pg::error::{Read, or_raise};
-use crate::pg::lock::{Part, PartLock};
+use crate::pg::lock::{IndexLock, LockKind};
 use crate::pg::memory::{self, Scratch};
 use crate::pg::options::{Autosummarize, Options};
 use crate::pg::sandbox::{Sandbox, in_recovery};
@@ -60,7 +60,7 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace, caller: Call
     if pace.end_of_batch(progress.watermark, complete) == progress.watermark {
         return Ok(None);
     }
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else {
+    let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else {
         return Ok(Some(Summary::default()));
     };
     let sandbox = Sandbox::enter(heap);
@@ -114,7 +114,7 @@ pub fn catch_up(heap: Rel, index: Rel) {
         };
         // The small segments are merged below, before a large merge has them.
         autosummarize(heap, index, last_block, inserting.pace_at_commit(), Caller::Insert)?;
-        let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
+        let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else { return Ok(()) };
         let (meta, mut directory) = upkeep::load(index)?;
         growth::catch_up(&mut directory, &meta)
     };
@@ -130,7 +130,7 @@ pub fn merge_further(index: Rel, steps: u32) -> Read<bool> {
     if !is_wanted(index) {
         return Ok(true);
     }
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(true) };
+    let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else { return Ok(true) };
     let (meta, mut directory) = upkeep::load(index)?;
     for _ in 0..steps {
         memory::check_for_interrupts();
@@ -149,7 +149,7 @@ pub fn close_open_ranges(heap: Rel, index: Rel, most: u32) -> Read<u64> {
     if !is_wanted(index) {
         return Ok(0);
     }
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(0) };
+    let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else { return Ok(0) };
     let (meta, mut directory) = upkeep::load(index)?;
     let (closed, failure) = close::close_open_ranges(heap, &mut directory, &meta, Caller::Insert, most)?;
     growth::merge_additions(&mut directory, meta.columns.len())?;
@@ -163,7 +163,7 @@ pub fn close_open_ranges(heap: Rel, index: Rel, most: u32) -> Read<u64> {
 /// # Errors
 /// Damage to the index.
 pub fn forget_behind_end(heap: Rel, index: Rel) -> Read<()> {
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
+    let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else { return Ok(()) };
     let (_, mut directory) = upkeep::load(index)?;
     summarize::forget_behind_end(heap, index, &mut directory).map(|_| ())
 }
@@ -173,7 +173,7 @@ pub fn forget_behind_end(heap: Rel, index: Rel) -> Read<()> {
 /// # Errors
 /// Damage to the index.
 pub fn fold_delta(index: Rel) -> Read<()> {
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return Ok(()) };
+    let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else { return Ok(()) };
     let (meta, mut directory) = upkeep::load(index)?;
     fold::fold(&mut directory, meta.columns.len())?;
     growth::merge_additions(&mut directory, meta.columns.len())

@@ -23,7 +23,7 @@ use crate::pages::segment::{self, Bit, Group};
 use crate::pages::upkeep::{self, unfinished};
 use crate::pg::Rel;
 use crate::pg::error::{Read, or_raise};
-use crate::pg::lock::{Part, PartLock};
+use crate::pg::lock::{IndexLock, LockKind};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -36,7 +36,7 @@ const MOST_WIDENINGS: usize = 4096;
 
 /// Adds the keys of the table's tuple versions that the filters or maps lack.
 pub fn add_missed_rows(heap: Rel, index: Rel) {
-    let _maintenance = PartLock::take(index, Part::Maintenance);
+    let _maintenance = IndexLock::take(index, LockKind::Maintenance);
     or_raise(index, add_lacking(heap, index));
 }
 

@@ -59,24 +59,24 @@ const PAIRS_A_PAGE: u64 = 2500;
 pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
     for column in 0..work.meta.columns.len() as u16 {
         let next = rescan::next(directory, column);
-        let Some(row) = row_of_maps(directory, column, next.unwrap_or(0)) else {
+        let Some(adjacent) = adjacent_maps(directory, column, next.unwrap_or(0)) else {
             rescan::forget_next(directory, column)?;
             continue;
         };
-        let is_worth = next.is_some() || stale_part(directory.index(), work, &row)? > WORTH;
+        let is_worth = next.is_some() || stale_part(directory.index(), work, &adjacent)? > WORTH;
         if is_worth {
             work.fold(directory)?;
             // Folding may have published an addition.
-            let Some(row) = row_of_maps(directory, column, row.first) else { continue };
+            let Some(adjacent) = adjacent_maps(directory, column, adjacent.first) else { continue };
             let ranges = (blocks / work.meta.pages_per_range).max(1);
-            replace(directory, work, &row, next.unwrap_or(row.first), ranges)?;
+            replace(directory, work, &adjacent, next.unwrap_or(adjacent.first), ranges)?;
         }
     }
     Ok(())
 }
 
-/// Neighbouring maps of a column, and the additions within their ranges.
-struct Row {
+/// Adjacent maps of a column, and the additions within their ranges.
+struct AdjacentMaps {
     column: u16,
     first: u32,
     end: u32,
@@ -85,43 +85,44 @@ struct Row {
     segments: Vec<Segment>,
 }
 
-impl Row {
+impl AdjacentMaps {
     /// Its first part of a range, counted from the table's first one.
     fn first_part(&self) -> u64 {
         u64::from(self.first) * u64::from(self.form.parts)
     }
 }
 
-/// The neighbouring maps of which the last one ends behind `next`.
-fn row_of_maps(directory: &Directory<'_>, column: u16, next: u32) -> Option<Row> {
+/// The adjacent maps of which the last one ends behind `next`.
+fn adjacent_maps(directory: &Directory<'_>, column: u16, next: u32) -> Option<AdjacentMaps> {
     let regions = regions::of_column(directory, column);
     let is_neighbour = |one: &Region, other: &Region| one.end == other.first_range;
-    let row =
-        regions.chunk_by(is_neighbour).find(|row| row.last().is_some_and(|region| region.end > next))?;
-    let (first, end) = (row.first()?.first_range, row.last()?.end);
+    let adjacent = regions
+        .chunk_by(is_neighbour)
+        .find(|adjacent| adjacent.last().is_some_and(|region| region.end > next))?;
+    let (first, end) = (adjacent.first()?.first_range, adjacent.last()?.end);
     let is_inside = |s: &Segment| first <= s.first_range && s.end_range() <= end;
     let additions = directory.additions(column).into_iter().filter(is_inside);
-    let segments: Vec<Segment> = row.iter().flat_map(Region::segments).chain(additions).collect();
-    let form = row.first()?.first()?.map()?.form;
+    let segments: Vec<Segment> = adjacent.iter().flat_map(Region::segments).chain(additions).collect();
+    let form = adjacent.first()?.first()?.map()?.form;
     // Maps that overlap are being merged.
-    let is_sound = row.iter().all(|region| region.next_part().is_none())
+    let is_sound = adjacent.iter().all(|region| region.next_part().is_none())
         && segments.iter().all(|s| s.map().is_some_and(|size| size.form == form));
-    is_sound.then_some(Row { column, first, end, form, segments })
+    is_sound.then_some(AdjacentMaps { column, first, end, form, segments })
 }
 
 /// The part of the pairs that no row has, estimated; 0 if too few pairs could be looked up.
-fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read<f64> {
-    let maps = row.segments.iter().map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>()?;
+fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, adjacent: &AdjacentMaps) -> Read<f64> {
+    let maps = adjacent.segments.iter().map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>()?;
     let pages: u64 = maps.iter().map(|map| u64::from(map.data_pages())).sum();
-    let ranges = row.end - row.first;
+    let ranges = adjacent.end - adjacent.first;
     let (least, most) = SAMPLED_RANGES;
     let usual = (SAMPLED_BLOCKS / work.meta.pages_per_range).clamp(least, most);
     let sampled = usual.max(ranges / RANGES_A_SAMPLE).min(ranges);
     if pages == 0 || sampled == 0 {
         return Ok(0.0);
     }
-    let coding = map::coding(row.form, ranges)?;
-    let sample = sample_table(index, work, row, coding, sampled);
+    let coding = map::coding(adjacent.form, ranges)?;
+    let sample = sample_table(index, work, adjacent, coding, sampled);
     let wanted = SAMPLED_PAIRS * u64::from(ranges) / (u64::from(sampled) * PAIRS_A_PAGE);
     let wanted = wanted.saturating_mul(1 << sample.zeros);
     let most_read = SAMPLED_PAGES.1 << sample.zeros.min(MOST_DOUBLINGS);
@@ -135,11 +136,11 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read
                 page = behind;
                 continue;
             }
-            let first = map.first_part() - row.first_part();
+            let first = map.first_part() - adjacent.first_part();
             let mut each = |number: u64| {
                 let (fingerprint, part) = map.coding().split(number);
                 let part = u64::from(part) + first;
-                if sample.has(fingerprint) && sample.closed.contains(part / u64::from(row.form.parts)) {
+                if sample.has(fingerprint) && sample.closed.contains(part / u64::from(adjacent.form.parts)) {
                     found += 1;
                     let number = fingerprint * u64::from(coding.ranges()) + part;
                     stale += u64::from(!sample.numbers.contains(&number));
@@ -155,7 +156,7 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, row: &Row) -> Read
 
 /// What was read of the table to find superfluous pairs.
 struct SampledPairs {
-    /// The ranges that could be hashed, counted from the row's first one.
+    /// The ranges that could be hashed, counted from the maps' first one.
     closed: RangeSet,
     /// The numbers of their pairs, of some fingerprints only if there are too many for the memory.
     numbers: HashSet<u64>,
@@ -186,22 +187,22 @@ impl SampledPairs {
 fn sample_table(
     index: Rel<'_>,
     work: &mut RebuildWork<'_, '_>,
-    row: &Row,
+    adjacent: &AdjacentMaps,
     coding: Coding,
     count: u32,
 ) -> SampledPairs {
-    let ranges = row.end - row.first;
+    let ranges = adjacent.end - adjacent.first;
     let mut sample =
         SampledPairs { closed: RangeSet::empty(ranges.into()), numbers: HashSet::new(), zeros: 0 };
     let mut collector = RangeCollector::new(work.heap, index, work.meta, &work.options());
     let (blocks, most) = (work.heap.blocks(), work.memory() / BYTES_A_SAMPLED_PAIR);
     for i in 0..count {
         let range = (u64::from(i) * u64::from(ranges) / u64::from(count)) as u32;
-        collector.collect(work.meta.blocks_of(row.first + range, blocks));
-        let contents = collector.columns[usize::from(row.column)].contents();
+        collector.collect(work.meta.blocks_of(adjacent.first + range, blocks));
+        let contents = collector.columns[usize::from(adjacent.column)].contents();
         if !contents.state.open {
             sample.closed.insert(range.into());
-            each_pair(row.form.parts, range, contents, |key, part| sample.add(coding, key, part, most));
+            each_pair(adjacent.form.parts, range, contents, |key, part| sample.add(coding, key, part, most));
         }
     }
     sample
@@ -212,7 +213,7 @@ struct Scanned {
     sorter: Sorter<SpillFile>,
     /// At least the number of distinct pairs.
     pairs: u64,
-    /// The ranges that they are all pairs of, counted from the row's first one.
+    /// The ranges that they are all pairs of, counted from the maps' first one.
     ranges: RangeSet,
 }
 
@@ -220,17 +221,17 @@ struct Scanned {
 fn replace<'a>(
     directory: &mut Directory<'a>,
     work: &mut RebuildWork<'a, '_>,
-    row: &Row,
+    adjacent: &AdjacentMaps,
     from: u32,
     most: u32,
 ) -> Read<()> {
-    let from = from.clamp(row.first, row.end);
-    let to = from.saturating_add(most).min(row.end);
-    let replaced = Replaced { column: row.column, first_range: row.first, end: row.end };
-    let next = (to < row.end).then_some(to);
+    let from = from.clamp(adjacent.first, adjacent.end);
+    let to = from.saturating_add(most).min(adjacent.end);
+    let replaced = Replaced { column: adjacent.column, first_range: adjacent.first, end: adjacent.end };
+    let next = (to < adjacent.end).then_some(to);
     for rescan in rescan::begin(directory, &[replaced])? {
-        let scanned = read(directory, work, row, from..to, &rescan)?;
-        write(directory, row, scanned)?;
+        let scanned = read(directory, work, adjacent, from..to, &rescan)?;
+        write(directory, adjacent, scanned)?;
         rescan::end(directory, rescan, next)?;
     }
     Ok(())
@@ -240,13 +241,13 @@ fn replace<'a>(
 fn read<'a>(
     directory: &mut Directory<'a>,
     work: &mut RebuildWork<'a, '_>,
-    row: &Row,
+    adjacent: &AdjacentMaps,
     ranges: Range<u32>,
     rescan: &Rescan,
 ) -> Read<Scanned> {
-    let width = row.end - row.first;
-    let coding = map::coding(row.form, width)?;
-    let expected = row.segments.iter().filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum();
+    let width = adjacent.end - adjacent.first;
+    let coding = map::coding(adjacent.form, width)?;
+    let expected = adjacent.segments.iter().filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum();
     let sorter = Sorter::new(coding, work.memory(), expected, SpillFile::default());
     let mut scanned = Scanned { sorter, pairs: 0, ranges: RangeSet::empty(width.into()) };
     let mut collector = RangeCollector::new(work.heap, directory.index(), work.meta, &work.options());
@@ -261,12 +262,12 @@ fn read<'a>(
         let of_range = work.meta.blocks_of(range, blocks);
         unchecked += of_range.end - of_range.start;
         collector.collect(of_range);
-        let contents = collector.columns[usize::from(row.column)].contents();
+        let contents = collector.columns[usize::from(adjacent.column)].contents();
         if contents.state.open {
             continue;
         }
-        scanned.ranges.insert((range - row.first).into());
-        each_pair(row.form.parts, range - row.first, contents, |key, part| {
+        scanned.ranges.insert((range - adjacent.first).into());
+        each_pair(adjacent.form.parts, range - adjacent.first, contents, |key, part| {
             scanned.pairs += 1;
             let Ok(()) = scanned.sorter.push(key, part);
         });
@@ -277,28 +278,28 @@ fn read<'a>(
 }
 
 /// Publishes the new map: the pairs that were read, and those of the old maps in other ranges.
-fn write(directory: &mut Directory<'_>, row: &Row, scanned: Scanned) -> Read<()> {
+fn write(directory: &mut Directory<'_>, adjacent: &AdjacentMaps, scanned: Scanned) -> Read<()> {
     let index = directory.index();
-    let width = row.end - row.first;
-    let coding = map::coding(row.form, width)?;
+    let width = adjacent.end - adjacent.first;
+    let coding = map::coding(adjacent.form, width)?;
     let is_whole = scanned.ranges.count() == u64::from(width);
-    let old: &[Segment] = if is_whole { &[] } else { &row.segments };
+    let old: &[Segment] = if is_whole { &[] } else { &adjacent.segments };
     let old = Sources::of(index, old)?;
     let pairs = old.most_pairs(KeyPart::WHOLE).map_err(Miss::not_recycled)? + scanned.pairs;
     let new = NewMap {
-        column: row.column,
-        first_range: row.first,
+        column: adjacent.column,
+        first_range: adjacent.first,
         width,
-        form: row.form,
+        form: adjacent.form,
         is_addition: false,
         key_part: KeyPart::WHOLE,
-        depth: map::depth_of(row.form, most_pages(coding, pairs).into()),
+        depth: map::depth_of(adjacent.form, most_pages(coding, pairs).into()),
         from: 0,
         is_build: false,
     };
     let sources = old.of_merge(KeyPart::WHOLE, |_| 0);
     let mut writer = MapWriter::new(directory, new)?;
-    let mut kept = KeptPairs::new(sources, coding, row, &scanned.ranges).map_err(Miss::not_recycled)?;
+    let mut kept = KeptPairs::new(sources, coding, adjacent, &scanned.ranges).map_err(Miss::not_recycled)?;
     scanned
         .sorter
         .finish::<Miss>(|numbers| {
@@ -318,7 +319,7 @@ struct KeptPairs<'m, 'a> {
     coding: Coding,
     /// Number of parts of a range.
     parts: u32,
-    /// Ranges, counted from the row's first one.
+    /// Ranges, counted from the maps' first one.
     dropped: &'m RangeSet,
     next: Option<u64>,
 }
@@ -327,11 +328,11 @@ impl<'m, 'a> KeptPairs<'m, 'a> {
     fn new(
         sources: Vec<MergeSource<RunNumbers<'m, 'a>>>,
         coding: Coding,
-        row: &Row,
+        adjacent: &AdjacentMaps,
         dropped: &'m RangeSet,
     ) -> Fetch<Self> {
-        let old = Merged::new(sources, coding, row.first_part() as u32)?.each();
-        let mut kept = Self { old, coding, parts: row.form.parts, dropped, next: None };
+        let old = Merged::new(sources, coding, adjacent.first_part() as u32)?.each();
+        let mut kept = Self { old, coding, parts: adjacent.form.parts, dropped, next: None };
         kept.advance()?;
         Ok(kept)
     }

@@ -1,7 +1,7 @@
 //! The index that a function is given: what it must be, who may call the function, which locks are taken.
 //!
 //! A partitioned index has no storage. Functions that process one index after another process those of its partitions
-//! ([`Parts`]). The rights are checked once, for the index that was named: who may read, or maintain, a partitioned
+//! ([`Targets`]). The rights are checked once, for the index that was named: who may read, or maintain, a partitioned
 //! table reaches all rows of its partitions through it.
 
 use crate::pages::meta::Meta;
@@ -43,13 +43,13 @@ impl Target {
 }
 
 /// The named index, or the indexes of the partitions of a partitioned one. They are opened one after another.
-pub struct Parts {
+pub struct Targets {
     indexes: std::vec::IntoIter<pg_sys::Oid>,
     mode: lock::Mode,
     of_partitions: bool,
 }
 
-impl Iterator for Parts {
+impl Iterator for Targets {
     type Item = Target;
 
     fn next(&mut self) -> Option<Target> {
@@ -62,7 +62,7 @@ impl Iterator for Parts {
 }
 
 /// Opens indexes for functions that change them. The table is locked before the index, as everywhere.
-pub fn for_maintenance(index: pg_sys::Oid) -> Parts {
+pub fn for_maintenance(index: pg_sys::Oid) -> Targets {
     let named = Named::find(index);
     if in_recovery() {
         fail(
@@ -73,14 +73,14 @@ pub fn for_maintenance(index: pg_sys::Oid) -> Parts {
         );
     }
     named.check_may_maintain();
-    named.parts(lock::Mode::ShareUpdateExclusive)
+    named.targets(lock::Mode::ShareUpdateExclusive)
 }
 
 /// Opens indexes for functions that only read them, but keep maintenance waiting while they do.
-pub fn for_verifying(index: pg_sys::Oid) -> Parts {
+pub fn for_verifying(index: pg_sys::Oid) -> Targets {
     let named = Named::find(index);
     named.check_may_maintain();
-    named.parts(lock::Mode::AccessShare)
+    named.targets(lock::Mode::AccessShare)
 }
 
 /// Opens indexes for functions that only read them, and return nothing about single values.
@@ -88,7 +88,7 @@ pub fn for_reading(index: pg_sys::Oid) -> impl Iterator<Item = Target> {
     let named = Named::find(index);
     let needed = "Inspecting an index requires SELECT on all rows of its table, or membership in pg_monitor.";
     named.check_may(|table| catalog::may_read(table) || catalog::is_monitor(), needed);
-    named.parts(lock::Mode::AccessShare).inspect(Target::check_built)
+    named.targets(lock::Mode::AccessShare).inspect(Target::check_built)
 }
 
 /// Opens an index for functions that tell whether the table has a value, and in which ranges, not only what the index
@@ -179,10 +179,10 @@ impl Named {
         }
     }
 
-    fn parts(self, mode: lock::Mode) -> Parts {
+    fn targets(self, mode: lock::Mode) -> Targets {
         let indexes =
             if self.is_partitioned { catalog::leaf_partitions(self.index) } else { vec![self.index] };
-        Parts { indexes: indexes.into_iter(), mode, of_partitions: self.is_partitioned }
+        Targets { indexes: indexes.into_iter(), mode, of_partitions: self.is_partitioned }
     }
 }
 

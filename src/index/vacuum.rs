@@ -30,7 +30,7 @@ use super::{build, close, collect, rebuild};
 use crate::pages::upkeep::{self, compact, lost, unfinished};
 use crate::pg::attempt::{self, Failed};
 use crate::pg::error::{Read, or_raise, report};
-use crate::pg::lock::{Part, PartLock};
+use crate::pg::lock::{IndexLock, LockKind};
 use crate::pg::memory::Scratch;
 use crate::pg::sandbox::Sandbox;
 use crate::pg::{Rel, at_commit, boundary};
@@ -42,7 +42,7 @@ type Task = fn(Rel, Rel, Caller) -> Read<Summary>;
 
 /// Maintenance after VACUUM has processed the table: summarizes complete ranges, folds and merges.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
-    let _maintenance = PartLock::take(index, Part::Maintenance);
+    let _maintenance = IndexLock::take(index, LockKind::Maintenance);
     let (mut failure, mut failed) = (None, None::<Failed>);
     for (task, reads_first) in [(update as Task, false), (extend, false), (rebuild, true), (tidy, false)] {
         if reads_first && failed.as_ref().is_some_and(Failed::is_of_full_disk) {
@@ -105,7 +105,7 @@ fn summarize_one(target: Target) -> u64 {
     build::refuse_during_build(target.index.rel());
     let ranges = {
         let _sandbox = Sandbox::enter(target.table.rel());
-        let _maintenance = PartLock::take(target.index.rel(), Part::Maintenance);
+        let _maintenance = IndexLock::take(target.index.rel(), LockKind::Maintenance);
         let run =
             |task: Task| or_raise(target.index.rel(), task(target.table.rel(), target.index.rel(), caller));
         let summaries = [run(update), run(extend), run(rebuild), run(tidy)];
@@ -182,7 +182,7 @@ fn tidy(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
 /// Cuts off the end of an index, unless another process maintains it. An error would undo all that VACUUM has done. So
 /// VACUUM must not fail here if no transaction IDs are left: VACUUM is what makes the server assign new ones again.
 fn cut_off(heap: Rel, index: Rel) {
-    let Some(_maintenance) = PartLock::try_take(index, Part::Maintenance) else { return };
+    let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else { return };
     let shorten =
         || or_raise(index, upkeep::load(index).and_then(|mut all| compact::shorten(heap, &mut all.1)));
     if let Err(failed) = attempt::attempt_within_limits(shorten) {

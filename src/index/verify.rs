@@ -15,7 +15,7 @@ use crate::pages::meta::{META_BLOCK, Meta};
 use crate::pages::miss::Miss;
 use crate::pg::boundary;
 use crate::pg::error::Read;
-use crate::pg::lock::{Part, PartLock};
+use crate::pg::lock::{IndexLock, LockKind};
 use crate::pg::page::SharedPage;
 use crate::pg::result_rows::{ResultRows, result_columns};
 use crate::pg::sql_text::Text;
@@ -57,7 +57,7 @@ fn skip_index_verify(index: pg_sys::Oid) -> ResultRows<ProblemColumns> {
 fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
     // Prevents merges and folds, so that a value stays in one place while it is looked up; not on a standby, where such
     // locks cannot be taken.
-    let _maintenance = (!sandbox::in_recovery()).then(|| PartLock::take(index, Part::Maintenance));
+    let _maintenance = (!sandbox::in_recovery()).then(|| IndexLock::take(index, LockKind::Maintenance));
     if let Err(damage) = Meta::read(index) {
         // The build may not have come to the first page.
         return vec![if index.is_valid_index() { damage } else { Damage::new(META_BLOCK, NOT_VALID) }];

@@ -8,9 +8,9 @@
 //! insert that finds a tail with a successor follows the chain. Pages leave the chain (head) before they become spares.
 //! A crash in between loses a page until the next VACUUM ([`super::upkeep::lost`]), but never an entry.
 //!
-//! Locks: an entry is added under the exclusive lock of the last page's buffer alone. [`Part::DeltaGrowth`] is held
+//! Locks: an entry is added under the exclusive lock of the last page's buffer alone. [`LockKind::DeltaGrowth`] is held
 //! while a page is added to the chain, and while pages are taken out of it. Only maintenance moves the head, under
-//! [`Part::Maintenance`].
+//! [`LockKind::Maintenance`].
 //!
 //! ```text
 //! page:  0 next block u32 | 4 entries u32 | 8 entries of 16 bytes; the page's owner is its sequence number
@@ -22,7 +22,7 @@ use super::miss::{Fetch, Miss};
 use crate::pg::{
     Damage, Rel,
     error::Read,
-    lock::{Part, PartLock},
+    lock::{IndexLock, LockKind},
     memory,
     page::{self, ExclusivePage, KnownBlocks, SharedPage},
     wal::{self, PageEdit},
@@ -190,7 +190,7 @@ fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> Read<Option<us
 /// Adds a page behind the last one, which seals that one. Does nothing when another process has done so since the
 /// caller read the meta page `seen`.
 fn grow(index: Rel, seen: &Meta) -> Read<()> {
-    let _lock = PartLock::take(index, Part::DeltaGrowth);
+    let _lock = IndexLock::take(index, LockKind::DeltaGrowth);
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
     // A delta's first page gets the sequence number that the tail had when there was no page.
@@ -374,7 +374,7 @@ pub fn forget_empty(index: Rel) -> Read<()> {
 /// # Errors
 /// Damage to a page.
 pub fn drop_sealed(index: Rel, sealed: &Sealed) -> Read<()> {
-    let _lock = PartLock::take(index, Part::DeltaGrowth);
+    let _lock = IndexLock::take(index, LockKind::DeltaGrowth);
     meta::update(index, |meta| {
         (meta.delta_head, meta.delta_head_sequence) = (sealed.next, sealed.next_sequence);
         // The tail is behind the chain's end when adding a page was interrupted before its last step.

@@ -25,10 +25,10 @@
 //!
 //! 1. relation locks: the table, then the index. A background worker takes them without waiting, and before them its
 //!    [`crate::pg::lock::WorkerLock`]
-//! 2. heavyweight lock [`crate::pg::lock::Part::Maintenance`]: one maintainer at a time. Below it, without waiting,
+//! 2. heavyweight lock [`crate::pg::lock::LockKind::Maintenance`]: one maintainer at a time. Below it, without waiting,
 //!    those of [`crate::pg::lock::AloneLock`]: the table, then the index
-//! 3. heavyweight lock [`crate::pg::lock::Part::DeltaGrowth`]: one process at a time adds pages to the delta's chain,
-//!    takes pages out of it, or reads it while it must not change
+//! 3. heavyweight lock [`crate::pg::lock::LockKind::DeltaGrowth`]: one process at a time adds pages to the delta's
+//!    chain, takes pages out of it, or reads it while it must not change
 //! 4. the relation extension lock, held only while extending
 //! 5. buffer locks: one at a time, never while waiting for a heavyweight lock, and never during hashing, heap access or
 //!    an interrupt check

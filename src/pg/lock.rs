@@ -4,22 +4,22 @@ pub use super::relation::Mode;
 use super::{Rel, catalog, compat, fail, server};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-/// The parts of an index that can be locked. Tuple locks of the meta block stand for them, as names only. Page locks
+/// What a lock of an index is for. Tuple locks of the meta block stand for them, as names only. Page locks
 /// would take no part in deadlock detection before PostgreSQL 17, and no other lock may be taken under them there; but
 /// maintenance runs index expressions, which may lock anything.
 #[derive(Clone, Copy)]
 #[repr(u16)]
-pub enum Part {
+pub enum LockKind {
     /// All writing except inserts needs it: summarizing, folding, merging.
     Maintenance = 1,
     /// Adding pages to the delta needs it, taking pages out of it, and reading its chains while they must not change.
     DeltaGrowth = 2,
 }
 
-/// The block whose tuples stand for the parts.
+/// The block whose tuples stand for the locks.
 const META_BLOCK: pg_sys::BlockNumber = 0;
 
-impl Part {
+impl LockKind {
     fn tid(self) -> pg_sys::ItemPointerData {
         let mut tid = pg_sys::ItemPointerData::default();
         pgrx::itemptr::item_pointer_set_all(&mut tid, META_BLOCK, self as u16);
@@ -46,42 +46,42 @@ impl Part {
     }
 }
 
-/// A heavyweight lock on a part of an index, held until dropped (or until the transaction aborts).
-pub struct PartLock<'a> {
+/// A heavyweight lock of an index, held until dropped (or until the transaction aborts).
+pub struct IndexLock<'a> {
     index: Rel<'a>,
-    part: Part,
+    kind: LockKind,
 }
 
-impl<'a> PartLock<'a> {
+impl<'a> IndexLock<'a> {
     /// Waits for the lock. Raises an error if this process has it already: maintenance runs users' code, which has then
     /// asked for maintenance of the same index.
-    pub fn take(index: Rel<'a>, part: Part) -> Self {
-        if part.is_held(index) {
+    pub fn take(index: Rel<'a>, kind: LockKind) -> Self {
+        if kind.is_held(index) {
             is_maintained_already(index);
         }
         // SAFETY: index is open.
-        unsafe { pg_sys::LockTuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
-        Self { index, part }
+        unsafe { pg_sys::LockTuple(index.raw(), &mut kind.tid(), Mode::Exclusive.raw()) };
+        Self { index, kind }
     }
 
     /// Takes the lock if no process has it, not even this one. (The server would grant it to this process again. Then a
     /// row that a user-defined function inserts during maintenance would start maintenance within that maintenance.)
-    pub fn try_take(index: Rel<'a>, part: Part) -> Option<Self> {
-        if part.is_held(index) {
+    pub fn try_take(index: Rel<'a>, kind: LockKind) -> Option<Self> {
+        if kind.is_held(index) {
             return None;
         }
         // SAFETY: index is open.
-        let taken = unsafe { compat::try_lock_tuple(index.raw(), &mut part.tid(), Mode::Exclusive.raw()) };
+        let taken = unsafe { compat::try_lock_tuple(index.raw(), &mut kind.tid(), Mode::Exclusive.raw()) };
         // Not then_some: it would also make, and drop, a guard for a lock that was not taken.
-        taken.then(|| Self { index, part })
+        taken.then(|| Self { index, kind })
     }
 }
 
-impl Drop for PartLock<'_> {
+impl Drop for IndexLock<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: taken in the constructor, released once.
-            unsafe { pg_sys::UnlockTuple(self.index.raw(), &mut self.part.tid(), Mode::Exclusive.raw()) }
+            unsafe { pg_sys::UnlockTuple(self.index.raw(), &mut self.kind.tid(), Mode::Exclusive.raw()) }
         }
     }
 }

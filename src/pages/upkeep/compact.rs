@@ -15,7 +15,7 @@ use crate::pages::entry::Segment;
 use crate::pages::meta::{self, Meta};
 use crate::pages::miss::Miss;
 use crate::pages::segment;
-use crate::pg::lock::{AloneLock, Part, PartLock};
+use crate::pg::lock::{AloneLock, IndexLock, LockKind};
 use crate::pg::{Rel, error::Read, memory};
 use skip_segment::compaction::{self, BlockExtent, Compaction, Slides};
 use skip_segment::page::{NO_BLOCK, SLICE_BYTES};
@@ -158,7 +158,7 @@ pub fn may_shorten(heap: Rel<'_>, directory: &Directory<'_>) -> Read<bool> {
     let of_delta = match unused_pages_of_delta(index) {
         Ok(pages) => pages,
         Err(_) => {
-            let _growth = PartLock::take(index, Part::DeltaGrowth);
+            let _growth = IndexLock::take(index, LockKind::DeltaGrowth);
             unused_pages_of_delta(index)?
         }
     };

@@ -21,7 +21,7 @@ use crate::pages::directory::Directory;
 use crate::pages::meta::{META_BLOCK, Meta};
 use crate::pg::Rel;
 use crate::pg::error::Read;
-use crate::pg::lock::{Part, PartLock};
+use crate::pg::lock::{IndexLock, LockKind};
 use skip_segment::compaction::{BlockExtent, gaps};
 
 /// Makes all lost blocks free extents. The caller holds the maintenance lock. It has folded the delta, so that few
@@ -40,7 +40,7 @@ fn find(directory: &Directory<'_>) -> Read<(Vec<BlockExtent>, u32)> {
     // After many updates there may be thousands of pages. They are brought into the cache first: inserts that need a
     // new page of the delta wait for the lock, and have the server cancel an autovacuum that holds it for a second.
     let _ = pages_of_delta(index);
-    let _growth = PartLock::take(index, Part::DeltaGrowth);
+    let _growth = IndexLock::take(index, LockKind::DeltaGrowth);
     let of_delta = pages_of_delta(index)?;
     let pages = directory.pages().iter().copied().chain(of_delta).chain([META_BLOCK]);
     let used = directory.extents().chain(pages.map(|block| (block, 1)));
