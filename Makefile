@@ -89,13 +89,14 @@ install: ## Install into the server of PG_CONFIG=…
 	@[ -n "$(PG_CONFIG)" ] || { echo 'name the server: make install PG_CONFIG=/path/to/pg_config' >&2; exit 2; }
 	@$(INSTALL) "$(PG_CONFIG)"
 
-lint: ## rustfmt, boundary, imports, names, prose, released, clippy for the oldest and newest server, cargo-deny
+lint: ## rustfmt, boundary, imports, names, modules, prose, released, clippy for oldest and newest server, cargo-deny
 	@cargo fmt --version >/dev/null && cargo clippy --version >/dev/null || \
 		{ echo 'please install rustfmt and clippy: rustup component add rustfmt clippy' >&2; exit 1; }
 	cargo fmt --all --check
 	pgrx-config/boundary.sh
 	perl pgrx-config/imports.pl src crates/*/src
 	pgrx-config/names.sh
+	pgrx-config/modules.sh
 	pgrx-config/prose.sh
 	pgrx-config/released.sh
 	@# Only pg_skip itself depends on the server.

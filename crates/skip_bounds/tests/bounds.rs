@@ -1,7 +1,5 @@
 //! Bounds, summaries of pages and spans of keys against plain lists.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
 use proptest::prelude::*;
 use skip_bounds::overlap::overlap;
 use skip_bounds::page::{self, BoundsShape, MOST_RANGES, PAGE_BYTES, RANGES_PER_PAGE};

@@ -1,7 +1,5 @@
 //! The bytes and the numbers that are on disk.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
 use skip_bounds::page::{self, PAGE_BYTES};
 use skip_bounds::{Bounds, Nesting, OrderKind, PageSummary, PartLen, ValueOrder};
 

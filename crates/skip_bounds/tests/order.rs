@@ -1,7 +1,5 @@
 //! Order keys ascend as the values do.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
 use proptest::prelude::*;
 use skip_bounds::OrderKind;
 use std::cmp::Ordering;

@@ -1,7 +1,5 @@
 //! Rows in the order of a column, read range by range, against a plain sort.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
 use proptest::prelude::*;
 use skip_bounds::Bounds;
 use skip_bounds::PageSummary;

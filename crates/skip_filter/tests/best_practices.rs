@@ -1,7 +1,5 @@
 //! `calculation_best_practices` against the values ClickHouse gives.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use skip_filter::{Sizing, calculation_best_practices, theoretical_rate};
 
 /// Lines of: rate, bits per row, hashes.

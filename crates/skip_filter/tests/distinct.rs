@@ -1,7 +1,5 @@
 //! `DistinctHashes` against a `HashSet`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use proptest::prelude::*;
 use skip_filter::DistinctHashes;
 use std::collections::HashSet;

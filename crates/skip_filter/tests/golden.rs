@@ -4,8 +4,6 @@
 //! anew from the modules' texts in another language). **A test that fails here means that indexes written by
 //! earlier builds would be read wrong**: the change is a new hash scheme or a new format version, not new values.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use skip_filter::*;
 
 const SEED: u64 = 0x0123_4567_89ab_cdef;

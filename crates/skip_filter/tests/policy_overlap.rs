@@ -1,7 +1,5 @@
 //! How many keys two filters have in common, as their bits tell it, against the truth: 95 of 100 intervals hold it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use skip_filter::hash_i64;
 use skip_filter::policy::*;
 use std::ops::RangeInclusive;

@@ -1,10 +1,6 @@
 //! What holds for the filters of every policy: LevelDB's own tests, unknown and damaged encodings, and the algebra.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::number_key;
+use crate::common::number_key;
 use proptest::prelude::*;
 use skip_filter::policy::*;
 

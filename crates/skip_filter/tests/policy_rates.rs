@@ -4,8 +4,6 @@
 //! Few keys make filters that differ from each other: their rate is the mean over many sets of keys. Every figure comes
 //! from so many answers that its statistical error (one standard deviation) is at most some 1 %.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use skip_filter::hash_i64;
 use skip_filter::policy::*;
 use skip_filter::theoretical_rate;

@@ -3,11 +3,7 @@
 //! `util/hash_test.cc` (Hash64SmallValueSchema, Hash64LargeValueSchema) and `util/bloom_test.cc` (Schema, RawSchema,
 //! CorruptFilters, FilterSize): what a filter made by RocksDB itself is, and what its reader answers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{hex, number_key};
+use crate::common::{hex, number_key};
 use skip_filter::policy::leveldb::leveldb_hash;
 use skip_filter::policy::xxph3::xxph3;
 use skip_filter::policy::*;

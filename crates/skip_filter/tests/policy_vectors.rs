@@ -3,11 +3,7 @@
 //! The files under `vectors/` say in their first lines what they hold. **A test that fails
 //! here means that filters stored by earlier builds, or by those systems, would be read wrong.**
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{hex, number_key};
+use crate::common::{hex, number_key};
 use skip_filter::policy::city::city64_with_seed;
 use skip_filter::policy::leveldb::leveldb_hash;
 use skip_filter::policy::*;

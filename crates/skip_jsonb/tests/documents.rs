@@ -1,5 +1,4 @@
 //! Documents in PostgreSQL's binary form: the keys that they have, what searches ask for, and bytes that are none.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use skip_jsonb::container::{Names, NotJsonb, Scalar, each_scalar};
 use skip_jsonb::keys::KeyMaker;
 use skip_jsonb::number::Number;

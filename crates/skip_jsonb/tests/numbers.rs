@@ -1,5 +1,4 @@
 //! Numbers: equal ones have equal bytes, however they are written.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use skip_jsonb::number::{Number, Numeral, numeral};
 
 fn bytes(number: &Number) -> Vec<u8> {

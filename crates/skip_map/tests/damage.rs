@@ -1,11 +1,7 @@
 //! Damaged pages never cause a panic, an endless loop, or numbers outside of what was asked for; and a full check finds
 //! what is not as a writer leaves it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Run, numbers};
+use crate::common::{Run, numbers};
 use proptest::prelude::*;
 use skip_map::*;
 use std::ops::Range;

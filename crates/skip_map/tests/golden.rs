@@ -5,11 +5,7 @@
 //! written by earlier builds would be read wrong**: the change is a new format version, not new values. A writer may
 //! come to divide numbers differently into blocks. Then keep the bytes here, as bytes to be read.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::Run;
+use crate::common::Run;
 use skip_map::*;
 
 #[test]

@@ -1,10 +1,6 @@
 //! A merged run has the pairs of its sources, renumbered, and no others.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::Run;
+use crate::common::Run;
 use proptest::prelude::*;
 use skip_map::*;
 use std::collections::{BTreeMap, BTreeSet};

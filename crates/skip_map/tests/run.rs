@@ -1,10 +1,6 @@
 //! Runs hold the numbers that were written, and lookups find exactly those of their interval.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Run, numbers, pairs};
+use crate::common::{Run, numbers, pairs};
 use proptest::prelude::*;
 use skip_map::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,10 +1,6 @@
 //! The sorter gives every number once, in order, whatever the budget.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::pairs;
+use crate::common::pairs;
 use proptest::prelude::*;
 use skip_map::key_part::{KeyPart, MOST_DEPTH};
 use skip_map::*;

@@ -1,7 +1,5 @@
 //! Blocks of surviving ranges are given out once each, to one process or to several, and counted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use proptest::prelude::*;
 use skip_scan::RangeSet;
 use skip_scan::blocks::{Blocks, ScanCounters, SharedScan, Survivors};

@@ -1,7 +1,5 @@
 //! `Condition` against what AND and OR mean.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use proptest::prelude::*;
 use skip_scan::{Condition, Grouped, RangeSet};
 

@@ -1,6 +1,4 @@
 //! Looking an entry up among many tests gives what asking each of them gives.
-#![allow(clippy::unwrap_used)]
-
 use skip_scan::{EntryTest, EntryTests};
 use std::time::Instant;
 

@@ -1,7 +1,5 @@
 //! `RangeSet` against a `BTreeSet`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use proptest::prelude::*;
 use skip_scan::RangeSet;
 use std::collections::BTreeSet;

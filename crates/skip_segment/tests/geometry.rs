@@ -1,7 +1,5 @@
 //! The geometry of segments: nothing straddles, nothing overlaps, little is wasted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use proptest::prelude::*;
 use skip_segment::{FIRST_PROBE_SLICE, SegmentShape};
 

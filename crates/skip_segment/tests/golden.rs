@@ -4,11 +4,7 @@
 //! anew from the modules' texts in another language). **A test that fails here means that indexes written by
 //! earlier builds would be read wrong**: the change is a new hash scheme or a new format version, not new values.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::Segment;
+use crate::common::Segment;
 use skip_filter::{checksum, hash_i64};
 use skip_segment::{RangeState, SegmentBuilder};
 

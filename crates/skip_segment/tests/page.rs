@@ -1,6 +1,4 @@
 //! Index pages: every damaged bit is noticed, changes say which bytes they touched, and the bytes stay what they are.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use proptest::prelude::*;
 use skip_segment::page::{
     PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageImage, PageKind, PageView, QUARTER, SLICE_BYTES,

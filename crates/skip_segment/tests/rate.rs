@@ -3,11 +3,7 @@
 //! Every figure comes from so many answers that its statistical error (one standard deviation) is at most a third
 //! of a percent; the tests allow 5 %, and 2 % where the design promises more.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Segment, VALUES};
+use crate::common::{Segment, VALUES};
 use skip_filter::*;
 use skip_segment::{FIRST_PROBE_SLICE, SegmentBuilder};
 

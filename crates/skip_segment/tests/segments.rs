@@ -1,10 +1,6 @@
 //! Segments against the row-major filters they are made of.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Segment, VALUES, bit};
+use crate::common::{Segment, VALUES, bit};
 use proptest::prelude::*;
 use skip_filter::{Filter, hash_i64};
 use skip_segment::*;

@@ -1,7 +1,5 @@
 //! What is on disk: the keys of values. None of this may change.
 
-#![allow(clippy::unwrap_used)]
-
 use skip_text::folding::{fold, is_caseless, is_certain};
 use skip_text::{Encoding, KeyCase, TextKeyKind, TextKeys};
 

@@ -1,11 +1,7 @@
 //! Equality, `^@` and `LIKE` of random values and patterns, matched by a naive matcher and by models of what collations
 //! fold. Whatever matches must be found.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
-
-use common::{Asked, Dice, all_cuts, assert_found};
+use crate::common::{Asked, Dice, all_cuts, assert_found};
 use skip_text::{Demand, Encoding, KeyCase, Matching, TextKeyKind, TextKeys, TextQuery};
 
 /// How many pairs that match are tried, in each test.

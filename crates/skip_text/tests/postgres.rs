@@ -4,11 +4,7 @@
 //! with every way to cut. Other lists of the same form, as long as one likes, are read from the file that the variable
 //! SKIP_TEXT_MATCHES names.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
-
-use common::{Asked, all_cuts, assert_found};
+use crate::common::{Asked, all_cuts, assert_found};
 use skip_text::{Encoding, Matching, TextQuery};
 use std::collections::BTreeMap;
 

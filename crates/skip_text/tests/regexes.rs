@@ -1,11 +1,7 @@
 //! Random regular expressions, written in the syntax that PostgreSQL and the crate `regex` share, with random values.
 //! Whatever the crate says matches must be found. Syntax that only PostgreSQL has is in `postgres.rs`.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
-
-use common::{Asked, Dice, all_cuts, assert_found};
+use crate::common::{Asked, Dice, all_cuts, assert_found};
 use skip_text::{Encoding, Matching, TextQuery};
 
 /// How many pairs that match are tried.

@@ -1,7 +1,5 @@
 //! What the tests share.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 /// Bytes of hexadecimal digits; "-" is no bytes.
 pub fn hex(digits: &str) -> Vec<u8> {
     let digits = if digits == "-" { "" } else { digits };

@@ -1,7 +1,5 @@
 //! A run in memory, written and read as an index does it.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use proptest::prelude::*;
 use proptest::sample::select;
 use skip_map::*;

@@ -1,7 +1,5 @@
 //! What the tests share: a segment as bytes, read the way a scan reads it.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use skip_filter::probes;
 use skip_segment::*;
 

@@ -1,7 +1,5 @@
 //! What the tests of several files share.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::panic)] // each file uses a part
-
 use skip_text::{Demand, Encoding, KeyCase, TextKeyKind, TextKeys, TextQuery};
 use std::collections::HashSet;
 
