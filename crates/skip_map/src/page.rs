@@ -175,8 +175,9 @@ impl<'a> Head<'a> {
         };
         let has_body = !matches!(form, BlockForm::Consecutive { .. });
         let directory_end = FIRSTS_AT + BYTES_A_BLOCK * self.count;
-        if first >= end || has_body && (body.start < directory_end || body.is_empty() || body.end > self.end)
-        {
+        // Above NUMBERS_END, a sum of `first` and what the body has could be more than a u64 holds.
+        let is_span = first < end && end <= NUMBERS_END;
+        if !is_span || has_body && (body.start < directory_end || body.is_empty() || body.end > self.end) {
             return Err(damaged);
         }
         Ok(Block { first, end, form, body })

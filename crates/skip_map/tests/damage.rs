@@ -210,3 +210,28 @@ fn pages_of_other_lengths_and_kinds_are_errors() {
     assert!(read_page(&data[..PAGE_BYTES - 1], |_| {}).is_err());
     assert!(read_page(&[data, &[0]].concat(), |_| {}).is_err());
 }
+
+/// Two blocks: one of two numbers in Elias-Fano form, and one that begins above all numbers. The second number of the
+/// first block is 2^64: 1, and the greatest number that 8 upper and 56 lower bits have.
+#[test]
+fn numbers_that_no_u64_holds() {
+    let mut page: Page = [0; PAGE_BYTES];
+    let bodies = 16 + 12 * 2;
+    let ends = [bodies + 14, bodies + 14 + 33];
+    page[..2].copy_from_slice(&0xFA11u16.to_le_bytes());
+    page[2..4].copy_from_slice(&2u16.to_le_bytes());
+    page[4..6].copy_from_slice(&(ends[1] as u16).to_le_bytes());
+    page[8..16].copy_from_slice(&1000u64.to_le_bytes());
+    page[16..24].copy_from_slice(&1u64.to_le_bytes());
+    page[24..32].copy_from_slice(&u64::MAX.to_le_bytes());
+    let elias_fano_of_two = 56 | 1 << 6 | (bodies as u32) << 19;
+    page[32..36].copy_from_slice(&elias_fano_of_two.to_le_bytes());
+    page[36..40].copy_from_slice(&63u32.to_le_bytes());
+    page[bodies + 7..ends[0]].fill(0xff);
+    // Upper bits of 0 and of 255.
+    page[ends[0]] = 1;
+    page[ends[0] + 32] = 1;
+    assert!(!use_page(&page, 1..1 << 63));
+    let head = Head::parse(&page[..HEAD_BYTES]).unwrap();
+    assert!(head.blocks(1..1 << 63).is_err(), "the first block ends above all numbers");
+}
