@@ -173,8 +173,11 @@ pub enum LayoutChoice {
 pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> Read<LayoutChoice> {
     let mut chosen = Meta::read(index)?;
     let blocks = heap.blocks();
-    if !chosen.is_to_choose() || blocks < chosen.pages_per_range {
+    if !chosen.is_to_choose() {
         return Ok(LayoutChoice::Made);
+    }
+    if blocks < chosen.pages_per_range {
+        return Ok(LayoutChoice::PutOff(None));
     }
     let (samples, failure) = take_samples(heap, index, &chosen, blocks, how);
     let is_unknown = |(column, sample): (&ColumnMeta, &LayoutSample)| {
@@ -185,7 +188,9 @@ pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> Read<L
     }
     by_samples(index, &mut chosen, blocks, &samples);
     meta::update(index, |meta| {
-        meta.columns = chosen.columns;
+        for (column, chosen) in meta.columns.iter_mut().zip(&chosen.columns) {
+            (column.layout, column.sample) = (chosen.layout, chosen.sample);
+        }
         meta.generation += 1;
     })?;
     Ok(LayoutChoice::Made)

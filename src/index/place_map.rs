@@ -124,7 +124,8 @@ impl MapPlacer {
     }
 
     fn write(&self, directory: &mut Directory<'_>, stretch: PendingStretch, is_addition: bool) -> Read<()> {
-        let PendingStretch { first_range, width, pairs, sorter, .. } = stretch;
+        let PendingStretch { first_range, width, ranges, pairs, sorter, .. } = stretch;
+        debug_assert_eq!(ranges, width, "the map says of each of its ranges what it has");
         let pages = most_pages(coding(self.form, width)?, pairs);
         let new = NewMap {
             column: self.column,

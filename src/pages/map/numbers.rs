@@ -138,14 +138,15 @@ impl Numbers<'_, '_> {
         Ok(())
     }
 
-    /// Appends numbers of the spans that are left.
+    /// Appends numbers of the spans that are left, at most [`BATCH`].
     fn read_spans(&mut self, into: &mut Vec<u64>) {
-        while into.len() < BATCH {
+        let end_of_batch = into.len() + BATCH;
+        while into.len() < end_of_batch {
             if self.current.is_empty() {
                 let Some(span) = self.spans.next() else { return };
                 self.current = span;
             }
-            let end = self.current.end.min(self.current.start + (BATCH - into.len()) as u64);
+            let end = self.current.end.min(self.current.start + (end_of_batch - into.len()) as u64);
             into.extend(self.current.start..end);
             self.current.start = end;
         }

@@ -43,6 +43,13 @@ fn live_segments(directory: &mut Directory, column: u16) -> Read<Vec<LiveSegment
         let ids: HashSet<u64> = in_use.iter().map(|s| s.id).collect();
         let all = directory.segments(column);
         let covered: Vec<u64> = all.iter().map(|s| s.id).filter(|id| !ids.contains(id)).collect();
+        // Wider segments count as those in use; the ones that a rescan makes are narrower than those that it replaces.
+        let is_making =
+            |r: &Rescan| r.column == column && r.width > 0 && covered.iter().any(|&id| id >= r.first_id);
+        debug_assert!(
+            !directory.rescans().iter().any(is_making),
+            "segments of a rescan are not retired for old ones"
+        );
         directory.retire(&covered)?;
     }
     Ok(in_use)
