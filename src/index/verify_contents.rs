@@ -80,7 +80,11 @@ struct Unchecked {
 }
 
 impl Unchecked {
-    fn add(&mut self, segment: &Segment) {
+    /// Counts a range that a segment summarizes, and is not open there, if its keys are not all known.
+    fn count(&mut self, contents: &ColumnContents, segment: &Segment) {
+        if !contents.is_full {
+            return;
+        }
         if self.ranges == 0 {
             self.block = segment.first_block;
         }
@@ -91,8 +95,8 @@ impl Unchecked {
     fn problem(self, c: usize) -> Option<Damage> {
         let Self { ranges, block } = self;
         let what = format!(
-            "block ranges of column {} that were not checked: {ranges}; the keys of one need more than {MEMORY_FACTOR} times \
-             maintenance_work_mem",
+            "block ranges of column {} that were not checked: {ranges} (a range's keys need more than {MEMORY_FACTOR} \
+             times maintenance_work_mem)",
             c + 1
         );
         (ranges > 0).then(|| Damage::new(block, what))
@@ -129,9 +133,7 @@ impl<'a> Search<'a> {
             if self.live.open.iter().any(|o| has_it(o.column, o.first_range, o.end_range())) {
                 continue;
             }
-            if columns[c].is_full {
-                self.unchecked[c].add(segment);
-            }
+            self.unchecked[c].count(&columns[c], segment);
             check.push(range, columns[c].contents());
         }
     }
@@ -147,9 +149,7 @@ impl<'a> Search<'a> {
             };
             let of_range = all.get((range - segment.first_range) as usize);
             let Some(bounds) = of_range.filter(|bounds| !bounds.open) else { continue };
-            if columns[c].is_full {
-                self.unchecked[c].add(segment);
-            }
+            self.unchecked[c].count(&columns[c], segment);
             let contents = columns[c].contents();
             let null = contents.state.nulls.then_some(None);
             let keys = contents.hashes.iter().copied().map(Some).chain(null);
@@ -178,9 +178,7 @@ impl<'a> Search<'a> {
             if group.has_bit(OPEN_SLICE, place) {
                 continue;
             }
-            if columns[c].is_full {
-                self.unchecked[c].add(segment);
-            }
+            self.unchecked[c].count(&columns[c], segment);
             let contents = columns[c].contents();
             let null = (contents.state.nulls && !group.has_bit(NULLS_SLICE, place)).then_some(None);
             let hashes = contents.hashes.iter().filter(|&&hash| !group.has_key(hash, place));
