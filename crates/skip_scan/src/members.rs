@@ -1,8 +1,10 @@
 //! Which of many values may equal one: by their hashes.
 //!
-//! Hashes are 32 bits, as a server's hash functions give them, and not trusted: equal values have equal hashes, and
-//! whoever asks compares the candidates. A directory by the upper bits of the (mixed) hash leads to a handful of
-//! entries.
+//! [`ElementHashes`] gives the candidates. Their hashes are 32 bits, as a server's hash functions give them, and not
+//! trusted: equal values have equal hashes, and whoever asks compares the candidates. A directory by the upper bits of
+//! the (mixed) hash leads to a handful of entries.
+//!
+//! [`HashBits`] tells only whether there may be a candidate, in a few instructions.
 
 /// The numbers of values, by hash.
 #[derive(Debug, Default)]
@@ -53,6 +55,50 @@ impl ElementHashes {
     }
 }
 
+/// Bits for each value of [`HashBits`], before rounding to a power of two. One value in 64 to 128 that is not among
+/// them is taken for one of them; checking it costs less than a larger bitmap that is no longer in the fastest cache.
+const BITS_A_VALUE: usize = 64;
+/// The fewest and the most bits: one word, and 16 megabytes.
+const LEAST_BITS: usize = 64;
+const MOST_BITS: usize = 1 << 27;
+
+/// A set of 64-bit hashes that may have others as well: one bit for each.
+#[derive(Debug)]
+pub struct HashBits {
+    words: Vec<u64>,
+    shift: u32,
+}
+
+impl HashBits {
+    /// An empty set, for `count` hashes.
+    pub fn new(count: usize) -> Self {
+        let bits = count.saturating_mul(BITS_A_VALUE).clamp(LEAST_BITS, MOST_BITS).next_power_of_two();
+        Self { words: vec![0; bits / 64], shift: 64 - bits.ilog2() }
+    }
+
+    /// Adds a hash. It may be a number that is no hash: it is mixed.
+    pub fn insert(&mut self, hash: u64) {
+        let bit = self.bit(hash);
+        if let Some(word) = self.words.get_mut(bit / 64) {
+            *word |= 1 << (bit % 64);
+        }
+    }
+
+    /// Whether the hash may have been added: false only if it certainly was not.
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        let bit = self.bit(hash);
+        self.words.get(bit / 64).is_none_or(|word| word >> (bit % 64) & 1 == 1)
+    }
+
+    /// The upper bits of the product with 2^64 divided by the golden ratio: neighbouring numbers get bits far apart
+    /// (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+    #[inline]
+    fn bit(&self, hash: u64) -> usize {
+        (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +119,30 @@ mod tests {
                         (0u32..).zip(&hashes).filter(|(_, hash)| **hash == asked).map(|(n, _)| n).collect();
                     assert_eq!(found(&members, asked), expected, "{count} values, {asked}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bitmap_has_all_that_was_added_and_little_else() {
+        let numbers = |from: u64, count: u64| from..from + count;
+        let hashes = |from: u64, count: u64| {
+            numbers(from, count).map(|i| skip_filter::hash_i64(7, i.cast_signed())).collect::<Vec<_>>()
+        };
+        for count in [0u64, 1, 2, 9, 100, 5000, 100_000] {
+            for (added, others) in [
+                (hashes(0, count), hashes(count, 100_000)),
+                (numbers(0, count).collect(), numbers(count, 100_000).collect()),
+                (
+                    numbers(0, count).map(|i| i << 20).collect(),
+                    numbers(count, 100_000).map(|i| i << 20).collect(),
+                ),
+            ] {
+                let mut bits = HashBits::new(added.len());
+                added.iter().for_each(|&hash| bits.insert(hash));
+                assert!(added.iter().all(|&hash| bits.may_contain(hash)), "{count}");
+                let in_vain = others.iter().filter(|&&hash| bits.may_contain(hash)).count();
+                assert!(in_vain < 3000, "{count} values: {in_vain} of 100,000 others");
             }
         }
     }

@@ -1,13 +1,16 @@
 //! A test of a row in the form in which it is on its page, before it becomes a row of the executor.
 //!
-//! Hardly any row of a range that is read for one key has the key. If values are equal exactly if their bytes are, and
-//! the column has the same offset in every row, a few instructions show that a row has another value. The server checks
-//! the rows that pass, and the rows that have an unexpected layout.
+//! Hardly any row of a range that is read for one key, or for a list of keys, has such a key. If values are equal
+//! exactly if their bytes are, and the column has the same offset in every row, a few instructions show that a row has
+//! another value. For a list they look into a bitmap of hashes. The server checks the rows that pass, and the rows that
+//! have an unexpected layout.
 
-use crate::pg::datum::{self, Repr, Value};
+use crate::pg::datum::{self, ArrayElements, Repr, Value};
 use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, HeapPage, T_HOFF, T_INFOMASK, T_INFOMASK2};
 use crate::pg::{Rel, cache, heap};
 use pgrx::pg_sys;
+use skip_filter::hash_bytes;
+use skip_scan::members::HashBits;
 
 /// The functions of `=` operators that compare integers, or what is stored as one; and the bytes of both sides.
 const INTEGERS: [(u32, usize, usize); 14] = [
@@ -112,31 +115,66 @@ impl ColumnPlace {
     /// `value` is a value of the type on the other side of the operator, not NULL.
     pub unsafe fn equals(self, value: pg_sys::Datum) -> RawTest {
         let wanted = match self.comparison {
-            RawComparison::Integer { column, key } => {
-                // The sign of a shorter number fills a longer one. Of a longer one that the column cannot have, a row
-                // may have the lower bytes; the server finds that it is another number.
-                let (unused, kept) = (64 - 8 * key as u32, u64::MAX >> (64 - 8 * column));
-                RawValue::Integer(((value.value() as i64) << unused >> unused).cast_unsigned() & kept)
-            }
-            RawComparison::Uuid => {
-                // SAFETY: a uuid is passed by reference.
-                RawValue::Uuid(unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() })
-            }
+            RawComparison::Integer { column, key } => Wanted::Integer(as_stored(value, column, key)),
+            // SAFETY: a uuid is passed by reference.
+            RawComparison::Uuid => Wanted::Uuid(unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() }),
             // SAFETY: text and bytea are varlenas.
-            RawComparison::Varlena => RawValue::Varlena(unsafe {
-                Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into())
-            }),
+            RawComparison::Varlena => {
+                Wanted::Varlena(unsafe { Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into()) })
+            }
         };
         RawTest { place: self, wanted }
     }
+
+    /// The test for the elements of an array. NULL equals nothing.
+    ///
+    /// # Safety
+    /// `array` is an array, neither compressed nor out of line, of values of the type on the other side of the operator.
+    pub unsafe fn equals_any(self, array: pg_sys::Datum) -> RawTest {
+        // SAFETY: both vectors have `count` elements; those that are not NULL are values of the array's type.
+        unsafe {
+            let ArrayElements { values, nulls, count, .. } = ArrayElements::of(array.cast_mut_ptr());
+            let mut members = HashBits::new(count);
+            for number in (0..count).filter(|&number| !*nulls.add(number)) {
+                let value = *values.add(number);
+                members.insert(match self.comparison {
+                    RawComparison::Integer { column, key } => as_stored(value, column, key),
+                    RawComparison::Uuid => hash_uuid(value.cast_mut_ptr::<[u8; 16]>().read_unaligned()),
+                    RawComparison::Varlena => Value::new(value, Repr::Varlena).with_bytes(hash_varlena),
+                });
+            }
+            RawTest { place: self, wanted: Wanted::OneOf(members) }
+        }
+    }
+}
+
+/// A number of `key` bytes as a column of `column` bytes stores it. The sign of a shorter number fills a longer one. Of
+/// a longer one that the column cannot have, a row may have the lower bytes; the server finds that it is another number.
+fn as_stored(value: pg_sys::Datum, column: usize, key: usize) -> u64 {
+    let (unused, kept) = (64 - 8 * key as u32, u64::MAX >> (64 - 8 * column));
+    ((value.value() as i64) << unused >> unused).cast_unsigned() & kept
+}
+
+/// Both halves count: in some kinds of uuid the values of a table differ in one only.
+#[inline]
+fn hash_uuid(uuid: [u8; 16]) -> u64 {
+    let uuid = u128::from_le_bytes(uuid);
+    (uuid as u64).wrapping_mul(0xC2B2_AE3D_27D4_EB4F) ^ (uuid >> 64) as u64
+}
+
+#[inline]
+fn hash_varlena(bytes: &[u8]) -> u64 {
+    hash_bytes(0, bytes)
 }
 
 /// What a row must have.
-enum RawValue {
+enum Wanted {
     /// The column's bytes as a number.
     Integer(u64),
     Uuid([u8; 16]),
     Varlena(Box<[u8]>),
+    /// The hash of a value, as each comparison makes it.
+    OneOf(HashBits),
 }
 
 /// Rows that are prefetched into the processor's cache ahead of the row that is tested. Each row of a page is on its
@@ -146,7 +184,7 @@ pub const ROWS_AHEAD: usize = 12;
 /// A column's value, to be compared with rows.
 pub struct RawTest {
     place: ColumnPlace,
-    wanted: RawValue,
+    wanted: Wanted,
 }
 
 impl RawTest {
@@ -198,58 +236,68 @@ impl RawTest {
             }
             let is_within = |bytes: usize| start + bytes <= len;
             let value = row.add(start);
-            match (&self.wanted, comparison) {
-                (RawValue::Integer(wanted), RawComparison::Integer { column, .. }) if is_within(column) => {
-                    *wanted
-                        == match column {
-                            2 => value.cast::<u16>().read_unaligned().into(),
-                            4 => value.cast::<u32>().read_unaligned().into(),
-                            _ => value.cast::<u64>().read_unaligned(),
-                        }
+            match comparison {
+                RawComparison::Integer { column, .. } if is_within(column) => {
+                    let found = match column {
+                        2 => value.cast::<u16>().read_unaligned().into(),
+                        4 => value.cast::<u32>().read_unaligned().into(),
+                        _ => value.cast::<u64>().read_unaligned(),
+                    };
+                    match &self.wanted {
+                        Wanted::Integer(wanted) => *wanted == found,
+                        Wanted::OneOf(members) => members.may_contain(found),
+                        _ => true,
+                    }
                 }
-                (RawValue::Uuid(wanted), _) if is_within(wanted.len()) => {
-                    value.cast::<[u8; 16]>().read_unaligned() == *wanted
+                RawComparison::Uuid if is_within(16) => {
+                    let found = value.cast::<[u8; 16]>().read_unaligned();
+                    match &self.wanted {
+                        Wanted::Uuid(wanted) => *wanted == found,
+                        Wanted::OneOf(members) => members.may_contain(hash_uuid(found)),
+                        _ => true,
+                    }
                 }
-                (RawValue::Varlena(wanted), _) => may_be(wanted, row, start, len),
+                RawComparison::Varlena => bytes_of(row, start, len).is_none_or(|found| match &self.wanted {
+                    Wanted::Varlena(wanted) => **wanted == *found,
+                    Wanted::OneOf(members) => members.may_contain(hash_varlena(found)),
+                    _ => true,
+                }),
                 _ => true,
             }
         }
     }
 }
 
-/// Whether the varlena at `start` in a row may have these bytes: compressed and out-of-line ones may.
+/// The bytes of the varlena at `start` in a row. None if they are compressed or out of line.
 ///
 /// # Safety
-/// `row` is a whole tuple, `len` bytes long.
+/// `row` is a whole tuple, `len` bytes long; it lives as long as the result.
 #[inline]
-unsafe fn may_be(wanted: &[u8], row: *const u8, start: usize, len: usize) -> bool {
+unsafe fn bytes_of<'a>(row: *const u8, start: usize, len: usize) -> Option<&'a [u8]> {
     // SAFETY: the bytes are checked to be within the row.
     unsafe {
         if start >= len {
-            return true;
+            return None;
         }
         let head = *row.add(start);
         let (from, end) = if head & 1 == 1 {
             // A header of one byte; 1 alone says that the value is out of line.
             if head == 1 {
-                return true;
+                return None;
             }
             (start + 1, start + usize::from(head >> 1))
         } else {
             // Padding bytes are zero, and a row's data starts aligned.
             let aligned = if head == 0 { start.next_multiple_of(4) } else { start };
             if aligned + 4 > len {
-                return true;
+                return None;
             }
             let word = row.add(aligned).cast::<u32>().read_unaligned();
             if word & 3 != 0 {
-                return true;
+                return None;
             }
             (aligned + 4, aligned + (word >> 2) as usize)
         };
-        if end > len || end < from {
-            return true;
-        }
-        end - from == wanted.len() && std::slice::from_raw_parts(row.add(from), end - from) == wanted
+        (end <= len && end >= from).then(|| std::slice::from_raw_parts(row.add(from), end - from))
     }
 }

@@ -36,9 +36,19 @@ pub(super) struct Served {
     /// Whether a key depends on something other than the parameters of the plan, such as a setting. It may then have
     /// another value in each execution.
     has_mutable_keys: bool,
-    /// The place of one condition that can be checked by comparing bytes, and the number of its key.
-    place: Option<(ColumnPlace, usize)>,
+    /// One condition that can be checked by comparing bytes.
+    on_pages: Option<OnPages>,
     raw: Option<RawTest>,
+}
+
+/// A condition that is checked on rows as they are on their pages.
+#[derive(Clone, Copy)]
+struct OnPages {
+    place: ColumnPlace,
+    /// The number of the key.
+    key: usize,
+    /// Whether the key is an array, one element of which a row must have.
+    is_list: bool,
 }
 
 /// Where the value of a key comes from.
@@ -94,8 +104,10 @@ impl Served {
             }
             let of_plan = keys;
             let keys: Vec<KeySource> = keys.iter().map(|&key| KeySource::new(key, planstate)).collect();
-            let needs_memory =
-                !lists.is_empty() || keys.iter().any(|key| matches!(key, KeySource::Evaluated(..)));
+            let on_pages = on_pages(conditions, of_plan, scan);
+            let needs_memory = !lists.is_empty()
+                || on_pages.is_some_and(|condition| condition.is_list)
+                || keys.iter().any(|key| matches!(key, KeySource::Evaluated(..)));
             let memory = match needs_memory {
                 true => new_context(pg_sys::CurrentMemoryContext, c"pg_skip keys"),
                 false => std::ptr::null_mut(),
@@ -114,7 +126,7 @@ impl Served {
                 has_mutable_keys: of_plan.iter().any(|&key| {
                     !is_a(key, pg_sys::NodeTag::T_Const) && pg_sys::contain_mutable_functions(key)
                 }),
-                place: conditions.iter().find_map(|&condition| place(condition, of_plan, scan)),
+                on_pages,
                 raw: None,
                 keys,
             }
@@ -173,13 +185,28 @@ impl Served {
                     *(*self.slot).tts_isnull.add(column) = value.isnull;
                 }
             }
+            self.make_raw_test();
             pg_sys::MemoryContextSwitchTo(before);
             if !self.slot.is_null() {
                 (*context).ecxt_outertuple = self.slot;
             }
-            self.raw = self.place.and_then(|(place, key)| Some(place.equals(self.value(key)?)));
         }
         self.are_known = true;
+    }
+
+    /// Makes the test of rows on their pages, unless its key is a constant for which it was made before.
+    ///
+    /// # Safety
+    /// The keys have their values, and the memory of the values is the current context if an array is among them.
+    unsafe fn make_raw_test(&mut self) {
+        let Some(OnPages { place, key, is_list }) = self.on_pages else { return };
+        if self.raw.is_some() && matches!(self.keys.get(key), Some(KeySource::Constant(_))) {
+            return;
+        }
+        // SAFETY: the key is of the type on the other side of the operator, and was detoasted.
+        self.raw = self
+            .value(key)
+            .map(|value| unsafe { if is_list { place.equals_any(value) } else { place.equals(value) } });
     }
 
     /// The value of a key, None if it is NULL.
@@ -214,22 +241,47 @@ impl Served {
     }
 }
 
-/// The place of a condition's column in rows, and the number of its key, if the condition compares bytes.
+/// The condition that is checked on rows as they are on their pages: a single key rather than a list, which lets more
+/// rows pass.
 ///
 /// # Safety
 /// As [`Served::new`].
-unsafe fn place(
+unsafe fn on_pages(
+    conditions: &[*mut pg_sys::Node],
+    keys: &[*mut pg_sys::Node],
+    scan: *mut pg_sys::ScanState,
+) -> Option<OnPages> {
+    // SAFETY: as the caller promises.
+    let all = conditions.iter().filter_map(|&condition| unsafe { on_pages_of(condition, keys, scan) });
+    all.min_by_key(|condition| condition.is_list)
+}
+
+/// The same for one condition; None if it does not compare bytes.
+///
+/// # Safety
+/// As [`Served::new`].
+unsafe fn on_pages_of(
     condition: *mut pg_sys::Node,
     keys: &[*mut pg_sys::Node],
     scan: *mut pg_sys::ScanState,
-) -> Option<(ColumnPlace, usize)> {
+) -> Option<OnPages> {
     // SAFETY: a node's tag tells its type; operators with a number of arguments other than two are left out.
     unsafe {
-        if !is_a(condition, pg_sys::NodeTag::T_OpExpr) {
-            return None;
-        }
-        let operator = condition.cast::<pg_sys::OpExpr>();
-        let args: Vec<*mut pg_sys::Node> = list((*operator).args).collect();
+        let (args, function, collation, is_list) = match (*condition).type_ {
+            pg_sys::NodeTag::T_OpExpr => {
+                let operator = &*condition.cast::<pg_sys::OpExpr>();
+                (operator.args, operator.opfuncid, operator.inputcollid, false)
+            }
+            pg_sys::NodeTag::T_ScalarArrayOpExpr => {
+                let operator = &*condition.cast::<pg_sys::ScalarArrayOpExpr>();
+                if !operator.useOr {
+                    return None;
+                }
+                (operator.args, operator.opfuncid, operator.inputcollid, true)
+            }
+            _ => return None,
+        };
+        let args: Vec<*mut pg_sys::Node> = list(args).collect();
         let &[left, right] = args.as_slice() else { return None };
         // A relabelled value has the same bytes.
         let plain = |mut node: *mut pg_sys::Node| {
@@ -238,7 +290,8 @@ unsafe fn place(
             }
             node
         };
-        let column_is_left = is_a(plain(left), pg_sys::NodeTag::T_Var);
+        // An array is always on the right side. A column there has arrays, of which one element is the key.
+        let column_is_left = is_list || is_a(plain(left), pg_sys::NodeTag::T_Var);
         let (column, key) = if column_is_left { (plain(left), right) } else { (plain(right), left) };
         if !is_a(column, pg_sys::NodeTag::T_Var) {
             return None;
@@ -250,8 +303,7 @@ unsafe fn place(
         }
         let key = keys.iter().position(|&known| pg_sys::equal(known.cast(), key.cast()))?;
         let table = Rel::from_raw((*scan).ss_currentRelation);
-        let (function, collation) = ((*operator).opfuncid, (*operator).inputcollid);
         let operator = Operator { function, collation, column_is_left };
-        Some((ColumnPlace::of(table, (*column).varattno, operator)?, key))
+        Some(OnPages { place: ColumnPlace::of(table, (*column).varattno, operator)?, key, is_list })
     }
 }

@@ -2,6 +2,7 @@
 //! values and rows of every form.
 use crate::registry::on_shared;
 use crate::shared::Database;
+use pg_skip_tests::both_ways::Way;
 use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::session::Session;
 
@@ -11,6 +12,26 @@ fn check(session: &mut Session, table: &str, conditions: &[String]) {
     for condition in conditions {
         same(session, table, &Question::any(condition.clone()));
     }
+}
+
+/// A column with lists of these values, as a constant and as an array that is not one: all values, every other one, all
+/// and many that no row has, a few in two dimensions, with NULLs.
+fn lists(column: &str, kind: &str, values: &[&str]) -> Vec<String> {
+    let quoted: Vec<String> = values.iter().map(|value| format!("'{}'", value.replace('\'', "''"))).collect();
+    let every_other: Vec<String> = quoted.iter().step_by(2).cloned().collect();
+    let pairs: Vec<String> = quoted.chunks_exact(2).map(|pair| format!("[{}]", pair.join(", "))).collect();
+    let mut arrays = vec![
+        format!("ARRAY[{}]::{kind}[]", quoted.join(", ")),
+        format!("ARRAY[NULL, {}]::{kind}[]", every_other.join(", ")),
+        format!("ARRAY[{}]::{kind}[]", pairs.join(", ")),
+    ];
+    if ["smallint", "int", "bigint", "text"].contains(&kind) {
+        let others = format!("ARRAY(SELECT (n * 7)::{kind} FROM generate_series(1, 2000) n)");
+        arrays.push(format!("(ARRAY[{}]::{kind}[] || {others})", quoted.join(", ")));
+    }
+    let constant = arrays.iter().map(|array| format!("{column} = ANY ({array})"));
+    let others = arrays.iter().map(|array| format!("{column} = ANY (coalesce((SELECT {array}), NULL))"));
+    constant.chain(others).collect()
 }
 
 on_shared!(integers_of_all_widths);
@@ -61,6 +82,18 @@ fn integers_of_all_widths(database: &Database) {
             }
         }
     }
+    for column in ["s", "i", "b"] {
+        for (name, bits) in [("smallint", 15), ("int", 31), ("bigint", 63)] {
+            let fits = |number: &&str| {
+                let value: i128 = number.parse().expect("a number");
+                (-(1i128 << bits)..1 << bits).contains(&value)
+            };
+            let numbers: Vec<&str> = numbers.into_iter().filter(fits).collect();
+            conditions.extend(lists(column, name, &numbers));
+        }
+    }
+    conditions.extend(lists("o", "oid", &["0", "85899345", "4294967295", "7"]));
+    conditions.extend(lists("d", "date", &["2026-01-07", "infinity", "-infinity", "1999-01-01"]));
     conditions.extend(["0", "85899345", "4294967295", "7"].map(|oid| format!("o = '{oid}'::oid")));
     conditions
         .extend(["2026-01-07", "infinity", "-infinity", "1999-01-01"].map(|day| format!("d = '{day}'")));
@@ -101,9 +134,16 @@ fn texts_of_all_forms(database: &Database) {
             plain = kind.split(' ').next().expect("a type")
         ));
         let is_text = !kind.starts_with("bytea");
-        let mut conditions: Vec<String> = ["", "a", "A", "a ", "late", "absent"]
-            .map(|value| format!("v = '{value}'::{}", kind.split(' ').next().expect("a type")))
-            .into();
+        let plain = kind.split([' ', '(']).next().expect("a type");
+        let mut conditions: Vec<String> =
+            ["", "a", "A", "a ", "late", "absent"].map(|value| format!("v = '{value}'::{plain}")).into();
+        conditions.extend(lists("v", plain, &["", "a", "A", "a ", "late", "absent"]));
+        for from in [0, 1, 300, 700] {
+            let others = "SELECT v FROM t AS other WHERE other.id";
+            conditions
+                .push(format!("v = ANY (ARRAY({others} BETWEEN {from} AND {} ORDER BY id))", from + 40));
+            conditions.push(format!("v = ANY (ARRAY({others} < {from}))"));
+        }
         for number in (1..900).step_by(29) {
             conditions.push(format!("v = (SELECT v FROM t AS other WHERE other.id = {number})"));
             let one = session.one(&format!("SELECT v FROM t WHERE id = {number}"));
@@ -130,6 +170,10 @@ fn columns_that_came_and_went(database: &Database) {
     let conditions =
         ["k = 7", "k = 299", "k = 300", "v = 'v7'", "v = 'v'", "n = 12", "n = 6", "w = 'added'", "w = 'w3'"];
     check(&mut session, "t", &conditions.map(String::from));
+    check(&mut session, "t", &lists("k", "int", &["7", "299", "300", "12"]));
+    check(&mut session, "t", &lists("v", "text", &["v7", "v", "v299", "added"]));
+    check(&mut session, "t", &lists("n", "bigint", &["12", "6", "0", "7"]));
+    check(&mut session, "t", &lists("w", "text", &["added", "w3", "w", "v7"]));
     sound(&mut session, "t_skip");
 }
 
@@ -142,7 +186,17 @@ fn versions_that_only_some_see(database: &Database) {
          INSERT INTO t SELECT i, i, 'v' || i FROM generate_series(1, 3000) i;
          CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1)",
     );
-    let questions = ["k = 77", "k = -77", "v = 'v77'", "v = 'new'", "k = 78", "k = 9000"];
+    let questions = [
+        "k = 77",
+        "k = -77",
+        "v = 'v77'",
+        "v = 'new'",
+        "k = 78",
+        "k = 9000",
+        "k IN (77, 9000)",
+        "k IN (-77, 78, 1500)",
+        "v IN ('new', 'v1500')",
+    ];
     let all = |session: &mut Session| {
         for question in questions {
             same(session, "t", &Question::using("t_skip", question));
@@ -169,4 +223,37 @@ fn versions_that_only_some_see(database: &Database) {
     session.run("VACUUM t");
     all(&mut session);
     sound(&mut session, "t_skip");
+}
+
+on_shared!(lists_that_change_between_executions);
+/// The inner side of a join gets another list, or none, for each outer row, also beside a list that stays the same.
+fn lists_that_change_between_executions(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, k bigint, v uuid);
+         INSERT INTO t SELECT i, i % 700, md5((i % 600)::text)::uuid FROM generate_series(1, 6000) i;
+         CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1);
+         CREATE TABLE asked AS SELECT n, ARRAY(SELECT (n * 31 + i * 7) % 800 FROM generate_series(1, n % 13) i)::int[] AS ks,
+                 CASE WHEN n % 5 > 0 THEN ARRAY(SELECT md5(((n * 17 + i) % 650)::text)::uuid
+                     FROM generate_series(1, n % 29) i) END AS vs
+             FROM generate_series(1, 200) n;
+         ANALYZE t, asked",
+    );
+    for condition in
+        ["t.k = ANY (ks)", "t.v = ANY (vs)", "t.k = ANY (ks || 5) AND t.k IN (1, 2, 5, 31, 62, 69, 100, 693)"]
+    {
+        let question = |condition: &str| {
+            format!(
+                "SELECT n, count(t.id), sum(t.id) FROM asked LEFT JOIN t ON {condition} GROUP BY n ORDER BY n"
+            )
+        };
+        Way::skip_scan().set(&mut session);
+        session.run("SET enable_material = off");
+        let plan = session.plan(&question(condition));
+        assert!(plan.contains("Skip Index Scan"), "{plan}");
+        let found = session.rows(&question(condition));
+        session.run("RESET ALL");
+        let expected = session.rows(&question(&format!("({condition}) IS TRUE")));
+        assert_eq!(found, expected, "{condition}");
+    }
 }
