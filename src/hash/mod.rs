@@ -6,7 +6,7 @@
 //! | canon | types | bytes hashed |
 //! |---|---|---|
 //! | Integer | int2, int4, int8, date, time, timestamp, timestamptz | as int8, so that `int8 = int4` works |
-//! | Unsigned | oid, xid8 | as 8 bytes |
+//! | Unsigned | oid, xid8, pg_lsn | as 8 bytes |
 //! | Float | float4, float8 | as float8; -0 as 0, one NaN |
 //! | Bytes | bool, "char", uuid, macaddr, macaddr8, bytea, name; text and varchar under a deterministic collation | unchanged |
 //! | Extended | everything else | no bytes: the type's extended hash function is called |
@@ -64,7 +64,7 @@ impl Canon {
         match input {
             pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID | pg_sys::DATEOID => Canon::Integer,
             pg_sys::TIMEOID | pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => Canon::Integer,
-            pg_sys::OIDOID | pg_sys::XID8OID => Canon::Unsigned,
+            pg_sys::OIDOID | pg_sys::XID8OID | pg_sys::PG_LSNOID => Canon::Unsigned,
             pg_sys::FLOAT4OID | pg_sys::FLOAT8OID => Canon::Float,
             pg_sys::BOOLOID | pg_sys::CHAROID | pg_sys::UUIDOID | pg_sys::MACADDROID => Canon::Bytes,
             pg_sys::MACADDR8OID | pg_sys::BYTEAOID | pg_sys::NAMEOID => Canon::Bytes,

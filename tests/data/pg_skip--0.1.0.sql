@@ -146,6 +146,16 @@ COMMENT ON OPERATOR FAMILY xid8_skip_ops USING skip IS
 COMMENT ON OPERATOR CLASS xid8_skip_ops USING skip IS
     'default skip operator class of xid8';
 
+CREATE OPERATOR CLASS pg_lsn_skip_ops
+    DEFAULT FOR TYPE pg_lsn USING skip AS
+    OPERATOR 1 pg_catalog.=,
+    FUNCTION 1 pg_catalog.pg_lsn_hash_extended(pg_lsn, int8),
+    FUNCTION 2 skip_opclass_options(internal);
+COMMENT ON OPERATOR FAMILY pg_lsn_skip_ops USING skip IS
+    'equality of pg_lsn';
+COMMENT ON OPERATOR CLASS pg_lsn_skip_ops USING skip IS
+    'default skip operator class of pg_lsn';
+
 CREATE OPERATOR CLASS bool_skip_ops
     DEFAULT FOR TYPE bool USING skip AS
     OPERATOR 1 pg_catalog.=,

@@ -130,6 +130,9 @@ pub const TYPES: &[Type] = &[
         format!("08:00:2b:01:02:03:04:{:02x}", rng.u8(..))
     }),
     plain("xid8", &["0", "3", "18446744073709551615"], small_positive),
+    plain("pg_lsn", &["0/0", "FFFFFFFF/FFFFFFFF", "1/0", "0/1"], |rng| {
+        format!("{:X}/{:X}", rng.u8(..3), rng.u8(..40))
+    }),
     plain(
         "jsonb",
         &["null", "{}", "[]", "1", "1.0", "1.00", "\"\"", "{\"a\":1,\"b\":2}", "{\"b\":2,\"a\":1.0}"],

@@ -13,7 +13,7 @@ use skip_filter::hash_bytes;
 use skip_scan::members::HashBits;
 
 /// The functions of `=` operators that compare integers, or what is stored as one; and the bytes of both sides.
-const INTEGERS: [(u32, usize, usize); 14] = [
+const INTEGERS: [(u32, usize, usize); 16] = [
     (pg_sys::F_INT2EQ, 2, 2),
     (pg_sys::F_INT24EQ, 2, 4),
     (pg_sys::F_INT28EQ, 2, 8),
@@ -24,6 +24,8 @@ const INTEGERS: [(u32, usize, usize); 14] = [
     (pg_sys::F_INT84EQ, 8, 4),
     (pg_sys::F_INT8EQ, 8, 8),
     (pg_sys::F_OIDEQ, 4, 4),
+    (pg_sys::F_XID8EQ, 8, 8),
+    (pg_sys::F_PG_LSN_EQ, 8, 8),
     (pg_sys::F_DATE_EQ, 4, 4),
     (pg_sys::F_TIME_EQ, 8, 8),
     (pg_sys::F_TIMESTAMP_EQ, 8, 8),
@@ -115,13 +117,15 @@ impl ColumnPlace {
     /// `value` is a value of the type on the other side of the operator, not NULL.
     pub unsafe fn equals(self, value: pg_sys::Datum) -> RawTest {
         let wanted = match self.comparison {
-            RawComparison::Integer { column, key } => Wanted::Integer(as_stored(value, column, key)),
-            // SAFETY: a uuid is passed by reference.
-            RawComparison::Uuid => Wanted::Uuid(unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() }),
-            // SAFETY: text and bytea are varlenas.
-            RawComparison::Varlena => {
-                Wanted::Varlena(unsafe { Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into()) })
+            RawComparison::Integer { column, key } => WantedValue::Integer(as_stored(value, column, key)),
+            RawComparison::Uuid => {
+                // SAFETY: a uuid is passed by reference.
+                WantedValue::Uuid(unsafe { value.cast_mut_ptr::<[u8; 16]>().read_unaligned() })
             }
+            // SAFETY: text and bytea are varlenas.
+            RawComparison::Varlena => WantedValue::Varlena(unsafe {
+                Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into())
+            }),
         };
         RawTest { place: self, wanted }
     }
@@ -129,7 +133,7 @@ impl ColumnPlace {
     /// The test for the elements of an array. NULL equals nothing.
     ///
     /// # Safety
-    /// `array` is an array, neither compressed nor out of line, of values of the type on the other side of the operator.
+    /// `array` is an array of values of the type on the other side of the operator, neither compressed nor out of line.
     pub unsafe fn equals_any(self, array: pg_sys::Datum) -> RawTest {
         // SAFETY: both vectors have `count` elements; those that are not NULL are values of the array's type.
         unsafe {
@@ -143,13 +147,14 @@ impl ColumnPlace {
                     RawComparison::Varlena => Value::new(value, Repr::Varlena).with_bytes(hash_varlena),
                 });
             }
-            RawTest { place: self, wanted: Wanted::OneOf(members) }
+            RawTest { place: self, wanted: WantedValue::OneOf(members) }
         }
     }
 }
 
 /// A number of `key` bytes as a column of `column` bytes stores it. The sign of a shorter number fills a longer one. Of
-/// a longer one that the column cannot have, a row may have the lower bytes; the server finds that it is another number.
+/// a longer one that the column cannot have, a row may have the lower bytes; the server finds that it is another
+/// number.
 fn as_stored(value: pg_sys::Datum, column: usize, key: usize) -> u64 {
     let (unused, kept) = (64 - 8 * key as u32, u64::MAX >> (64 - 8 * column));
     ((value.value() as i64) << unused >> unused).cast_unsigned() & kept
@@ -168,7 +173,7 @@ fn hash_varlena(bytes: &[u8]) -> u64 {
 }
 
 /// What a row must have.
-enum Wanted {
+enum WantedValue {
     /// The column's bytes as a number.
     Integer(u64),
     Uuid([u8; 16]),
@@ -184,7 +189,7 @@ pub const ROWS_AHEAD: usize = 12;
 /// A column's value, to be compared with rows.
 pub struct RawTest {
     place: ColumnPlace,
-    wanted: Wanted,
+    wanted: WantedValue,
 }
 
 impl RawTest {
@@ -244,22 +249,22 @@ impl RawTest {
                         _ => value.cast::<u64>().read_unaligned(),
                     };
                     match &self.wanted {
-                        Wanted::Integer(wanted) => *wanted == found,
-                        Wanted::OneOf(members) => members.may_contain(found),
+                        WantedValue::Integer(wanted) => *wanted == found,
+                        WantedValue::OneOf(members) => members.may_contain(found),
                         _ => true,
                     }
                 }
                 RawComparison::Uuid if is_within(16) => {
                     let found = value.cast::<[u8; 16]>().read_unaligned();
                     match &self.wanted {
-                        Wanted::Uuid(wanted) => *wanted == found,
-                        Wanted::OneOf(members) => members.may_contain(hash_uuid(found)),
+                        WantedValue::Uuid(wanted) => *wanted == found,
+                        WantedValue::OneOf(members) => members.may_contain(hash_uuid(found)),
                         _ => true,
                     }
                 }
                 RawComparison::Varlena => bytes_of(row, start, len).is_none_or(|found| match &self.wanted {
-                    Wanted::Varlena(wanted) => **wanted == *found,
-                    Wanted::OneOf(members) => members.may_contain(hash_varlena(found)),
+                    WantedValue::Varlena(wanted) => **wanted == *found,
+                    WantedValue::OneOf(members) => members.may_contain(hash_varlena(found)),
                     _ => true,
                 }),
                 _ => true,
