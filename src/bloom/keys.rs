@@ -6,7 +6,7 @@
 //! |---|---|
 //! | int2, int4, int8 | 8, as int8, little-endian: equal numbers of different types are one key |
 //! | float4, float8 | 8, as float8, little-endian; -0 as 0, one NaN |
-//! | oid and its aliases, xid8 | 8, little-endian |
+//! | oid and its aliases, xid8, pg_lsn | 8, little-endian |
 //! | date, time, timestamp, timestamptz | 8, little-endian: days or microseconds, as the server has them |
 //! | bool, "char", uuid, macaddr, macaddr8, bytea | as they are |
 //! | text, varchar; name | the bytes of the string, in the database's encoding |
@@ -21,9 +21,9 @@
 //!
 //! Values that are equal by `=` of the type's default operator class for hashing must have equal key bytes. A domain is
 //! treated as its base type. The last row of the table includes strings under a nondeterministic collation. Then the
-//! collation and its version are stored in the filter, because strings that are equal under it may differ under another
-//! one. The results of extended hash functions are the same on all servers of the same major version and byte order;
-//! core relies on the same for hash partitions.
+//! collation, its version and its definition are stored in the filter, because strings that are equal under it may
+//! differ under another one. The results of extended hash functions are the same on all servers of the same major
+//! version and byte order; core relies on the same for hash partitions.
 //!
 //! Types that contain enums inside of others are refused, because their hash functions hash the enums' OIDs. Refused
 //! are also rows, whose hash changes when a column is added to their type; ranges of strings with a nondeterministic
@@ -31,7 +31,7 @@
 
 use crate::hash::Canon;
 use crate::pg::datum::{self, HashFunction, Repr, Value};
-use crate::pg::{fail, types};
+use crate::pg::{catalog, collation, fail, types};
 use pgrx::pg_sys::{self, Oid};
 use pgrx::prelude::*;
 use skip_filter::policy::FilterPolicy;
@@ -76,17 +76,24 @@ impl KeyReader {
         });
         let function = function.filter(|_| !types::is_pseudo(input));
         let Some((function, hashed_as)) = function else { unsupported(input) };
+        // A type without a class of its own is hashed as a type to which it is binary-coercible. Its own `=`, in a
+        // class for sorting, may take values as equal that are different ones there.
+        if hashed_as != input
+            && let Some(equality) = types::own_equality(input)
+            && !types::hash_class(input).is_some_and(|(family, _)| catalog::is_in_family(equality, family))
+        {
+            unsupported(input)
+        }
         let deterministic = datum::is_deterministic(collation);
         let form = match Canon::choose(hashed_as, collation, function) {
             Canon::Extended if hashed_as == pg_sys::BPCHAROID && deterministic => Form::Trimmed,
             Canon::Extended | Canon::Blankless => Form::Hashed(HashFunction::new(function, collation)),
             canon => Form::Canonical(canon),
         };
-        let collation = (!deterministic && matches!(form, Form::Hashed(_))).then(|| {
-            let (name, version) = types::collation_name(collation).unwrap_or_default();
-            Collation { name, version }
-        });
-        Self { form, repr, key_type, collation }
+        // Only hash functions of types with a collation use it. A number may come with the collation of another
+        // argument.
+        let is_collated = !deterministic && matches!(form, Form::Hashed(_)) && types::has_collation(input);
+        Self { form, repr, key_type, collation: is_collated.then(|| identity_of(collation)) }
     }
 
     /// The representation of the values in memory.
@@ -126,6 +133,22 @@ impl KeyReader {
             Form::Hashed(function) => policy.hash(seed, &function.hash(value, 0).to_le_bytes()),
         }
     }
+}
+
+/// The longest definition of a collation that is stored as it is, in bytes. Its name and version are stored beside it,
+/// and have at most 1024 bytes in a filter's header; rules may be longer.
+const LONGEST_DEFINITION: usize = 512;
+
+/// What tells a nondeterministic collation from others in which different strings are equal: its name, and as its
+/// version that of ICU and its definition. A collation with the same name may be made anew with another definition, or
+/// have another one on the next server.
+fn identity_of(collation: Oid) -> Collation {
+    let (name, version) = types::collation_name(collation).unwrap_or_default();
+    let mut definition = collation::definition(collation);
+    if definition.len() > LONGEST_DEFINITION {
+        definition = format!("definition {:016x}", skip_filter::hash_bytes(0, definition.as_bytes()));
+    }
+    Collation { name, version: format!("{version} ({definition})") }
 }
 
 /// The key type of a type: one for all types whose values can be equal to each other.

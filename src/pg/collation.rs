@@ -1,6 +1,6 @@
-//! Collations that compare strings byte by byte.
+//! What the catalog says of collations: whether they compare strings byte by byte, and how an ICU collation is defined.
 
-use super::text;
+use super::{compat, text};
 use pgrx::pg_sys::{self, Oid};
 
 /// The providers of pg_collation and pg_database.
@@ -56,15 +56,43 @@ fn is_bytewise_by(provider: u8, is_c: impl FnOnce() -> bool) -> bool {
 /// Whether a column of a tuple has the name of the C locale.
 ///
 /// # Safety
-/// `tuple` is one of the cache, and `column` a column of type text.
+/// As [`text_of`].
 unsafe fn is_c(cache: i32, tuple: pg_sys::HeapTuple, column: i32) -> bool {
+    // SAFETY: as the caller promises.
+    let name = unsafe { text_of(cache, tuple, column) };
+    name.is_some_and(|name| matches!(name.as_str(), "C" | "POSIX"))
+}
+
+/// The locale of an ICU collation, and its rules if it has any: two collations for which these and the version of ICU
+/// are the same take the same strings as equal. Empty for other collations.
+pub fn definition(collation: Oid) -> String {
+    let cache = pg_sys::SysCacheIdentifier::COLLOID as i32;
+    let (locale, rules) = compat::collation_columns();
+    // SAFETY: reads columns of type text of a tuple of pg_collation, which is released after that.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(cache, collation.into());
+        if tuple.is_null() {
+            return String::new();
+        }
+        let locale = text_of(cache, tuple, locale as i32).unwrap_or_default();
+        let rules = rules.and_then(|rules| text_of(cache, tuple, rules as i32));
+        pg_sys::ReleaseSysCache(tuple);
+        match rules {
+            Some(rules) => format!("{locale}, rules {rules}"),
+            None => locale,
+        }
+    }
+}
+
+/// The text in a column of a tuple; None for NULL.
+///
+/// # Safety
+/// `tuple` is one of the cache, and `column` a column of type text.
+unsafe fn text_of(cache: i32, tuple: pg_sys::HeapTuple, column: i32) -> Option<String> {
     // SAFETY: as the caller promises; the string is palloc'd.
     unsafe {
         let mut is_null = false;
-        let name = pg_sys::SysCacheGetAttr(cache, tuple, column as _, &mut is_null);
-        !is_null && {
-            let name = pg_sys::text_to_cstring(name.cast_mut_ptr());
-            matches!(text::of_server(name).as_str(), "C" | "POSIX")
-        }
+        let value = pg_sys::SysCacheGetAttr(cache, tuple, column as _, &mut is_null);
+        (!is_null).then(|| text::of_server(pg_sys::text_to_cstring(value.cast_mut_ptr())))
     }
 }

@@ -413,3 +413,13 @@ pub fn announce_scan_slot(node: &mut pg_sys::CustomScanState) {
     #[cfg(feature = "pg15")]
     let _ = node;
 }
+
+/// The columns of pg_collation with the locale of an ICU collation, and with its rules, which there are since 16.
+pub fn collation_columns() -> (u32, Option<u32>) {
+    #[cfg(feature = "pg15")]
+    return (pg_sys::Anum_pg_collation_colliculocale, None);
+    #[cfg(feature = "pg16")]
+    return (pg_sys::Anum_pg_collation_colliculocale, Some(pg_sys::Anum_pg_collation_collicurules));
+    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    (pg_sys::Anum_pg_collation_colllocale, Some(pg_sys::Anum_pg_collation_collicurules))
+}

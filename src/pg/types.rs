@@ -355,6 +355,12 @@ pub fn by_qualified_name(schema: &str, name: &str) -> Option<pg_sys::Oid> {
     }
 }
 
+/// Whether values of a type have a collation: strings, and arrays of them.
+pub fn has_collation(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a catalog lookup.
+    unsafe { pg_sys::get_typcollation(oid) != pg_sys::InvalidOid }
+}
+
 /// A collation's qualified name, and its actual version on this server; in UTF-8.
 pub fn collation_name(oid: pg_sys::Oid) -> Option<(String, String)> {
     // SAFETY: a syscache tuple, released after its contents were copied; palloc'd strings.

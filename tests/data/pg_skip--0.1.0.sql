@@ -911,7 +911,8 @@ CREATE FUNCTION bloom_intersection_cardinality(
     AS 'MODULE_PATHNAME', 'bloom_intersection_cardinality_wrapper';
 COMMENT ON FUNCTION bloom_intersection_cardinality(bloom, bloom) IS
     'estimates the number of distinct keys that are in both bloom filters by inclusion and exclusion, with the '
-    'bounds of a 95 % confidence interval; the filters must have the same type, size, number of probes and policy';
+    'bounds of a 95 % confidence interval; the filters must have the same type and collation, size, number of probes, '
+    'policy and seed';
 CREATE FUNCTION bloom_false_positive_rate(filter bloom) RETURNS double precision
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 100 AS 'MODULE_PATHNAME', 'bloom_false_positive_rate_wrapper';
 COMMENT ON FUNCTION bloom_false_positive_rate(bloom) IS
@@ -1088,8 +1089,8 @@ CREATE AGGREGATE bloom_union_agg(filter bloom) (
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE bloom_union_agg(bloom) IS
-    'the bloom filter of the keys of all filters; the filters must have the same type, size, number of probes and '
-    'policy';
+    'the bloom filter of the keys of all filters; the filters must have the same type and collation, size, number of '
+    'probes, policy and seed';
 /* </end connected objects> */
 
 /* <begin connected objects> */

@@ -90,9 +90,12 @@ impl<B: AsRef<[u8]>> BloomFilter<B> {
     /// The filter as the system its policy comes from stores it.
     pub fn export(&self) -> Vec<u8> {
         let (policy, bits) = (self.shape.policy(), self.shape.geometry().bits);
-        let mut encoded = self.body().to_vec();
-        encoded.truncate(policy.stored_bytes(bits) as usize);
-        encoded.extend(policy.trailer(self.shape.geometry()));
+        let trailer = policy.trailer(self.shape.geometry());
+        let stored = self.body().get(..policy.stored_bytes(bits) as usize).unwrap_or(self.body());
+        // A filter may have a gigabyte: the vector must not grow.
+        let mut encoded = Vec::with_capacity(stored.len() + trailer.len());
+        encoded.extend_from_slice(stored);
+        encoded.extend_from_slice(&trailer);
         encoded
     }
 

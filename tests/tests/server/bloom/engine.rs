@@ -224,7 +224,7 @@ fn parts_are_checked(database: &Database) {
 }
 
 /// A type as citext is one, which not every server has.
-const NOCASE: &str = "CREATE TYPE nocase;
+pub const NOCASE: &str = "CREATE TYPE nocase;
     CREATE FUNCTION nocase_in(cstring) RETURNS nocase LANGUAGE internal IMMUTABLE STRICT AS 'textin';
     CREATE FUNCTION nocase_out(nocase) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'textout';
     CREATE TYPE nocase (INPUT = nocase_in, OUTPUT = nocase_out, LIKE = text, CATEGORY = 'S', COLLATABLE = true);

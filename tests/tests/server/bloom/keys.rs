@@ -1,4 +1,5 @@
 //! Values of every type as keys.
+use super::engine::NOCASE;
 use crate::registry::on_shared;
 use crate::shared::{self, Database};
 use pg_skip_tests::seed;
@@ -189,7 +190,11 @@ fn under_collations(database: &Database) {
         assert_eq!(error.code().code(), "42P21", "{error}");
         assert!(error.detail().is_some_and(|detail| detail.contains("nocase")), "{error:?}");
     }
-    assert!(session.one("SELECT key_collation FROM f, bloom_info(b)").starts_with("public.nocase version "));
+    let stored = session.one("SELECT key_collation FROM f, bloom_info(b)");
+    assert!(
+        stored.starts_with("public.nocase version ") && stored.ends_with(" (und-u-ks-level2)"),
+        "{stored}"
+    );
     // All deterministic ones tell strings apart by their bytes.
     assert_eq!(session.one("SELECT bloom_agg('x'::text COLLATE \"C\") @> ('x' COLLATE \"de-x-icu\")"), "t");
     let empty = "bloom_empty('text', 10, policy => 'skip' COLLATE nocase)";
@@ -197,6 +202,75 @@ fn under_collations(database: &Database) {
         session.one(&format!("SELECT bloom_add({empty}, 'A' COLLATE nocase) @> ('a' COLLATE nocase)")),
         "t"
     );
+}
+
+on_shared!(under_a_collation_that_is_made_anew);
+/// The name and the version of ICU stay the same, but other strings are equal. Without a check of the definition, a key
+/// that is in the filter would not be found.
+fn under_a_collation_that_is_made_anew(database: &Database) {
+    let mut session = database.session();
+    session.run("CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level1', deterministic = false)");
+    session.run("CREATE TABLE f AS SELECT bloom_agg('é'::text COLLATE ci) AS b");
+    assert_eq!(session.one("SELECT b @> ('E'::text COLLATE ci) FROM f"), "t");
+    let has_rules = session.number("SHOW server_version_num") >= 160_000.0;
+    let mut definitions = vec!["locale = 'und'", "locale = 'und-u-ks-level2'"];
+    if has_rules {
+        definitions.push("locale = 'und-u-ks-level1', rules = '&a < é'");
+    }
+    for definition in definitions {
+        session.run(&format!(
+            "DROP COLLATION ci; CREATE COLLATION ci (provider = icu, {definition}, deterministic = false)"
+        ));
+        let error = session.error("SELECT b @> ('é'::text COLLATE ci) FROM f");
+        assert_eq!(error.code().code(), "42P21", "{definition}: {error}");
+        let error = session.error("SELECT b | bloom_agg('x'::text COLLATE ci) FROM f GROUP BY b");
+        assert_eq!(error.code().code(), "42804", "{definition}: {error}");
+    }
+    if has_rules {
+        // Rules longer than a filter stores.
+        let rules: String =
+            ('a'..='z').map(|c| format!("&{c} < '{c}-{c}-{c}-{c}-{c}-{c}-{c}-{c}-{c}' ")).collect();
+        session.run(&format!(
+            "DROP COLLATION ci; DROP TABLE f;
+             CREATE COLLATION ci (provider = icu, locale = 'und', rules = '{}', deterministic = false);
+             CREATE TABLE f AS SELECT bloom_agg('é'::text COLLATE ci) AS b",
+            rules.replace('\'', "''")
+        ));
+        assert_eq!(session.one("SELECT b @> ('é'::text COLLATE ci) FROM f"), "t");
+        assert!(session.one("SELECT key_collation FROM f, bloom_info(b)").contains("(definition "));
+    }
+}
+
+on_shared!(without_a_collation);
+/// The collation of another argument, such as the policy, is no part of numbers.
+fn without_a_collation(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    session.run(
+        "CREATE TABLE s AS SELECT i, 'skip'::text COLLATE nocase AS policy FROM generate_series(1, 9) i",
+    );
+    for kind in ["numeric", "int[]", "interval"] {
+        let key = if kind == "int[]" { "ARRAY[i]" } else { "i::text" };
+        let found = session.one(&format!(
+            "SELECT bloom_agg({key}::{kind}, NULL, NULL, policy) @> (SELECT {key}::{kind} FROM s WHERE i = 5) FROM s"
+        ));
+        assert_eq!(found, "t", "{kind}");
+    }
+}
+
+on_shared!(of_a_type_with_an_equality_of_its_own);
+/// The type has no hash function, and the server would hash it as text. But values that are different texts are equal.
+fn of_a_type_with_an_equality_of_its_own(database: &Database) {
+    let mut session = database.session();
+    session.run(NOCASE);
+    session.run("CREATE TABLE t (c nocase); INSERT INTO t VALUES ('A')");
+    assert_eq!(session.one("SELECT bloom_agg(c) @> (SELECT c FROM t) FROM t"), "t");
+    session.run("DROP OPERATOR FAMILY nocase_hash_ops USING hash CASCADE");
+    assert_eq!(session.one("SELECT c = 'a' FROM t"), "t");
+    for query in ["SELECT bloom_agg(c) FROM t", "SELECT bloom_agg('x'::text) @> c FROM t GROUP BY c"] {
+        let error = session.error(query);
+        assert_eq!(error.code().code(), "42883", "{query}: {error}");
+    }
 }
 
 on_shared!(of_enums);
