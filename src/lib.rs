@@ -3,13 +3,14 @@
 //! Two paths lead through the code. The folders are the steps of these paths.
 //!
 //! *A row becomes bits.* PostgreSQL calls the access method ([`index`]: build, insert, vacuum). The values of the row
-//! become key hashes ([`hash`]), the key hashes of a block range become a filter (the crate `skip_filter`), 64 or more
-//! filters become a bit-sliced segment (`skip_segment`), and segments become pages ([`pages`]).
+//! become key hashes ([`hash`]). The key hashes of block ranges become a segment: a map (the crate `skip_map`),
+//! bit-sliced filters (`skip_filter`, `skip_segment`) or, of order keys, bounds (`skip_bounds`). Segments become pages
+//! ([`pages`]).
 //!
 //! *A clause becomes block ranges.* The executor or the planner calls the access method ([`index`]: bitmap_scan, cost).
-//! The keys of the clause become key hashes ([`hash`]), the key hashes determine which slices are read, and the AND of
-//! the slices becomes a set of ranges ([`prune`]). The Skip Index Scan ([`scan`], and the crate `skip_scan`) plans with
-//! this set and reads its ranges.
+//! The keys of the clause become key hashes ([`hash`]). The delta is read, then what the key hashes need of maps,
+//! slices or bounds; the result is a set of ranges ([`prune`]). The Skip Index Scan ([`scan`], and the crate
+//! `skip_scan`) plans with this set and reads its ranges.
 //!
 //! The survivors that scans read in vain, and the ranges that they skip, are counted ([`stats`]).
 //!

@@ -7,9 +7,9 @@
 use super::close;
 use super::summarize::{self, Caller, Summary};
 use crate::pages::meta::Meta;
-use crate::pages::progress::Progress;
+use crate::pages::peeked_meta::PeekedMeta;
 use crate::pages::upkeep::{self, fold, growth};
-use crate::pg::error::{Read, or_raise};
+use crate::pg::error::{IndexResult, or_raise};
 use crate::pg::lock::{IndexLock, LockKind};
 use crate::pg::memory::{self, Scratch};
 use crate::pg::options::{Autosummarize, Options};
@@ -21,7 +21,7 @@ use skip_segment::pace::{Inserting, MOST_EMPTY, Pace, may_get_rows};
 /// loading the directory for each costs little.
 const BLOCKS_A_STEP: u32 = 16;
 
-/// Whether the first row of a new block gives cause for a step of merges.
+/// Whether a step of merges is due at the first row of a new block.
 pub fn is_step(block: u32) -> bool {
     block.is_multiple_of(BLOCKS_A_STEP)
 }
@@ -41,7 +41,7 @@ fn is_wanted(index: Rel) -> bool {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn has_filters(index: Rel) -> Read<bool> {
+pub fn has_filters(index: Rel) -> IndexResult<bool> {
     Ok(Meta::read(index)?.has_filters())
 }
 
@@ -51,13 +51,19 @@ pub fn has_filters(index: Rel) -> Read<bool> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace, caller: Caller) -> Read<Option<Summary>> {
+pub fn autosummarize(
+    heap: Rel,
+    index: Rel,
+    block: u32,
+    pace: Pace,
+    caller: Caller,
+) -> IndexResult<Option<Summary>> {
     if !is_wanted(index) {
         return Ok(Some(Summary::default()));
     }
-    let progress = Progress::read(index)?;
-    let complete = complete_ranges(heap, &progress, block, pace);
-    if pace.end_of_batch(progress.watermark, complete) == progress.watermark {
+    let meta = PeekedMeta::read(index)?;
+    let complete = complete_ranges(heap, &meta, block, pace);
+    if pace.end_of_batch(meta.watermark, complete) == meta.watermark {
         return Ok(None);
     }
     let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else {
@@ -65,7 +71,7 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace, caller: Call
     };
     let sandbox = Sandbox::enter(heap);
     let scratch = Scratch::new();
-    let mut summary = scratch.run(|| -> Read<_> {
+    let mut summary = scratch.run(|| -> IndexResult<_> {
         let (meta, mut directory) = upkeep::load(index)?;
         let end = pace.end_of_batch(meta.watermark, complete);
         if end == meta.watermark {
@@ -82,8 +88,8 @@ pub fn autosummarize(heap: Rel, index: Rel, block: u32, pace: Pace, caller: Call
 
 /// The first range that may still get rows, if `newest` is the newest block of the table. It is the watermark if a
 /// block of the next batch may still get some.
-fn complete_ranges(heap: Rel, progress: &Progress, newest: u32, pace: Pace) -> u32 {
-    let Progress { watermark, pages_per_range, .. } = *progress;
+fn complete_ranges(heap: Rel, meta: &PeekedMeta, newest: u32, pace: Pace) -> u32 {
+    let PeekedMeta { watermark, pages_per_range, .. } = *meta;
     let from = watermark.saturating_mul(pages_per_range).max(newest.saturating_sub(MOST_EMPTY));
     let batch_end = watermark.saturating_add(pace.batch).saturating_mul(pages_per_range);
     let batch_end = batch_end.min(newest).max(from);
@@ -99,17 +105,17 @@ fn complete_ranges(heap: Rel, progress: &Progress, newest: u32, pace: Pace) -> u
 /// Summarizes what a statement that inserted many rows has left at the end of the table. Merges the segments that it
 /// has left, within bounds.
 pub fn catch_up(heap: Rel, index: Rel) {
-    let work = || -> Read<()> {
+    let work = || -> IndexResult<()> {
         if !is_wanted(index) {
             return Ok(());
         }
-        let progress = Progress::read(index)?;
+        let meta = PeekedMeta::read(index)?;
         let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(()) };
         let has_filters = has_filters(index)?;
         let inserting = Inserting {
-            summarized: progress.watermark,
+            summarized: meta.watermark,
             ranges: 0,
-            pages_per_range: progress.pages_per_range,
+            pages_per_range: meta.pages_per_range,
             has_filters,
         };
         // The small segments are merged below, before a large merge has them.
@@ -126,7 +132,7 @@ pub fn catch_up(heap: Rel, index: Rel) {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_further(index: Rel, steps: u32) -> Read<bool> {
+pub fn merge_further(index: Rel, steps: u32) -> IndexResult<bool> {
     if !is_wanted(index) {
         return Ok(true);
     }
@@ -145,7 +151,7 @@ pub fn merge_further(index: Rel, steps: u32) -> Read<bool> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn close_open_ranges(heap: Rel, index: Rel, most: u32) -> Read<u64> {
+pub fn close_open_ranges(heap: Rel, index: Rel, most: u32) -> IndexResult<u64> {
     if !is_wanted(index) {
         return Ok(0);
     }
@@ -162,17 +168,17 @@ pub fn close_open_ranges(heap: Rel, index: Rel, most: u32) -> Read<u64> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn forget_behind_end(heap: Rel, index: Rel) -> Read<()> {
+pub fn retire_behind_end(heap: Rel, index: Rel) -> IndexResult<()> {
     let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else { return Ok(()) };
     let (_, mut directory) = upkeep::load(index)?;
-    summarize::forget_behind_end(heap, index, &mut directory).map(|_| ())
+    summarize::retire_behind_end(heap, index, &mut directory).map(|_| ())
 }
 
 /// Folds the delta into the segments. Does nothing if another process holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn fold_delta(index: Rel) -> Read<()> {
+pub fn fold_delta(index: Rel) -> IndexResult<()> {
     let Some(_maintenance) = IndexLock::try_take(index, LockKind::Maintenance) else { return Ok(()) };
     let (meta, mut directory) = upkeep::load(index)?;
     fold::fold(&mut directory, meta.columns.len())?;

@@ -1,9 +1,9 @@
 //! What the background worker of an index does ([`Options::wants_worker`]): it summarizes the ranges that inserts fill,
 //! and merges segments, while the inserts go on.
 //!
-//! An insert starts the worker instead of doing this itself ([`crate::pg::background::has_worker`]). The worker looks
-//! for new ranges until there were none for a while. It takes the maintenance lock in each transaction, only if it is
-//! free, so VACUUM and skip_summarize may take turns with it. All that keeps readers and inserts right is as with
+//! An insert starts the worker instead of doing this itself ([`crate::pg::background::ensure_worker`]). The worker
+//! looks for new ranges until there were none for a while. It takes the maintenance lock in each transaction, only if
+//! it is free, so VACUUM and skip_summarize may take turns with it. All that keeps readers and inserts right is as with
 //! [`autosummarize`], which is what the worker calls.
 //!
 //! To the worker, the rows of the inserting transaction are those of another transaction in progress. A range with a
@@ -12,10 +12,10 @@
 
 use super::summarize::Caller;
 use super::{autosummarize, collect};
-use crate::pages::progress::Progress;
+use crate::pages::peeked_meta::PeekedMeta;
 use crate::pg::Rel;
 use crate::pg::background::{self, UpkeepWorker};
-use crate::pg::error::{Read, or_raise};
+use crate::pg::error::{IndexResult, or_raise};
 use crate::pg::options::Options;
 use skip_segment::pace::{Inserting, MOST_EMPTY, most_batch};
 use std::time::{Duration, Instant};
@@ -113,11 +113,11 @@ impl Upkeep {
     }
 
     /// Summarizes a batch, and merges as much as the inserts of its rows would have.
-    fn summarize(&mut self, heap: Rel, index: Rel) -> Read<Outcome> {
+    fn summarize(&mut self, heap: Rel, index: Rel) -> IndexResult<Outcome> {
         if !is_wanted(heap, index) {
             return Ok(Outcome::Unwanted);
         }
-        let Progress { watermark, pages_per_range, .. } = Progress::read(index)?;
+        let PeekedMeta { watermark, pages_per_range, .. } = PeekedMeta::read(index)?;
         let Some(last_block) = heap.blocks().checked_sub(1) else { return Ok(Outcome::Nothing) };
         let inserting = Inserting {
             summarized: watermark,
@@ -152,11 +152,11 @@ impl Upkeep {
     }
 
     /// Closes some ranges. While there are such, the worker goes on.
-    fn close(&mut self, heap: Rel, index: Rel) -> Read<()> {
+    fn close(&mut self, heap: Rel, index: Rel) -> IndexResult<()> {
         if !is_wanted(heap, index) {
             return Ok(());
         }
-        let most = most_batch(Progress::read(index)?.pages_per_range) * CLOSE_BATCHES;
+        let most = most_batch(PeekedMeta::read(index)?.pages_per_range) * CLOSE_BATCHES;
         let closed = autosummarize::close_open_ranges(heap, index, most)?;
         self.open = self.open.saturating_sub(closed);
         self.may_be_open = closed > 0;

@@ -6,7 +6,7 @@
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
 use crate::pg::clause::{Clause, Values};
-use crate::pg::error::{Read, or_raise};
+use crate::pg::error::{IndexResult, or_raise};
 use crate::prune::{self, Pruned, hashed};
 
 /// Calls `add` with the runs of blocks that may hold matching rows. Returns a guess at the number of rows.
@@ -24,7 +24,7 @@ pub fn bitmap(heap: Rel, index: Rel, clauses: &[Clause<Values<'_>>], add: &mut d
     (pages * 10) as i64
 }
 
-fn find(index: Rel, clauses: &[Clause<Values<'_>>], blocks: u32) -> Read<Pruned> {
+fn find(index: Rel, clauses: &[Clause<Values<'_>>], blocks: u32) -> IndexResult<Pruned> {
     let meta = Meta::read(index)?;
     let condition = hashed::all(index, &meta, clauses);
     prune::prune(index, meta, condition, blocks)

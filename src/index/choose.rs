@@ -14,7 +14,7 @@
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions};
 use super::contents::ColumnContents;
 use crate::pages::meta::{self, ColumnMeta, MOST_PARTS, MapForm, Meta, Sample, SegmentLayout, Wish};
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use crate::pg::key_kind::KeyKind;
 use crate::pg::options::{FALSE_POSITIVE_RATE, IndexLayout, Options, number};
 use crate::pg::{Rel, fail, settings};
@@ -170,7 +170,7 @@ pub enum LayoutChoice {
 ///
 /// # Errors
 /// Damage to the meta page.
-pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> Read<LayoutChoice> {
+pub fn choose_late(heap: Rel, index: Rel, how: &RangeCollectorOptions) -> IndexResult<LayoutChoice> {
     let mut chosen = Meta::read(index)?;
     let blocks = heap.blocks();
     if !chosen.is_to_choose() {

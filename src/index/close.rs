@@ -13,7 +13,7 @@ use crate::pages::meta::{MapForm, Meta};
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
 use crate::pages::upkeep::unfinished;
-use crate::pg::{Rel, error::Read, memory};
+use crate::pg::{Rel, error::IndexResult, memory};
 use skip_bounds::PageSummary;
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, VALUES_SLICE};
 
@@ -28,7 +28,7 @@ pub fn close_open_ranges<'a>(
     meta: &Meta,
     caller: Caller,
     most: u32,
-) -> Read<(u64, Option<Failure>)> {
+) -> IndexResult<(u64, Option<Failure>)> {
     let options = RangeCollectorOptions {
         bulk: false,
         in_vacuum: caller == Caller::Vacuum,
@@ -78,12 +78,16 @@ impl<'a> Ranges<'a, '_> {
 }
 
 /// Closes open ranges of filters in place: first all bits of a range are set, then its open bit is cleared.
-fn close_filters<'a>(directory: &Directory<'a>, segment: &Segment, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
+fn close_filters<'a>(
+    directory: &Directory<'a>,
+    segment: &Segment,
+    ranges: &mut Ranges<'a, '_>,
+) -> IndexResult<u64> {
     let index = directory.index();
     let shape = segment.shape()?;
     let mut open = vec![0u64; shape.words()];
     segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| skip_segment::or_slice(&mut open, slice))
-        .map_err(Miss::not_recycled)?;
+        .map_err(Miss::into_damage)?;
     let mut closed = 0;
     for range in (0..segment.width).filter(|r| open[(r / 64) as usize] >> (r % 64) & 1 != 0) {
         if ranges.left == 0 {
@@ -96,12 +100,16 @@ fn close_filters<'a>(directory: &Directory<'a>, segment: &Segment, ranges: &mut 
 }
 
 /// Closes open ranges of bounds in place: their record has the bounds, and that the range is not open any more.
-fn close_bounds<'a>(directory: &Directory<'a>, segment: &Segment, ranges: &mut Ranges<'a, '_>) -> Read<u64> {
+fn close_bounds<'a>(
+    directory: &Directory<'a>,
+    segment: &Segment,
+    ranges: &mut Ranges<'a, '_>,
+) -> IndexResult<u64> {
     let index = directory.index();
     let may_be_open = |_, summary: Option<&PageSummary>| summary.is_none_or(PageSummary::has_open);
     let mut open = Vec::new();
     bounds::each(index, segment, may_be_open, |range, bounds| open.extend(bounds.open.then_some(range)))
-        .map_err(Miss::not_recycled)?;
+        .map_err(Miss::into_damage)?;
     let mut closed = 0;
     open.truncate(ranges.left as usize);
     for range in open {
@@ -123,7 +131,7 @@ fn close_maps<'a>(
     ranges: &mut Ranges<'a, '_>,
     column: u16,
     form: MapForm,
-) -> Read<u64> {
+) -> IndexResult<u64> {
     let index = directory.index();
     let memory = memory::maintenance_work_mem() / 2;
     let pages_per_range = ranges.meta.pages_per_range;
@@ -150,7 +158,7 @@ fn close_range(
     segment: &Segment,
     range: u32,
     collector: &RangeCollector,
-) -> Read<bool> {
+) -> IndexResult<bool> {
     let index = directory.index();
     let contents = collector.columns[usize::from(segment.column)].contents();
     let FilterSize { num_probes, .. } = segment.filters()?;

@@ -8,8 +8,10 @@
 //! Some tuples cannot be hashed with certainty: those with an out-of-line value that may be removed at any time (in
 //! dead or recently dead tuples, or in tuples inserted by another transaction that is in progress and may still fail),
 //! and dead ones, or ones inserted by another transaction in progress, for which an expression or predicate would have
-//! to run. Their range stays *open*, so that it matches every lookup, until the next maintenance. Rows of a failed
-//! transaction are left out: no snapshot ever shows them.
+//! to run. Their range stays *open*, so that it matches every lookup, until the next maintenance.
+//!
+//! The fast way collects every tuple on a page: superfluous keys cost only false positives. The slow way leaves out the
+//! rows of failed transactions, which no snapshot ever shows.
 //!
 //! The snapshot of VACUUM does not keep what others delete: a value out of line of a row that was live when its page
 //! was read may be gone when it is wanted. VACUUM therefore reads such values in a subtransaction, and the range stays
@@ -70,7 +72,8 @@ pub struct Failure {
 pub enum Versions {
     /// All.
     All,
-    /// All but those that another transaction in progress has inserted: it inserts them into the index itself.
+    /// As All, but the slow way leaves out those that another transaction in progress has inserted: it inserts them
+    /// into the index itself.
     Settled,
     /// Only those that some snapshot of this server may see: the rows that an index must have, not all that it may
     /// have. Equal values with different bytes are added where they can be made, since queries may look them up.

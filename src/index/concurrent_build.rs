@@ -22,7 +22,7 @@ use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit, Group};
 use crate::pages::upkeep::{self, unfinished};
 use crate::pg::Rel;
-use crate::pg::error::{Read, or_raise};
+use crate::pg::error::{IndexResult, or_raise};
 use crate::pg::lock::{IndexLock, LockKind};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
 use std::iter::Peekable;
@@ -40,7 +40,7 @@ pub fn add_missed_rows(heap: Rel, index: Rel) {
     or_raise(index, add_lacking(heap, index));
 }
 
-fn add_lacking(heap: Rel, index: Rel) -> Read<()> {
+fn add_lacking(heap: Rel, index: Rel) -> IndexResult<()> {
     let (meta, mut directory) = upkeep::load(index)?;
     // What is added here would have to be added to them too, and ranges be opened.
     unfinished::abandon_all(&mut directory)?;
@@ -91,7 +91,7 @@ impl LackingColumn {
     }
 
     /// Adds the contents of a range, if the range has a segment. Ranges come in order.
-    fn add(&mut self, index: Rel, range: u32, contents: RangeContents<'_>) -> Read<()> {
+    fn add(&mut self, index: Rel, range: u32, contents: RangeContents<'_>) -> IndexResult<()> {
         while self.segments.next_if(|segment| segment.end_range() <= range).is_some() {}
         let Some(segment) = self.segments.peek().filter(|segment| segment.first_range <= range) else {
             return Ok(());
@@ -118,7 +118,7 @@ impl LackingColumn {
     }
 
     /// Writes what is not written yet.
-    fn finish(mut self, directory: &mut Directory<'_>) -> Read<()> {
+    fn finish(mut self, directory: &mut Directory<'_>) -> IndexResult<()> {
         let index = directory.index();
         widen(index, &mut self.widenings)?;
         if let Some(gaps) = &mut self.gaps {
@@ -134,7 +134,7 @@ impl LackingColumn {
 }
 
 /// Widens bounds of a column, and clears the list.
-fn widen(index: Rel, of_column: &mut Vec<(Segment, Widening)>) -> Read<()> {
+fn widen(index: Rel, of_column: &mut Vec<(Segment, Widening)>) -> IndexResult<()> {
     for of_segment in of_column.chunk_by(|(one, _), (other, _)| one.id == other.id) {
         let widenings: Vec<Widening> = of_segment.iter().map(|&(_, widening)| widening).collect();
         bounds::widen(index, &of_segment[0].0, &widenings)?;
@@ -145,7 +145,7 @@ fn widen(index: Rel, of_column: &mut Vec<(Segment, Widening)>) -> Read<()> {
 
 /// Publishes an addition of the pairs that a column's maps lack: of rows that were inserted and deleted during one
 /// command.
-fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> Read<()> {
+fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> IndexResult<()> {
     let (column, form, end) = (check.column(), check.form(), check.end());
     let segments: Vec<Segment> =
         directory.segments(column).into_iter().chain(directory.additions(column)).collect();
@@ -157,7 +157,7 @@ fn add_to_maps(directory: &mut Directory<'_>, check: MapCheck) -> Read<()> {
         }
         Ok(writer.as_mut().map_or(Ok(()), |writer| writer.push(pair.number))?)
     };
-    check.lacking(index, segments.iter(), write).map_err(Miss::not_recycled)?;
+    check.lacking(index, segments.iter(), write).map_err(Miss::into_damage)?;
     writer.map_or(Ok(()), MapWriter::finish)
 }
 
@@ -176,14 +176,14 @@ impl Gaps {
         index: Rel,
         segment: &Segment,
         range: u32,
-    ) -> Read<&'a mut Self> {
+    ) -> IndexResult<&'a mut Self> {
         let number = (range - segment.first_range) / 64;
         let kept = match current.take() {
             Some(gaps) if (gaps.segment.id, gaps.number) == (segment.id, number) => gaps,
             other => {
                 other.map_or(Ok(()), |mut gaps| gaps.fill(index))?;
                 let filters =
-                    Group::read(index, segment, &segment.shape()?, number).map_err(Miss::not_recycled)?;
+                    Group::read(index, segment, &segment.shape()?, number).map_err(Miss::into_damage)?;
                 Self { segment: *segment, number, filters, bits: Vec::new() }
             }
         };
@@ -209,7 +209,7 @@ impl Gaps {
         }
     }
 
-    fn fill(&mut self, index: Rel) -> Read<()> {
+    fn fill(&mut self, index: Rel) -> IndexResult<()> {
         segment::set_bits(index, &self.segment, &mut self.bits)?;
         self.bits.clear();
         Ok(())

@@ -3,7 +3,7 @@
 use super::insert;
 use super::insert::InsertStatement;
 use super::{bitmap_scan, build, concurrent_build, cost, phase, vacuum, validate};
-use crate::pg::am::{InsertCache, TuplePlace};
+use crate::pg::am::{InsertCache, TupleAddress};
 use crate::pg::clause::{Clause, Values};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::index_path::{Costs, IndexPathView};
@@ -30,7 +30,7 @@ impl am::AccessMethod for SkipMethod {
         heap: Rel,
         index: Rel,
         row: &IndexRow<'_>,
-        place: TuplePlace,
+        place: TupleAddress,
         cache: InsertCache<'_, InsertStatement>,
     ) {
         insert::insert(heap, index, row, place, cache);

@@ -2,20 +2,20 @@
 //!
 //! A tuple in a range that is not summarized yet needs no entry. That is the common append, and it reads only the meta
 //! page. A tuple in a summarized range goes to the delta, column by column, unless the filter has its value already
-//! ([`super::insert_state`]). The watermark is read after the tuple is on its heap page, and again for each tuple: see
-//! [`crate::pages::progress::Progress`].
+//! ([`super::delta_writer`]). The watermark is read after the tuple is on its heap page, and again for each tuple: see
+//! [`crate::pages::peeked_meta::PeekedMeta`].
 //!
 //! The first tuple of a heap block, and an insert that makes the delta too long, do maintenance ([`autosummarize`]). A
 //! statement that inserts many rows summarizes large batches, and the rest right before its transaction commits. If the
 //! index wants a background worker, that does all this ([`super::background`]), unless none can be started.
 
-use super::insert_state::InsertState;
+use super::delta_writer::DeltaWriter;
 use super::summarize::{self, Caller};
 use super::{autosummarize, build, collect};
 use crate::pages::meta::Meta;
-use crate::pages::progress::Progress;
-use crate::pg::am::{InsertCache, TuplePlace};
-use crate::pg::error::{Read, or_raise};
+use crate::pages::peeked_meta::PeekedMeta;
+use crate::pg::am::{InsertCache, TupleAddress};
+use crate::pg::error::{IndexResult, or_raise};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::options::{Autosummarize, Options};
 use crate::pg::{Rel, at_commit, background};
@@ -37,7 +37,7 @@ pub struct InsertStatement {
     /// raise the watermark, whoever summarizes them.
     no_merges_at: Option<u32>,
     /// What it needs for rows in summarized ranges, once there was one.
-    rows: Option<InsertState>,
+    rows: Option<DeltaWriter>,
 }
 
 /// Adds a new row to the index, if its range is summarized.
@@ -45,57 +45,57 @@ pub fn insert(
     heap: Rel,
     index: Rel,
     row: &IndexRow<'_>,
-    place: TuplePlace,
+    place: TupleAddress,
     mut cache: InsertCache<'_, InsertStatement>,
 ) {
     build::refuse_during_build(index);
-    let mut progress = or_raise(index, Progress::of_insert(index, &mut cache));
-    let range = place.block / progress.pages_per_range;
-    if range < progress.watermark && place.offset == 1 {
-        let ranges = heap.blocks().div_ceil(progress.pages_per_range);
-        if summarize::is_cut_short(progress.watermark, ranges) {
-            or_raise(index, autosummarize::forget_behind_end(heap, index));
-            progress = or_raise(index, Progress::read(index));
+    let mut meta = or_raise(index, PeekedMeta::of_insert(index, &mut cache));
+    let range = place.block / meta.pages_per_range;
+    if range < meta.watermark && place.offset == 1 {
+        let ranges = heap.blocks().div_ceil(meta.pages_per_range);
+        if summarize::is_cut_short(meta.watermark, ranges) {
+            or_raise(index, autosummarize::retire_behind_end(heap, index));
+            meta = or_raise(index, PeekedMeta::read(index));
         }
     }
-    if range >= progress.watermark {
+    if range >= meta.watermark {
         if place.offset == 1 {
-            or_raise(index, begin_block(heap, index, &progress, place.block, cache.state().0));
+            or_raise(index, begin_block(heap, index, &meta, place.block, cache.state().0));
         }
         return;
     }
     let (statement, memory) = cache.state();
     let rows = &mut statement.rows;
-    let rows = rows.get_or_insert_with(|| memory.run(|| or_raise(index, InsertState::new(index))));
+    let rows = rows.get_or_insert_with(|| memory.run(|| or_raise(index, DeltaWriter::new(index))));
     let pages = or_raise(
         index,
-        rows.refresh(index, progress.generation).and_then(|()| rows.append_missing(index, row, place.block)),
+        rows.refresh(index, meta.generation).and_then(|()| rows.append_missing(index, row, place.block)),
     );
     if pages * PAGE as u64 > Options::of(index).delta_limit {
         or_raise(index, autosummarize::fold_delta(index));
     }
 }
 
-/// Does the maintenance that the first row of a new block gives cause for.
+/// Does the maintenance that is due at the first row of a new block.
 fn begin_block(
     heap: Rel,
     index: Rel,
-    progress: &Progress,
+    meta: &PeekedMeta,
     block: u32,
     statement: &mut InsertStatement,
-) -> Read<()> {
+) -> IndexResult<()> {
     statement.blocks += 1;
-    let range = block / progress.pages_per_range;
+    let range = block / meta.pages_per_range;
     if Options::of(index).autosummarize == Autosummarize::Off {
         return Ok(());
     }
     let inserting = Inserting {
-        summarized: progress.watermark,
-        ranges: statement.blocks / progress.pages_per_range,
-        pages_per_range: progress.pages_per_range,
+        summarized: meta.watermark,
+        ranges: statement.blocks / meta.pages_per_range,
+        pages_per_range: meta.pages_per_range,
         has_filters: false,
     };
-    if range > progress.watermark && inserting.may_be_due(range) {
+    if range > meta.watermark && inserting.may_be_due(range) {
         if is_left_to_worker(heap, index, block, statement) {
             return Ok(());
         }
@@ -104,7 +104,7 @@ fn begin_block(
         if pace.is_bulk {
             pace.is_bulk = *statement.catches_up.get_or_insert_with(|| prepare_commit(heap, index));
         }
-        if pace.end_of_batch(progress.watermark, range) > progress.watermark
+        if pace.end_of_batch(meta.watermark, range) > meta.watermark
             && autosummarize::autosummarize(heap, index, block, pace, Caller::Insert)?.is_some()
         {
             return Ok(());
@@ -112,9 +112,9 @@ fn begin_block(
     }
     // If there is nothing to merge, the next look comes after the watermark has risen. Looking at each step took 2 % of
     // the time of a statement of a million rows.
-    let may_merge = statement.has_worker != Some(true) && statement.no_merges_at != Some(progress.watermark);
+    let may_merge = statement.has_worker != Some(true) && statement.no_merges_at != Some(meta.watermark);
     if autosummarize::is_step(block) && may_merge && !autosummarize::merge_further(index, 1)? {
-        statement.no_merges_at = Some(progress.watermark);
+        statement.no_merges_at = Some(meta.watermark);
     }
     Ok(())
 }
@@ -132,7 +132,7 @@ fn is_left_to_worker(heap: Rel, index: Rel, block: u32, statement: &mut InsertSt
         Some(has_worker) => has_worker,
     };
     if may_have && (!is_known || autosummarize::is_step(block)) {
-        statement.has_worker = Some(background::has_worker(heap, index));
+        statement.has_worker = Some(background::ensure_worker(heap, index));
         if is_known {
             at_commit::before_commit(index, wake_worker);
         }
@@ -140,9 +140,9 @@ fn is_left_to_worker(heap: Rel, index: Rel, block: u32, statement: &mut InsertSt
     *statement.has_worker.get_or_insert(may_have)
 }
 
-/// Has a worker, which can close after the commit what it had to leave open before.
+/// Starts a worker unless there is one: after the commit it can close the ranges that it had to leave open.
 fn wake_worker(heap: Rel, index: Rel) {
-    background::has_worker(heap, index);
+    background::ensure_worker(heap, index);
 }
 
 /// Has the rest of a large statement summarized before its transaction commits, if that calls no users' code: it could
@@ -155,7 +155,7 @@ fn prepare_commit(heap: Rel, index: Rel) -> bool {
     is_safe
 }
 
-fn has_filters(index: Rel, statement: &mut InsertStatement) -> Read<bool> {
+fn has_filters(index: Rel, statement: &mut InsertStatement) -> IndexResult<bool> {
     if let Some(known) = statement.has_filters {
         return Ok(known);
     }

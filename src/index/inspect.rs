@@ -65,7 +65,7 @@ fn fill_of(index: Rel, segment: &Segment, open: &[OpenStretch]) -> Fetch<Fill> {
     }
 }
 
-/// Counts open ranges. The expected rate is the part of the ranges that a value lies between the bounds of.
+/// Counts open ranges. The expected rate is the fraction of the ranges whose bounds enclose a value.
 fn fill_of_bounds(index: Rel, segment: &Segment) -> Fetch<Fill> {
     let mut all = Vec::with_capacity(segment.width as usize);
     bounds::each(index, segment, |_, _| true, |_, bounds| all.push(bounds))?;

@@ -11,7 +11,7 @@ use crate::pages::entry::Segment;
 use crate::pages::map::{self, NULL_KEY, RunNumbers, Sources, VALUE_KEY};
 use crate::pages::meta::{ColumnMeta, MapForm, Meta};
 use crate::pages::miss::Fetch;
-use crate::pg::{Rel, error::Read};
+use crate::pg::{Rel, error::IndexResult};
 use skip_map::{Coding, Each, Sorter};
 
 /// The pairs that the table has in one column.
@@ -36,7 +36,7 @@ pub struct Lacking {
 ///
 /// # Errors
 /// As [`MapCheck::new`].
-pub fn of_columns(meta: &Meta) -> Read<Vec<Option<MapCheck>>> {
+pub fn of_columns(meta: &Meta) -> IndexResult<Vec<Option<MapCheck>>> {
     let memory = collect::memory_of_column(meta);
     let of = |(c, column): (usize, &ColumnMeta)| {
         column.map().map(|form| MapCheck::new(c as u16, form, meta.watermark, memory)).transpose()
@@ -49,7 +49,7 @@ impl MapCheck {
     ///
     /// # Errors
     /// The meta page has an invalid number of fingerprint bits.
-    pub fn new(column: u16, form: MapForm, end: u32, memory: usize) -> Read<Self> {
+    pub fn new(column: u16, form: MapForm, end: u32, memory: usize) -> IndexResult<Self> {
         let end = end.max(1);
         let coding = map::coding(form, end)?;
         let sorter = Sorter::new(coding, memory, u64::from(coding.ranges()) * 64, SpillFile::default());

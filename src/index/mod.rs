@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`handler`] | the handler function and the table of callbacks |
 //! | [`build`] | ambuild, ambuildempty |
-//! | [`insert`], [`insert_state`], [`autosummarize`] | aminsert; what it keeps from row to row; the maintenance that it does |
+//! | [`insert`], [`delta_writer`], [`autosummarize`] | aminsert; what it keeps from row to row; the maintenance that it does |
 //! | [`background`] | (background worker) the same maintenance without aminsert |
 //! | [`concurrent_build`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
 //! | [`vacuum`] | amvacuumcleanup, and skip_summarize |
@@ -38,10 +38,10 @@ mod collect;
 mod concurrent_build;
 mod contents;
 mod cost;
+mod delta_writer;
 mod handler;
 mod indexable;
 mod insert;
-mod insert_state;
 mod inspect;
 mod map_check;
 mod phase;

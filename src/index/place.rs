@@ -7,10 +7,10 @@ use super::place_map::MapPlacer;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::{ColumnMeta, SegmentLayout};
-use crate::pg::{Rel, error::Read};
+use crate::pg::{Rel, error::IndexResult};
 
 /// Settings that are the same for the placers of all columns of an index.
-pub struct Place<'a> {
+pub struct PlacerSettings<'a> {
     pub index: Rel<'a>,
     /// Whether no other process adds blocks to the index.
     pub is_build: bool,
@@ -28,8 +28,8 @@ pub enum ColumnPlacer<'a> {
 
 impl<'a> ColumnPlacer<'a> {
     /// A placer for a column that was built with the options in `frozen`.
-    pub fn new(place: &Place<'a>, column: u16, frozen: &ColumnMeta) -> Self {
-        let &Place { index, is_build, memory, pages_per_range } = place;
+    pub fn new(place: &PlacerSettings<'a>, column: u16, frozen: &ColumnMeta) -> Self {
+        let &PlacerSettings { index, is_build, memory, pages_per_range } = place;
         match frozen.map() {
             None if frozen.layout == SegmentLayout::Bounds => Self::Bounds(BoundsPlacer::new(column)),
             None => Self::Filters(FilterPlacer::new(index, column, *frozen, memory, pages_per_range)),
@@ -42,7 +42,7 @@ impl<'a> ColumnPlacer<'a> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn start_at(&mut self, first_range: u32, end: u32, before: Option<Segment>) -> Read<()> {
+    pub fn start_at(&mut self, first_range: u32, end: u32, before: Option<Segment>) -> IndexResult<()> {
         match self {
             Self::Filters(placer) => {
                 let size = before.and_then(|segment| segment.filters().ok());
@@ -66,7 +66,7 @@ impl<'a> ColumnPlacer<'a> {
         directory: &mut Directory<'_>,
         contents: RangeContents<'_>,
         partial: bool,
-    ) -> Read<()> {
+    ) -> IndexResult<()> {
         match self {
             Self::Filters(placer) => placer.push(directory, contents.state, contents.hashes, partial),
             Self::Map(placer) => {
@@ -81,7 +81,7 @@ impl<'a> ColumnPlacer<'a> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn finish(&mut self, directory: &mut Directory<'_>) -> Read<()> {
+    pub fn finish(&mut self, directory: &mut Directory<'_>) -> IndexResult<()> {
         match self {
             Self::Filters(placer) => placer.finish(directory),
             Self::Map(placer) => placer.finish(directory),

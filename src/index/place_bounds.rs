@@ -3,7 +3,7 @@
 use super::contents::RangeContents;
 use crate::pages::bounds;
 use crate::pages::directory::Directory;
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use skip_bounds::Bounds;
 use skip_bounds::page::MOST_RANGES;
 
@@ -31,7 +31,7 @@ impl BoundsPlacer {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn push(&mut self, directory: &mut Directory<'_>, contents: RangeContents<'_>) -> Read<()> {
+    pub fn push(&mut self, directory: &mut Directory<'_>, contents: RangeContents<'_>) -> IndexResult<()> {
         self.pending.push(of_contents(contents));
         if self.pending.len() == MOST_RANGES as usize { self.finish(directory) } else { Ok(()) }
     }
@@ -40,7 +40,7 @@ impl BoundsPlacer {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn finish(&mut self, directory: &mut Directory<'_>) -> Read<()> {
+    pub fn finish(&mut self, directory: &mut Directory<'_>) -> IndexResult<()> {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
             return Ok(());

@@ -1,13 +1,13 @@
 //! Makes segments of filters of the hashes of ranges.
 //!
 //! Ranges are gathered in groups of 64, whose filter sizes are chosen together ([`skip_segment::size`]). A range is
-//! added to the unfinished segment as long as it gets that segment's filter size, so that segments become wide.
+//! added to the segment being built as long as it gets that segment's filter size, so that segments become wide.
 
 use crate::pages::directory::Directory;
 use crate::pages::entry::{FilterSize, Segment, SegmentKind};
 use crate::pages::meta::{self, ColumnMeta, NO_CANON};
 use crate::pages::segment;
-use crate::pg::{Damage, Rel, error::Read};
+use crate::pg::{Damage, Rel, error::IndexResult};
 use skip_map::key_part::KeyPart;
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::size::{RangeNeed, choose_sizes};
@@ -31,13 +31,13 @@ pub struct FilterPlacer<'a> {
     index: Rel<'a>,
     column: u16,
     frozen: ColumnMeta,
-    /// Bytes of memory that pending hashes and the unfinished segment may take, each.
+    /// Bytes of memory that pending hashes and the segment being built may take, each.
     memory: usize,
     pending: Vec<Pending>,
     pending_hashes: usize,
     /// The segment that is not finished yet.
     builder: Option<SegmentBuilder>,
-    /// First range of the unfinished segment; without one, the next range.
+    /// First range of the segment being built; without one, the next range.
     first_range: u32,
     /// Filter size of the segment before.
     sticky: Option<u32>,
@@ -46,7 +46,7 @@ pub struct FilterPlacer<'a> {
 
 impl<'a> FilterPlacer<'a> {
     /// A placer for the ranges of a column that was built with the options in `frozen`. Pending hashes and the
-    /// unfinished segment take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes
+    /// segment being built take at most `memory` bytes each. It begins at range 0; [`start_at`](Self::start_at) changes
     /// that.
     pub fn new(index: Rel<'a>, column: u16, frozen: ColumnMeta, memory: usize, pages_per_range: u32) -> Self {
         let (pending, builder) = (Vec::new(), None);
@@ -80,7 +80,7 @@ impl<'a> FilterPlacer<'a> {
         state: RangeState,
         hashes: &[u64],
         partial: bool,
-    ) -> Read<()> {
+    ) -> IndexResult<()> {
         self.pending.push(Pending { state, hashes: hashes.to_vec(), partial });
         self.pending_hashes += hashes.len();
         if self.pending.len() == GROUP || self.pending_hashes * size_of::<u64>() > self.memory {
@@ -89,16 +89,16 @@ impl<'a> FilterPlacer<'a> {
         Ok(())
     }
 
-    /// Places the pending ranges, then writes and publishes the unfinished segment.
+    /// Places the pending ranges, then writes and publishes the segment being built.
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn finish(&mut self, directory: &mut Directory) -> Read<()> {
+    pub fn finish(&mut self, directory: &mut Directory) -> IndexResult<()> {
         self.place_pending(directory)?;
-        self.close(directory)
+        self.write_segment(directory)
     }
 
-    fn place_pending(&mut self, directory: &mut Directory) -> Read<()> {
+    fn place_pending(&mut self, directory: &mut Directory) -> IndexResult<()> {
         self.pending_hashes = 0;
         let pending = std::mem::take(&mut self.pending);
         let is_known = self.current_size().is_some() || pending.iter().any(|range| !range.state.open);
@@ -126,10 +126,10 @@ impl<'a> FilterPlacer<'a> {
         RangeNeed { filter_bits: self.frozen.sizing.filter_bits(keys), is_partial: range.partial || is_open }
     }
 
-    /// Adds ranges to the unfinished segment, or to a new one if their filter size is different.
-    fn place(&mut self, directory: &mut Directory, ranges: &[Pending], filter_bits: u32) -> Read<()> {
+    /// Adds ranges to the segment being built, or to a new one if their filter size is different.
+    fn place(&mut self, directory: &mut Directory, ranges: &[Pending], filter_bits: u32) -> IndexResult<()> {
         if self.builder.as_ref().is_some_and(|builder| builder.filter_bits() != filter_bits) {
-            self.close(directory)?;
+            self.write_segment(directory)?;
         }
         for range in ranges {
             let num_probes = self.frozen.sizing.num_probes;
@@ -137,14 +137,14 @@ impl<'a> FilterPlacer<'a> {
             builder.push(range.state, range.hashes.iter().copied());
             if builder.memory_bytes() > self.memory || builder.width() == SegmentShape::max_width(SLICE_BYTES)
             {
-                self.close(directory)?;
+                self.write_segment(directory)?;
             }
         }
         Ok(())
     }
 
-    /// Writes and publishes the unfinished segment, divided into widths that fill pages well.
-    fn close(&mut self, directory: &mut Directory) -> Read<()> {
+    /// Writes and publishes the segment being built, divided into widths that fill pages well.
+    fn write_segment(&mut self, directory: &mut Directory) -> IndexResult<()> {
         let Some(builder) = self.builder.take() else { return Ok(()) };
         self.sticky = Some(builder.filter_bits());
         let mut done = 0;
@@ -157,7 +157,13 @@ impl<'a> FilterPlacer<'a> {
         Ok(())
     }
 
-    fn write(&self, directory: &mut Directory, builder: &SegmentBuilder, from: u32, width: u32) -> Read<()> {
+    fn write(
+        &self,
+        directory: &mut Directory,
+        builder: &SegmentBuilder,
+        from: u32,
+        width: u32,
+    ) -> IndexResult<()> {
         let shape = SegmentShape::new(width, builder.filter_bits(), SLICE_BYTES).ok_or_else(|| {
             Damage::new(crate::pages::meta::META_BLOCK, "a segment with an invalid shape was requested")
         })?;

@@ -9,7 +9,7 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::OpenStretch;
 use crate::pages::map::{MapWriter, NULL_KEY, NewMap, VALUE_KEY, coding, depth_of};
 use crate::pages::meta::MapForm;
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use crate::pg::temp_file::TempFile;
 use skip_map::key_part::KeyPart;
 use skip_map::{Sorter, Spill, most_pages};
@@ -72,7 +72,7 @@ impl MapPlacer {
     ///
     /// # Errors
     /// The meta page has an invalid number of fingerprint bits.
-    pub fn start_at(&mut self, first_range: u32, end: u32) -> Read<()> {
+    pub fn start_at(&mut self, first_range: u32, end: u32) -> IndexResult<()> {
         let width = end.saturating_sub(first_range).max(1);
         let coding = coding(self.form, width)?;
         let expected = u64::from(width) * u64::from(self.pages_per_range) * PAIRS_PER_PAGE;
@@ -102,7 +102,7 @@ impl MapPlacer {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn finish(&mut self, directory: &mut Directory<'_>) -> Read<()> {
+    pub fn finish(&mut self, directory: &mut Directory<'_>) -> IndexResult<()> {
         let Some(mut stretch) = self.stretch.take() else { return Ok(()) };
         publish_open(directory, std::mem::take(&mut stretch.open))?;
         self.write(directory, stretch, false)
@@ -113,7 +113,7 @@ impl MapPlacer {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn finish_open(&mut self, directory: &mut Directory<'_>, closed: OpenStretch) -> Read<()> {
+    pub fn finish_open(&mut self, directory: &mut Directory<'_>, closed: OpenStretch) -> IndexResult<()> {
         let Some(mut stretch) = self.stretch.take() else { return Ok(()) };
         let open = bounded(std::mem::take(&mut stretch.open));
         if open == [closed] {
@@ -123,7 +123,12 @@ impl MapPlacer {
         directory.replace_open(closed, &open)
     }
 
-    fn write(&self, directory: &mut Directory<'_>, stretch: PendingStretch, is_addition: bool) -> Read<()> {
+    fn write(
+        &self,
+        directory: &mut Directory<'_>,
+        stretch: PendingStretch,
+        is_addition: bool,
+    ) -> IndexResult<()> {
         let PendingStretch { first_range, width, ranges, pairs, sorter, .. } = stretch;
         debug_assert_eq!(ranges, width, "the map says of each of its ranges what it has");
         let pages = most_pages(coding(self.form, width)?, pairs);
@@ -156,7 +161,7 @@ pub fn add_open(open: &mut Vec<OpenStretch>, column: u16, range: u32) {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn publish_open(directory: &mut Directory<'_>, open: Vec<OpenStretch>) -> Read<()> {
+pub fn publish_open(directory: &mut Directory<'_>, open: Vec<OpenStretch>) -> IndexResult<()> {
     let open = bounded(open);
     for stretch in &open {
         directory.add_open(*stretch)?;

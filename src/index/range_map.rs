@@ -110,7 +110,7 @@ fn without_filter(index: Rel, column: u16, blocks: u32) -> Fetch<(u32, RangeSet)
         segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| or_slice(&mut open, slice))?;
         unfiltered.or_bits(segment.first_range.into(), &open, segment.width.into());
     }
-    let spans: Vec<KeySpan> = live.segments.iter().map(LiveSegment::span).collect();
+    let spans: Vec<KeySpan> = live.segments.iter().map(LiveSegment::used_span).collect();
     uncovered(&spans, KeySet::ALL, (0, u32::MAX), |first, end| {
         unfiltered.insert_span(u64::from(first) * parts, (u64::from(end) * parts).min(ranges));
     });

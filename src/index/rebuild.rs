@@ -19,7 +19,7 @@ use super::summarize::Caller;
 use super::{rebuild_bounds, rebuild_filters, rebuild_maps};
 use crate::pages::directory::Directory;
 use crate::pages::meta::Meta;
-use crate::pg::{Rel, error::Read, settings};
+use crate::pg::{Rel, error::IndexResult, settings};
 
 /// Unless `pg_skip.vacuum_rebuild_pages` is set, one VACUUM reads at most 1/4 of the table again for each column with a
 /// map, 1/4 for all columns with filters together, and 1/4 for all columns with bounds together. So no kind of segment
@@ -38,7 +38,7 @@ pub fn rebuild<'a>(
     directory: &mut Directory<'a>,
     meta: &Meta,
     caller: Caller,
-) -> Read<Option<Failure>> {
+) -> IndexResult<Option<Failure>> {
     // An index that is not valid is still being compared with the table, or will be dropped.
     if !directory.index().is_valid_index() || !meta.hashes_match() {
         return Ok(None);

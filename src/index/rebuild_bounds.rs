@@ -14,7 +14,7 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::SegmentLayout;
 use crate::pages::upkeep::rescan::{self, Replaced};
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use skip_bounds::Bounds;
 
 /// Bounds are much wider than most if they are more than this number of times as wide as the median.
@@ -30,7 +30,11 @@ const BLOCKS_A_RESCAN: u32 = 65_536;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
+pub fn rebuild<'a>(
+    directory: &mut Directory<'a>,
+    work: &mut RebuildWork<'a, '_>,
+    blocks: u32,
+) -> IndexResult<()> {
     let ranges = |blocks: u32| (blocks / work.meta.pages_per_range).max(1) as usize;
     let mut left = ranges(blocks);
     let mut left_of_others = ranges((work.heap.blocks() / UNCHANGED_DIVISOR).max(LEAST_BLOCKS)).min(left);
@@ -86,7 +90,7 @@ fn replace<'a>(
     work: &mut RebuildWork<'a, '_>,
     segment: &Segment,
     places: &[usize],
-) -> Read<()> {
+) -> IndexResult<()> {
     let index = directory.index();
     let (column, first_range, end) = (segment.column, segment.first_range, segment.end_range());
     let rescans = rescan::begin(directory, &[Replaced { column, first_range, end }])?;

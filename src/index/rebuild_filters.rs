@@ -17,7 +17,7 @@ use crate::pages::segment;
 use crate::pages::upkeep::copy::copy_part;
 use crate::pages::upkeep::fill::{self, FillSample};
 use crate::pages::upkeep::rescan::{self, Replaced};
-use crate::pg::{Rel, error::Read};
+use crate::pg::{Rel, error::IndexResult};
 use skip_scan::RangeSet;
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::{OPEN_SLICE, SegmentShape, or_slice, size};
@@ -39,7 +39,7 @@ struct FullSpan {
     column: u16,
     first: u32,
     end: u32,
-    /// For each range the part of the lookups of absent keys that will not read it in vain any more.
+    /// For each range the fraction of the lookups of absent keys that will not read it in vain any more.
     gains: Vec<f64>,
     /// The filter size that suits all of them, in bits.
     size: Option<u32>,
@@ -84,7 +84,11 @@ impl FullSpan {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
+pub fn rebuild<'a>(
+    directory: &mut Directory<'a>,
+    work: &mut RebuildWork<'a, '_>,
+    blocks: u32,
+) -> IndexResult<()> {
     let mut spans = Vec::new();
     for (column, frozen) in work.meta.columns.iter().enumerate() {
         if frozen.layout == SegmentLayout::Filters {
@@ -111,14 +115,18 @@ pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>
 }
 
 /// The spans of a column that are worth reading again.
-fn worth_it(directory: &Directory<'_>, work: &RebuildWork<'_, '_>, column: u16) -> Read<Vec<FullSpan>> {
+fn worth_it(
+    directory: &Directory<'_>,
+    work: &RebuildWork<'_, '_>,
+    column: u16,
+) -> IndexResult<Vec<FullSpan>> {
     let segments = directory.segments(column);
     if segments.windows(2).any(|pair| pair[0].end_range() > pair[1].first_range) {
         return Ok(Vec::new()); // an interrupted merge, which the next maintenance ends
     }
     let rate = work.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
-    let sample = |s: &Segment| fill::sample(directory.index(), s).map_err(Miss::not_recycled);
-    let fills = segments.iter().map(sample).collect::<Read<Vec<FillSample>>>()?;
+    let sample = |s: &Segment| fill::sample(directory.index(), s).map_err(Miss::into_damage);
+    let fills = segments.iter().map(sample).collect::<IndexResult<Vec<FillSample>>>()?;
     let mut full: Vec<FullSpan> =
         segments.iter().zip(&fills).filter_map(|(segment, fill)| full_span(segment, fill, rate)).collect();
     if full.iter().map(FullSpan::gain).sum::<f64>() < LEAST_GAIN {
@@ -258,7 +266,7 @@ fn replace<'a>(
     directory: &mut Directory<'a>,
     work: &mut RebuildWork<'a, '_>,
     spans: &[FullSpan],
-) -> Read<()> {
+) -> IndexResult<()> {
     let index = directory.index();
     let touched = |span: &FullSpan| -> Vec<Segment> {
         let touches = |s: &Segment| s.first_range < span.end && span.first < s.end_range();
@@ -296,20 +304,24 @@ fn replace<'a>(
 }
 
 /// The open ranges of segments of filters, which are sorted by their first range.
-fn open_ranges(index: Rel, segments: &[Segment]) -> Read<RangeSet> {
+fn open_ranges(index: Rel, segments: &[Segment]) -> IndexResult<RangeSet> {
     let mut found = RangeSet::empty(segments.last().map_or(0, Segment::end_range).into());
     for segment in segments {
         let shape = segment.shape()?;
         let mut open = vec![0u64; shape.words()];
         segment::read_slice(index, segment, &shape, OPEN_SLICE, |slice| or_slice(&mut open, slice))
-            .map_err(Miss::not_recycled)?;
+            .map_err(Miss::into_damage)?;
         found.or_bits(segment.first_range.into(), &open, segment.width.into());
     }
     Ok(found)
 }
 
 /// Reads the ranges of all spans, one after another, and writes the new segments.
-fn read<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, jobs: &mut [Job<'a>]) -> Read<()> {
+fn read<'a>(
+    directory: &mut Directory<'a>,
+    work: &mut RebuildWork<'a, '_>,
+    jobs: &mut [Job<'a>],
+) -> IndexResult<()> {
     let first = jobs.iter().map(|job| job.span.0).min().unwrap_or(0);
     let end = jobs.iter().map(|job| job.span.1).max().unwrap_or(0);
     let mut collector = RangeCollector::new(work.heap, directory.index(), work.meta, &work.options());

@@ -1,8 +1,8 @@
 //! Rebuilding maps that have many pairs of rows that are gone.
 //!
 //! A map does not tell which of its pairs are superfluous. So some ranges of the table are read, and the pairs that
-//! some pages of the maps have of these ranges are looked up among the keys found there ([`stale_part`]). That costs
-//! the same for a map of any size.
+//! some pages of the maps have of these ranges are looked up among the keys found there ([`stale_fraction`]). That
+//! costs the same for a map of any size.
 //!
 //! If too many pairs are superfluous, ranges of the table are read again. All neighbouring maps of the column and the
 //! additions to them become one map: of the ranges that were read it has the keys found there, of all others the pairs
@@ -19,7 +19,7 @@ use crate::pages::meta::MapForm;
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::upkeep::regions::{self, Region};
 use crate::pages::upkeep::rescan::{self, Replaced};
-use crate::pg::{Rel, error::Read, memory};
+use crate::pg::{Rel, error::IndexResult, memory};
 use skip_map::key_part::KeyPart;
 use skip_map::{Coding, Each, MergeSource, Merged, Sorter, most_pages};
 use skip_scan::RangeSet;
@@ -50,20 +50,24 @@ const BYTES_A_SAMPLED_PAIR: usize = 64;
 /// Blocks of the table that are read between two looks at the size of the delta.
 const BLOCKS_A_CHECK: u32 = 64;
 /// Pairs on a page, roughly.
-const PAIRS_A_PAGE: u64 = 2500;
+const PAIRS_PER_MAP_PAGE: u64 = 2500;
 
 /// Rebuilds maps that are worth it, reading at most about `blocks` blocks of the table for each column.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn rebuild<'a>(directory: &mut Directory<'a>, work: &mut RebuildWork<'a, '_>, blocks: u32) -> Read<()> {
+pub fn rebuild<'a>(
+    directory: &mut Directory<'a>,
+    work: &mut RebuildWork<'a, '_>,
+    blocks: u32,
+) -> IndexResult<()> {
     for column in 0..work.meta.columns.len() as u16 {
         let next = rescan::next(directory, column);
         let Some(adjacent) = adjacent_maps(directory, column, next.unwrap_or(0)) else {
-            rescan::forget_next(directory, column)?;
+            rescan::remove_next(directory, column)?;
             continue;
         };
-        let is_worth = next.is_some() || stale_part(directory.index(), work, &adjacent)? > WORTH;
+        let is_worth = next.is_some() || stale_fraction(directory.index(), work, &adjacent)? > WORTH;
         if is_worth {
             work.fold(directory)?;
             // Folding may have published an addition.
@@ -111,8 +115,12 @@ fn adjacent_maps(directory: &Directory<'_>, column: u16, next: u32) -> Option<Ad
 }
 
 /// The part of the pairs that no row has, estimated; 0 if too few pairs could be looked up.
-fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, adjacent: &AdjacentMaps) -> Read<f64> {
-    let maps = adjacent.segments.iter().map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>()?;
+fn stale_fraction(
+    index: Rel<'_>,
+    work: &mut RebuildWork<'_, '_>,
+    adjacent: &AdjacentMaps,
+) -> IndexResult<f64> {
+    let maps = adjacent.segments.iter().map(|s| Map::of(index, s)).collect::<IndexResult<Vec<_>>>()?;
     let pages: u64 = maps.iter().map(|map| u64::from(map.data_pages())).sum();
     let ranges = adjacent.end - adjacent.first;
     let (least, most) = SAMPLED_RANGES;
@@ -123,7 +131,7 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, adjacent: &Adjacen
     }
     let coding = map::coding(adjacent.form, ranges)?;
     let sample = sample_table(index, work, adjacent, coding, sampled);
-    let wanted = SAMPLED_PAIRS * u64::from(ranges) / (u64::from(sampled) * PAIRS_A_PAGE);
+    let wanted = SAMPLED_PAIRS * u64::from(ranges) / (u64::from(sampled) * PAIRS_PER_MAP_PAGE);
     let wanted = wanted.saturating_mul(1 << sample.zeros);
     let most_read = SAMPLED_PAGES.1 << sample.zeros.min(MOST_DOUBLINGS);
     let count = wanted.clamp(SAMPLED_PAGES.0, most_read).min(pages);
@@ -147,7 +155,7 @@ fn stale_part(index: Rel<'_>, work: &mut RebuildWork<'_, '_>, adjacent: &Adjacen
                 }
             };
             map.numbers_of_page(page as u32, |numbers| numbers.for_each(&mut each))
-                .map_err(Miss::not_recycled)?;
+                .map_err(Miss::into_damage)?;
             break;
         }
     }
@@ -224,7 +232,7 @@ fn replace<'a>(
     adjacent: &AdjacentMaps,
     from: u32,
     most: u32,
-) -> Read<()> {
+) -> IndexResult<()> {
     let from = from.clamp(adjacent.first, adjacent.end);
     let to = from.saturating_add(most).min(adjacent.end);
     let replaced = Replaced { column: adjacent.column, first_range: adjacent.first, end: adjacent.end };
@@ -244,7 +252,7 @@ fn read<'a>(
     adjacent: &AdjacentMaps,
     ranges: Range<u32>,
     rescan: &Rescan,
-) -> Read<Scanned> {
+) -> IndexResult<Scanned> {
     let width = adjacent.end - adjacent.first;
     let coding = map::coding(adjacent.form, width)?;
     let expected = adjacent.segments.iter().filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum();
@@ -278,14 +286,14 @@ fn read<'a>(
 }
 
 /// Publishes the new map: the pairs that were read, and those of the old maps in other ranges.
-fn write(directory: &mut Directory<'_>, adjacent: &AdjacentMaps, scanned: Scanned) -> Read<()> {
+fn write(directory: &mut Directory<'_>, adjacent: &AdjacentMaps, scanned: Scanned) -> IndexResult<()> {
     let index = directory.index();
     let width = adjacent.end - adjacent.first;
     let coding = map::coding(adjacent.form, width)?;
     let is_whole = scanned.ranges.count() == u64::from(width);
     let old: &[Segment] = if is_whole { &[] } else { &adjacent.segments };
     let old = Sources::of(index, old)?;
-    let pairs = old.most_pairs(KeyPart::WHOLE).map_err(Miss::not_recycled)? + scanned.pairs;
+    let pairs = old.most_pairs(KeyPart::WHOLE).map_err(Miss::into_damage)? + scanned.pairs;
     let new = NewMap {
         column: adjacent.column,
         first_range: adjacent.first,
@@ -299,7 +307,7 @@ fn write(directory: &mut Directory<'_>, adjacent: &AdjacentMaps, scanned: Scanne
     };
     let sources = old.of_merge(KeyPart::WHOLE, |_| 0);
     let mut writer = MapWriter::new(directory, new)?;
-    let mut kept = KeptPairs::new(sources, coding, adjacent, &scanned.ranges).map_err(Miss::not_recycled)?;
+    let mut kept = KeptPairs::new(sources, coding, adjacent, &scanned.ranges).map_err(Miss::into_damage)?;
     scanned
         .sorter
         .finish::<Miss>(|numbers| {
@@ -309,7 +317,7 @@ fn write(directory: &mut Directory<'_>, adjacent: &AdjacentMaps, scanned: Scanne
             })
         })
         .and_then(|()| kept.up_to(u64::MAX, |number| writer.push(number)))
-        .map_err(Miss::not_recycled)?;
+        .map_err(Miss::into_damage)?;
     writer.finish()
 }
 
@@ -349,7 +357,7 @@ impl<'m, 'a> KeptPairs<'m, 'a> {
     }
 
     /// Calls `each` with the numbers below `end`. No number is in a range that was read again, so none is `end`.
-    fn up_to(&mut self, end: u64, mut each: impl FnMut(u64) -> Read<()>) -> Fetch<()> {
+    fn up_to(&mut self, end: u64, mut each: impl FnMut(u64) -> IndexResult<()>) -> Fetch<()> {
         while let Some(number) = self.next.filter(|&number| number < end) {
             each(number)?;
             self.advance()?;

@@ -5,7 +5,7 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::Rescan;
 use crate::pages::meta::Meta;
 use crate::pages::upkeep;
-use crate::pg::{Rel, error::Read};
+use crate::pg::{Rel, error::IndexResult};
 
 /// What rebuilding filters, maps and bounds has in common.
 pub struct RebuildWork<'a, 'm> {
@@ -42,7 +42,7 @@ impl<'a, 'm> RebuildWork<'a, 'm> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn fold_during(&self, directory: &mut Directory<'_>, rescan: &Rescan) -> Read<()> {
+    pub fn fold_during(&self, directory: &mut Directory<'_>, rescan: &Rescan) -> IndexResult<()> {
         /// As many as are folded at once: so the addition is worth a map of its own.
         const MOST_PAGES: u64 = 64;
         if Meta::read(directory.index())?.delta_pages() > MOST_PAGES {
@@ -55,7 +55,7 @@ impl<'a, 'm> RebuildWork<'a, 'm> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn fold(&self, directory: &mut Directory<'_>) -> Read<()> {
+    pub fn fold(&self, directory: &mut Directory<'_>) -> IndexResult<()> {
         if Meta::read(directory.index())?.delta_pages() > 1 {
             upkeep::fold_and_merge(directory, self.meta.columns.len(), None)?;
         }

@@ -21,7 +21,7 @@ pub fn steady<R>(index: Rel, mut look: impl FnMut() -> Fetch<R>) -> R {
         };
         let now = or_raise(index, Meta::read(index));
         if matches!(miss, Miss::Damage(_)) || !has_moved(&before, &now) {
-            miss.not_recycled().raise(index);
+            miss.into_damage().raise(index);
         }
         before = now;
         memory::check_for_interrupts();

@@ -8,12 +8,12 @@
 use super::choose::{self, LayoutChoice};
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions, memory_of_column};
 use super::phase::Phase;
-use super::place::{ColumnPlacer, Place};
+use super::place::{ColumnPlacer, PlacerSettings};
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::{self, Meta};
 use crate::pages::upkeep::regions::{self, Region};
-use crate::pg::error::{Read, report};
+use crate::pg::error::{IndexResult, report};
 use crate::pg::{Rel, am, catalog, memory};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 use skip_segment::pace::{most_batch, most_left};
@@ -71,7 +71,7 @@ impl Caller {
 
 /// The number of ranges by which the watermark is raised at a time. When summarizing is interrupted, at most this
 /// number of ranges is left without a filter although their rows go through the delta. It is also the most that
-/// segments are wide before they are merged: a quarter of a page of bits per slice.
+/// segments are wide before they are merged, except in a build: a quarter of a page of bits per slice.
 const STEP: u32 = 16_256;
 
 /// The result of summarizing.
@@ -116,7 +116,7 @@ fn fill_gaps(
     end: u32,
     most: u32,
     caller: Caller,
-) -> Read<Summary> {
+) -> IndexResult<Summary> {
     let blocks = heap.blocks();
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
@@ -167,7 +167,7 @@ pub fn collector_options(caller: Caller, memory: usize) -> RangeCollectorOptions
 
 /// The placers of all columns.
 pub fn placers<'a>(index: Rel<'a>, meta: &Meta, caller: Caller) -> Vec<ColumnPlacer<'a>> {
-    let place = Place {
+    let place = PlacerSettings {
         index,
         is_build: caller == Caller::Build,
         memory: memory_of_column(meta) / 2,
@@ -191,7 +191,7 @@ fn fill_span(
     (from, to): (u32, u32),
     blocks: u32,
     progress: bool,
-) -> Read<u64> {
+) -> IndexResult<u64> {
     for &c in lacking {
         let before = directory.segments(c as u16).into_iter().rfind(|s| s.end_range() <= from);
         placers[c].start_at(from, to, before)?;
@@ -271,7 +271,7 @@ pub fn summarize_to(
     directory: &mut Directory,
     end: u32,
     caller: Caller,
-) -> Read<Summary> {
+) -> IndexResult<Summary> {
     let how = collector_options(caller, memory::maintenance_work_mem() / 2);
     if end > 0
         && let LayoutChoice::PutOff(failure) = choose::choose_late(heap, index, &how)?
@@ -318,7 +318,7 @@ pub fn is_cut_short(watermark: u32, ranges: u32) -> bool {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn forget_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> Read<Meta> {
+pub fn retire_behind_end(heap: Rel, index: Rel, directory: &mut Directory) -> IndexResult<Meta> {
     let meta = Meta::read(index)?;
     let end = meta.ranges_in(heap.blocks());
     if meta.watermark <= end {

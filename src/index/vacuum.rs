@@ -29,7 +29,7 @@ use super::target::{self, Target};
 use super::{build, close, collect, rebuild};
 use crate::pages::upkeep::{self, compact, lost, unfinished};
 use crate::pg::attempt::{self, Failed};
-use crate::pg::error::{Read, or_raise, report};
+use crate::pg::error::{IndexResult, or_raise, report};
 use crate::pg::lock::{IndexLock, LockKind};
 use crate::pg::memory::Scratch;
 use crate::pg::sandbox::Sandbox;
@@ -38,7 +38,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 /// A task of maintenance. Each loads the directory anew, which ends what an interrupted one has left.
-type Task = fn(Rel, Rel, Caller) -> Read<Summary>;
+type Task = fn(Rel, Rel, Caller) -> IndexResult<Summary>;
 
 /// Maintenance after VACUUM has processed the table: summarizes complete ranges, folds and merges.
 pub fn vacuum_cleanup(heap: Rel, index: Rel) {
@@ -91,7 +91,7 @@ fn run_task(task: Task, heap: Rel, index: Rel) -> Result<Summary, Failed> {
 
 /// Summarizes all ranges of an index that are not summarized yet, including the trailing partial one, folds the delta
 /// and merges segments. For a partitioned index, it does so for all partitions. Returns the number of ranges newly
-/// summarized.
+/// summarized, and of open ranges closed, counted in each column.
 #[pg_extern(sql = false)]
 fn skip_summarize(index: pg_sys::Oid) -> i64 {
     boundary::callback(|| target::for_maintenance(index).map(|target| summarize_one(target) as i64).sum())
@@ -119,9 +119,9 @@ fn summarize_one(target: Target) -> u64 {
 }
 
 /// Brings what the index has up to date with the table, without reading ranges again that are summarized.
-fn update(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
+fn update(heap: Rel, index: Rel, caller: Caller) -> IndexResult<Summary> {
     let (_, mut directory) = upkeep::load(index)?;
-    let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
+    let meta = summarize::retire_behind_end(heap, index, &mut directory)?;
     upkeep::fold_and_merge(&mut directory, meta.columns.len(), None)?;
     lost::reclaim(&mut directory)?;
     unfinished::finish_all(&mut directory, meta.columns.len())?;
@@ -133,13 +133,13 @@ fn update(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
 }
 
 /// Summarizes what is not summarized.
-fn extend(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
+fn extend(heap: Rel, index: Rel, caller: Caller) -> IndexResult<Summary> {
     if !may_read_rows(heap, index) {
         return Ok(Summary::default());
     }
     let (_, mut directory) = upkeep::load(index)?;
     // The update may have failed before it did this.
-    let meta = summarize::forget_behind_end(heap, index, &mut directory)?;
+    let meta = summarize::retire_behind_end(heap, index, &mut directory)?;
     let end = summarize::end_of_summarized(&meta, heap.blocks(), caller.takes_partial());
     summarize::summarize_to(heap, index, &mut directory, end, caller)
 }
@@ -151,7 +151,7 @@ fn may_read_rows(heap: Rel, index: Rel) -> bool {
 }
 
 /// Replaces what rows that are gone have left.
-fn rebuild(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
+fn rebuild(heap: Rel, index: Rel, caller: Caller) -> IndexResult<Summary> {
     if !may_read_rows(heap, index) {
         return Ok(Summary::default());
     }
@@ -166,7 +166,7 @@ fn rebuild(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
 }
 
 /// Merges segments, and gives free blocks back.
-fn tidy(heap: Rel, index: Rel, caller: Caller) -> Read<Summary> {
+fn tidy(heap: Rel, index: Rel, caller: Caller) -> IndexResult<Summary> {
     let (meta, mut directory) = upkeep::load(index)?;
     for column in 0..meta.columns.len() {
         upkeep::merge_column(&mut directory, column as u16)?;

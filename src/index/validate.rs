@@ -46,7 +46,7 @@ pub fn validate(class: pg_sys::Oid) -> bool {
 
 fn check_function(function: &FamilyMember, complain: &mut impl FnMut(String)) {
     let (result, arguments) = catalog::signature(function.object);
-    let right = match function.number {
+    let is_valid = match function.number {
         HASH => {
             let takes = |argument: &pg_sys::Oid| accepts(*argument, function.left);
             result == pg_sys::INT8OID
@@ -60,7 +60,7 @@ fn check_function(function: &FamilyMember, complain: &mut impl FnMut(String)) {
         OPTIONS => result == pg_sys::VOIDOID && arguments == [pg_sys::INTERNALOID],
         _ => return complain(format!("has a support function with invalid number {}", function.number)),
     };
-    if !right {
+    if !is_valid {
         complain(format!("has support function {} with a wrong signature", function.number));
     }
     if function.left != function.right && function.number != QUERY {

@@ -14,7 +14,7 @@ use crate::pages::map::Map;
 use crate::pages::meta::{META_BLOCK, Meta};
 use crate::pages::miss::Miss;
 use crate::pg::boundary;
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use crate::pg::lock::{IndexLock, LockKind};
 use crate::pg::page::SharedPage;
 use crate::pg::result_rows::{ResultRows, result_columns};
@@ -75,7 +75,7 @@ fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
                 Err(Miss::Damage(damage)) => problems.push(damage),
                 // Only on a standby, where nothing keeps replay from recycling pages during the check.
                 Err(miss) if sandbox::in_recovery() => return Err(miss),
-                Err(miss) => problems.push(miss.not_recycled()),
+                Err(miss) => problems.push(miss.into_damage()),
             }
         }
         // The cause of a problem may be that replay continued, or that an insert took a spare page. On a primary, a
@@ -115,7 +115,7 @@ fn check_pages(index: Rel, problems: &mut Vec<Damage>) {
     }
 }
 
-fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Damage>) -> Read<()> {
+fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Damage>) -> IndexResult<()> {
     let directory = Directory::load(index, meta)?;
     let mut extents: Vec<(u32, u32, &str)> =
         directory.pages().iter().map(|&b| (b, 1, "directory page")).collect();
@@ -142,10 +142,10 @@ fn check_structure(index: Rel, meta: &Meta, blocks: u32, problems: &mut Vec<Dama
     if let Some(last) = extents.iter().find(|e| e.0.saturating_add(e.1) > blocks) {
         problems.push(Damage::new(last.0, format!("a {} extends past the end of the index", last.2)));
     }
-    delta::scan(index, meta, |_| ()).map_err(Miss::not_recycled)
+    delta::scan(index, meta, |_| ()).map_err(Miss::into_damage)
 }
 
-fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Read<()> {
+fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> IndexResult<()> {
     match segment.kind {
         SegmentKind::Filters(_) => _ = segment.shape()?,
         SegmentKind::Bounds => _ = segment.bounds_shape()?,
@@ -177,14 +177,14 @@ fn check_segment(index: Rel, meta: &Meta, segment: &Segment, blocks: u32) -> Rea
         SegmentKind::Filters(_) => Ok(()),
         SegmentKind::Bounds => check_summaries(index, segment),
         SegmentKind::Map(_) | SegmentKind::Addition(_) => {
-            Map::of(index, segment)?.verify().map_err(Miss::not_recycled)
+            Map::of(index, segment)?.verify().map_err(Miss::into_damage)
         }
     }
 }
 
 /// Checks that the summaries of a segment of bounds exclude nothing that its pages have.
-fn check_summaries(index: Rel, segment: &Segment) -> Read<()> {
-    let wrong = bounds::wrong_summaries(index, segment).map_err(Miss::not_recycled)?;
+fn check_summaries(index: Rel, segment: &Segment) -> IndexResult<()> {
+    let wrong = bounds::wrong_summaries(index, segment).map_err(Miss::into_damage)?;
     let Some(number) = wrong.first() else { return Ok(()) };
     let what = format!("the summary of page {number} of a segment of bounds does not fit the page");
     Err(Damage::new(segment.first_block, what))

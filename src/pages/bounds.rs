@@ -21,7 +21,7 @@ use super::miss::{Fetch, Miss};
 use super::segment;
 use crate::pages::directory::Directory;
 use crate::pages::entry::SegmentKind;
-use crate::pg::{Damage, Rel, error::Read, memory, page, wal::PageEdit};
+use crate::pg::{Damage, Rel, error::IndexResult, memory, page, wal::PageEdit};
 use skip_bounds::page::{self as layout, RANGES_PER_PAGE};
 use skip_bounds::{Bounds, BoundsShape, PageSummary};
 use skip_map::key_part::KeyPart;
@@ -134,7 +134,7 @@ pub struct Widening {
 ///
 /// # Errors
 /// Damage to a page.
-pub fn widen(index: Rel, segment: &Segment, widenings: &[Widening]) -> Read<()> {
+pub fn widen(index: Rel, segment: &Segment, widenings: &[Widening]) -> IndexResult<()> {
     let shape = segment.bounds_shape()?;
     let inside = |range: u32| (segment.first_range..segment.end_range()).contains(&range);
     if !widenings.iter().all(|widening| inside(widening.range)) {
@@ -151,7 +151,7 @@ pub fn widen(index: Rel, segment: &Segment, widenings: &[Widening]) -> Read<()> 
             // What is closed below still counts as open.
             let opens = |widening: &Widening| Widening { closes: false, ..*widening };
             let still_open: Vec<Widening> = of_page.iter().map(opens).collect();
-            let mut all = self::of_page(index, segment, &shape, number).map_err(Miss::not_recycled)?;
+            let mut all = self::of_page(index, segment, &shape, number).map_err(Miss::into_damage)?;
             apply(segment, &shape, &mut all, &still_open);
             write_summary(index, segment, number, &PageSummary::of(all))?;
         }
@@ -170,7 +170,7 @@ fn widen_page(
     shape: &BoundsShape,
     number: u32,
     widenings: &[Widening],
-) -> Read<PageSummary> {
+) -> IndexResult<PageSummary> {
     let mut edit = start_edit(index, segment, shape.page_of(number))?;
     let mut all: Vec<Bounds> = {
         let bytes = edit.before()?.payload();
@@ -208,7 +208,7 @@ fn put(image: &mut PageImage, place: u32, bounds: Bounds) {
     image.change_byte(at.widened, |byte| layout::with_bit(byte, at.mask, bounds.widened));
 }
 
-fn write_summary(index: Rel, segment: &Segment, number: u32, summary: &PageSummary) -> Read<()> {
+fn write_summary(index: Rel, segment: &Segment, number: u32, summary: &PageSummary) -> IndexResult<()> {
     let mut edit = start_edit(index, segment, 0)?;
     if layout::get_summary(edit.before()?.payload(), number) != *summary {
         edit.image().put(layout::summary_at(number).start, &summary.encode());
@@ -217,7 +217,7 @@ fn write_summary(index: Rel, segment: &Segment, number: u32, summary: &PageSumma
     Ok(())
 }
 
-fn start_edit<'a>(index: Rel<'a>, segment: &Segment, page: u32) -> Read<PageEdit<'a>> {
+fn start_edit<'a>(index: Rel<'a>, segment: &Segment, page: u32) -> IndexResult<PageEdit<'a>> {
     let block = segment.first_block + page;
     let edit = PageEdit::start(index, block, PageKind::Segment)?;
     let view = edit.before()?;
@@ -231,7 +231,12 @@ fn start_edit<'a>(index: Rel<'a>, segment: &Segment, page: u32) -> Read<PageEdit
 ///
 /// # Errors
 /// Damage to the index.
-pub fn publish(directory: &mut Directory<'_>, column: u16, first_range: u32, bounds: &[Bounds]) -> Read<()> {
+pub fn publish(
+    directory: &mut Directory<'_>,
+    column: u16,
+    first_range: u32,
+    bounds: &[Bounds],
+) -> IndexResult<()> {
     let index = directory.index();
     let width = u32::try_from(bounds.len()).unwrap_or(u32::MAX);
     let shape = BoundsShape::new(width).ok_or_else(|| {
@@ -273,7 +278,12 @@ pub fn publish(directory: &mut Directory<'_>, column: u16, first_range: u32, bou
 ///
 /// # Errors
 /// Damage to the index.
-pub fn append(directory: &mut Directory<'_>, column: u16, first_range: u32, bounds: &[Bounds]) -> Read<bool> {
+pub fn append(
+    directory: &mut Directory<'_>,
+    column: u16,
+    first_range: u32,
+    bounds: &[Bounds],
+) -> IndexResult<bool> {
     let index = directory.index();
     let ends_there = |s: &Segment| s.is_of_bounds() && s.end_range() == first_range;
     let Some(segment) = directory.segments(column).into_iter().find(ends_there) else { return Ok(false) };
@@ -302,9 +312,9 @@ pub fn append(directory: &mut Directory<'_>, column: u16, first_range: u32, boun
 ///
 /// # Errors
 /// Damage to a page.
-pub fn all(index: Rel, segment: &Segment) -> Read<Vec<Bounds>> {
+pub fn all(index: Rel, segment: &Segment) -> IndexResult<Vec<Bounds>> {
     let mut all = Vec::with_capacity(segment.width as usize);
-    each(index, segment, |_, _| true, |_, bounds| all.push(bounds)).map_err(Miss::not_recycled)?;
+    each(index, segment, |_, _| true, |_, bounds| all.push(bounds)).map_err(Miss::into_damage)?;
     Ok(all)
 }
 

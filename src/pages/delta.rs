@@ -21,7 +21,7 @@ use super::meta::{self, Meta};
 use super::miss::{Fetch, Miss};
 use crate::pg::{
     Damage, Rel,
-    error::Read,
+    error::IndexResult,
     lock::{IndexLock, LockKind},
     memory,
     page::{self, ExclusivePage, KnownBlocks, SharedPage},
@@ -38,7 +38,7 @@ const FLAG_NULL: u16 = 1;
 /// What is wrong if a page does not have the sequence number that is due.
 const BROKEN: &str = "the chain of delta pages is broken";
 
-/// A value that was inserted into a summarized range.
+/// A key of a value, or NULL, that was inserted into a summarized range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeltaEntry {
     pub part: u32,
@@ -64,7 +64,7 @@ impl DeltaEntry {
     }
 }
 
-fn entries<'a>(view: &PageView<'a>, block: u32) -> Read<impl Iterator<Item = DeltaEntry> + use<'a>> {
+fn entries<'a>(view: &PageView<'a>, block: u32) -> IndexResult<impl Iterator<Item = DeltaEntry> + use<'a>> {
     let payload = view.payload();
     let count = get_u32(payload, 4) as usize;
     if count > ENTRIES_PER_PAGE || payload.len() < ENTRIES_AT + count * ENTRY_BYTES {
@@ -132,7 +132,7 @@ pub fn is_empty(index: Rel, meta: &Meta) -> Fetch<bool> {
 ///
 /// # Errors
 /// Damage to a page.
-pub fn append(index: Rel, mut new: &[DeltaEntry]) -> Read<u64> {
+pub fn append(index: Rel, mut new: &[DeltaEntry]) -> IndexResult<u64> {
     let mut missed = None;
     loop {
         let meta = Meta::read(index)?;
@@ -157,7 +157,7 @@ pub fn append(index: Rel, mut new: &[DeltaEntry]) -> Read<u64> {
 
 /// Puts the entries that fit on the last page, and returns their number; None when there is no page with room, Some(0)
 /// when the chain has changed since `meta` was read.
-fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> Read<Option<usize>> {
+fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> IndexResult<Option<usize>> {
     let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
     while block != NO_BLOCK {
@@ -189,7 +189,7 @@ fn fill_last_page(index: Rel, meta: &Meta, new: &[DeltaEntry]) -> Read<Option<us
 
 /// Adds a page behind the last one, which seals that one. Does nothing when another process has done so since the
 /// caller read the meta page `seen`.
-fn grow(index: Rel, seen: &Meta) -> Read<()> {
+fn grow(index: Rel, seen: &Meta) -> IndexResult<()> {
     let _lock = IndexLock::take(index, LockKind::DeltaGrowth);
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
@@ -216,7 +216,7 @@ fn grow(index: Rel, seen: &Meta) -> Read<()> {
 }
 
 /// The last page of the chain and its sequence number. After a crash it may be behind the meta page's tail.
-fn last_page(index: Rel, meta: &Meta) -> Read<(u32, u64)> {
+fn last_page(index: Rel, meta: &Meta) -> IndexResult<(u32, u64)> {
     let mut known = KnownBlocks::new(index);
     let (mut block, mut sequence) = (meta.delta_tail, meta.delta_tail_sequence);
     while block != NO_BLOCK {
@@ -245,7 +245,7 @@ pub fn spare_page(next: u32) -> PageImage {
 }
 
 /// Takes the first spare page out of its chain. The caller holds the growth lock.
-fn take_spare(index: Rel, meta: &Meta) -> Read<Option<u32>> {
+fn take_spare(index: Rel, meta: &Meta) -> IndexResult<Option<u32>> {
     if meta.spare == NO_BLOCK {
         return Ok(None);
     }
@@ -262,7 +262,7 @@ fn take_spare(index: Rel, meta: &Meta) -> Read<Option<u32>> {
 ///
 /// # Errors
 /// Damage to a page, or a chain with a cycle.
-pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
+pub fn spare_pages(index: Rel, meta: &Meta) -> IndexResult<Vec<u32>> {
     let index = meta.bind(index);
     let mut known = KnownBlocks::new(index);
     let mut found = Vec::new();
@@ -284,7 +284,7 @@ pub fn spare_pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
 ///
 /// # Errors
 /// Damage to a page.
-pub fn pages(index: Rel, meta: &Meta) -> Read<Vec<u32>> {
+pub fn pages(index: Rel, meta: &Meta) -> IndexResult<Vec<u32>> {
     let index = meta.bind(index);
     let mut known = KnownBlocks::new(index);
     let (mut found, mut block) = (Vec::new(), meta.delta_head);
@@ -316,7 +316,7 @@ pub struct Sealed {
 ///
 /// # Errors
 /// Damage to a page.
-pub fn seal(index: Rel) -> Read<u64> {
+pub fn seal(index: Rel) -> IndexResult<u64> {
     let meta = Meta::read(index)?;
     if meta.delta_tail != NO_BLOCK {
         grow(index, &meta)?;
@@ -329,7 +329,7 @@ pub fn seal(index: Rel) -> Read<u64> {
 ///
 /// # Errors
 /// Damage to a page.
-pub fn read_sealed(index: Rel, most: usize, end: u64) -> Read<Option<Sealed>> {
+pub fn read_sealed(index: Rel, most: usize, end: u64) -> IndexResult<Option<Sealed>> {
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
     let mut sealed = Sealed {
@@ -360,7 +360,7 @@ pub fn read_sealed(index: Rel, most: usize, end: u64) -> Read<Option<Sealed>> {
 ///
 /// # Errors
 /// Damage to the meta page.
-pub fn forget_empty(index: Rel) -> Read<()> {
+pub fn remove_empty(index: Rel) -> IndexResult<()> {
     meta::update(index, |meta| {
         (meta.delta_head, meta.delta_tail) = (NO_BLOCK, NO_BLOCK);
         // The next page gets a number that no page had before.
@@ -373,7 +373,7 @@ pub fn forget_empty(index: Rel) -> Read<()> {
 ///
 /// # Errors
 /// Damage to a page.
-pub fn drop_sealed(index: Rel, sealed: &Sealed) -> Read<()> {
+pub fn drop_sealed(index: Rel, sealed: &Sealed) -> IndexResult<()> {
     let _lock = IndexLock::take(index, LockKind::DeltaGrowth);
     meta::update(index, |meta| {
         (meta.delta_head, meta.delta_head_sequence) = (sealed.next, sealed.next_sequence);

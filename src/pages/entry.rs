@@ -18,7 +18,7 @@
 //! directory that has such an entry has a format version of its own.
 
 use super::meta::MapForm;
-use crate::pg::{Damage, error::Read};
+use crate::pg::{Damage, error::IndexResult};
 use skip_bounds::BoundsShape;
 use skip_map::key_part::{KeyPart, KeySet, KeySpan};
 use skip_segment::SegmentShape;
@@ -127,7 +127,7 @@ impl Segment {
     ///
     /// # Errors
     /// The directory entry is invalid: reported as damage to the segment's first block.
-    pub fn bounds_shape(&self) -> Read<BoundsShape> {
+    pub fn bounds_shape(&self) -> IndexResult<BoundsShape> {
         BoundsShape::new(self.width)
             .filter(|shape| self.is_of_bounds() && shape.pages() == self.blocks)
             .ok_or_else(|| {
@@ -139,7 +139,7 @@ impl Segment {
     ///
     /// # Errors
     /// It has none: reported as damage to the segment's first block.
-    pub fn filters(&self) -> Read<FilterSize> {
+    pub fn filters(&self) -> IndexResult<FilterSize> {
         match self.kind {
             SegmentKind::Filters(size) => Ok(size),
             _ => Err(Damage::new(self.first_block, "another segment is used as one of filters")),
@@ -157,7 +157,7 @@ impl Segment {
     ///
     /// # Errors
     /// The directory entry is invalid: reported as damage to the segment's first block.
-    pub fn shape(&self) -> Read<SegmentShape> {
+    pub fn shape(&self) -> IndexResult<SegmentShape> {
         SegmentShape::new(self.width, self.filters()?.bits, SLICE_BYTES)
             .filter(|shape| shape.pages() == self.blocks)
             .ok_or_else(|| Damage::new(self.first_block, "the directory describes an invalid segment"))

@@ -1,9 +1,10 @@
 //! Block 0: the options fixed at build, the watermark, and where the other pages are.
 //!
-//! The **watermark** is the first block range that was never summarized. `aminsert` reads it after its tuple is in the
-//! heap ([`super::progress`]). A summarizer raises it, in WAL, before it scans the heap. So a tuple whose insert saw
-//! the lower watermark is on its heap page when the scan reads that page, and every later tuple goes to the delta. The
-//! watermark falls only when VACUUM has truncated the table, after the segments behind the new end were retired.
+//! The **watermark**: inserts into ranges below it go to the delta. Ranges from it on have no segments, and their rows
+//! need no entries in the delta. `aminsert` reads it after its tuple is in the heap ([`super::peeked_meta`]). A
+//! summarizer raises it, in WAL, before it scans the heap. So a tuple whose insert saw the lower watermark is on its
+//! heap page when the scan reads that page, and every later tuple goes to the delta. The watermark falls only when
+//! VACUUM has truncated the table, after the segments behind the new end were retired.
 //!
 //! The **generation** rises after segments were taken out of the directory, and before free blocks are used again. A
 //! reader that meets a page with a different owner checks whether the generation rose (then it starts over) or not
@@ -26,7 +27,7 @@
 
 use crate::pg::{
     Damage, Rel,
-    error::Read,
+    error::IndexResult,
     options::IndexLayout,
     page::{self, SharedPage},
     wal::{self, PageEdit},
@@ -162,7 +163,7 @@ pub struct Meta {
     pub seed: u64,
     /// Heap blocks per range.
     pub pages_per_range: u32,
-    /// The first range that was never summarized.
+    /// Inserts into ranges below it go to the delta.
     pub watermark: u32,
     /// First directory block.
     pub directory: u32,
@@ -203,7 +204,7 @@ impl Meta {
     ///
     /// # Errors
     /// Damage to it.
-    pub fn read(index: Rel) -> Read<Self> {
+    pub fn read(index: Rel) -> IndexResult<Self> {
         Self::read_with_checksum(index).map(|(meta, _)| meta)
     }
 
@@ -211,7 +212,7 @@ impl Meta {
     ///
     /// # Errors
     /// Damage to it.
-    pub fn read_with_checksum(index: Rel) -> Read<(Self, u64)> {
+    pub fn read_with_checksum(index: Rel) -> IndexResult<(Self, u64)> {
         page::check_not_empty(index)?;
         let (meta, checksum) = {
             let page = SharedPage::read(index, META_BLOCK);
@@ -226,7 +227,7 @@ impl Meta {
         Ok((meta, checksum))
     }
 
-    fn decode(view: &PageView<'_>) -> Read<Self> {
+    fn decode(view: &PageView<'_>) -> IndexResult<Self> {
         let p = view.payload();
         check_magic(p)?;
         let columns = usize::from(get_u16(p, 6));
@@ -250,7 +251,9 @@ impl Meta {
             delta_tail: get_u32(p, 52),
             delta_head_sequence: get_u64(p, 56),
             delta_tail_sequence: get_u64(p, 64),
-            columns: (0..columns).map(|c| decode_column(p, c, pages_per_range)).collect::<Read<_>>()?,
+            columns: (0..columns)
+                .map(|c| decode_column(p, c, pages_per_range))
+                .collect::<IndexResult<_>>()?,
         })
     }
 
@@ -376,14 +379,14 @@ impl Meta {
     }
 }
 
-fn check_magic(payload: &[u8]) -> Read<()> {
+fn check_magic(payload: &[u8]) -> IndexResult<()> {
     if payload.len() < COLUMNS_AT || get_u32(payload, 0) != MAGIC {
         return Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index"));
     }
     Ok(())
 }
 
-fn decode_column(payload: &[u8], c: usize, pages_per_range: u32) -> Read<ColumnMeta> {
+fn decode_column(payload: &[u8], c: usize, pages_per_range: u32) -> IndexResult<ColumnMeta> {
     let bytes = &payload[COLUMNS_AT + c * COLUMN_BYTES..][..COLUMN_BYTES];
     let parts = u32::from(get_u16(bytes, 6)).max(1);
     if !pages_per_range.is_multiple_of(parts) {
@@ -452,11 +455,11 @@ fn encode_sample(sample: &Sample) -> [u8; SAMPLE_BYTES] {
 
 /// Changes the meta page under its exclusive lock, in one WAL record. `change` sees the page as it is now. What the
 /// caller reads afterwards, such as the size of the table, it reads after the new page can be seen by all processes
-/// ([`super::progress`]).
+/// ([`super::peeked_meta`]).
 ///
 /// # Errors
 /// Damage to the meta page.
-pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
+pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> IndexResult<R> {
     page::check_not_empty(index)?;
     let mut edit = PageEdit::start(index, META_BLOCK, PageKind::Meta)?;
     let mut meta = Meta::decode(&edit.before()?)?;
@@ -472,7 +475,7 @@ pub fn update<R>(index: Rel, change: impl FnOnce(&mut Meta) -> R) -> Read<R> {
 ///
 /// # Errors
 /// Damage to the meta page; only missing pages and a wrong magic number are detected.
-pub fn generation(index: Rel) -> Read<u64> {
+pub fn generation(index: Rel) -> IndexResult<u64> {
     page::check_not_empty(index)?;
     let page = SharedPage::read(index, META_BLOCK);
     let payload = page.unchecked_payload();
@@ -484,7 +487,7 @@ pub fn generation(index: Rel) -> Read<u64> {
 ///
 /// # Errors
 /// Damage to the meta page.
-pub fn take_segment_id(index: Rel) -> Read<u64> {
+pub fn take_segment_id(index: Rel) -> IndexResult<u64> {
     update(index, |meta| {
         meta.next_segment += 1;
         meta.next_segment - 1

@@ -14,7 +14,7 @@ pub enum Miss {
 impl Miss {
     /// Converts a miss under the maintenance lock to damage: nobody recycles pages then, so a page with a different
     /// owner is damaged.
-    pub fn not_recycled(self) -> Damage {
+    pub fn into_damage(self) -> Damage {
         match self {
             Miss::Damage(damage) => damage,
             Miss::Recycled(block) => {

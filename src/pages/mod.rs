@@ -40,6 +40,6 @@ pub mod entry;
 pub mod map;
 pub mod meta;
 pub mod miss;
-pub mod progress;
+pub mod peeked_meta;
 pub mod segment;
 pub mod upkeep;

@@ -1,7 +1,7 @@
 //! The access method's callbacks: they call the safe functions of an [`AccessMethod`].
 
 use super::clause::{Clause, Values};
-use super::error::Read;
+use super::error::IndexResult;
 use super::evaluate::IndexRow;
 use super::index_path::{Costs, IndexPathView};
 use super::memory::Scratch;
@@ -27,7 +27,7 @@ pub trait AccessMethod {
         heap: Rel,
         index: Rel,
         row: &IndexRow<'_>,
-        place: TuplePlace,
+        place: TupleAddress,
         cache: InsertCache<'_, Self::InsertState>,
     );
     /// Called when CREATE INDEX CONCURRENTLY compares the index with the table, before the index becomes valid, and
@@ -48,7 +48,7 @@ pub trait AccessMethod {
 
 /// The place of a row in the table.
 #[derive(Clone, Copy)]
-pub struct TuplePlace {
+pub struct TupleAddress {
     /// Heap block.
     pub block: u32,
     /// Offset number in the block, from 1.
@@ -106,7 +106,7 @@ impl<T: Default + 'static> InsertCache<'_, T> {
     /// # Errors
     /// Damage: the index has no pages.
     #[inline]
-    pub fn peek_meta<const N: usize>(&mut self, index: Rel, places: [usize; N]) -> Read<[u32; N]> {
+    pub fn peek_meta<const N: usize>(&mut self, index: Rel, places: [usize; N]) -> IndexResult<[u32; N]> {
         let cache = self.info().ii_AmCache;
         if cache.is_null() {
             self.info().ii_AmCache = (&raw const ONE_ROW).cast_mut().cast();
@@ -243,7 +243,7 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
             let row = IndexRow::from_raw(index, values, nulls);
             let (block, offset) = pgrx::itemptr::item_pointer_get_both(*tid);
             let cache = InsertCache { info, state: PhantomData };
-            A::insert(Rel::from_raw(heap), index, &row, TuplePlace { block, offset }, cache);
+            A::insert(Rel::from_raw(heap), index, &row, TupleAddress { block, offset }, cache);
         }
         false
     })

@@ -51,7 +51,7 @@ pub fn register(work: fn(&UpkeepWorker)) {
 /// Whether an index has a worker, which is started if it has none. False if the server has no room for another worker
 /// (pg_skip.max_workers, max_worker_processes), if the last one has failed, or if the worker could not see the index:
 /// of a temporary table, or created in this transaction.
-pub fn has_worker(table: Rel, index: Rel) -> bool {
+pub fn ensure_worker(table: Rel, index: Rel) -> bool {
     let is_out_of_sight = |rel: Rel| rel.is_temporary() || rel.is_created_in_transaction();
     if is_out_of_sight(index) || is_out_of_sight(table) {
         return false;

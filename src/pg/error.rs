@@ -39,10 +39,10 @@ impl From<std::convert::Infallible> for Damage {
 }
 
 /// Result of reading index pages.
-pub type Read<T> = Result<T, Damage>;
+pub type IndexResult<T> = Result<T, Damage>;
 
 /// Raises the damage, if any, as an error of `index`.
-pub fn or_raise<T>(index: Rel, result: Read<T>) -> T {
+pub fn or_raise<T>(index: Rel, result: IndexResult<T>) -> T {
     match result {
         Ok(value) => value,
         Err(damage) => damage.raise(index),

@@ -23,7 +23,7 @@
 //!
 //! Invariant: [`KEPT`] has exactly the pins that are held.
 
-use super::error::Read;
+use super::error::IndexResult;
 use super::{Rel, page};
 use pgrx::pg_sys;
 use std::cell::{Cell, RefCell};
@@ -55,7 +55,7 @@ impl MetaPin {
     ///
     /// # Errors
     /// Damage: the index has no pages.
-    pub fn keep(index: Rel) -> Read<Option<Self>> {
+    pub fn keep(index: Rel) -> IndexResult<Option<Self>> {
         if index.is_created_in_transaction() || KEPT.with_borrow(Vec::len) >= MOST_KEPT {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! Buffers of an index: guards for pins and content locks, and new blocks.
 
-use super::{Damage, Rel, cache, compat, error::Read, lock::ExtensionLock, server};
+use super::{Damage, Rel, cache, compat, error::IndexResult, lock::ExtensionLock, server};
 use pgrx::pg_sys;
 use skip_segment::page::{PAGE, PAYLOAD_END, PAYLOAD_START, PageBytes, PageKind, PageView, stored_checksum};
 use std::ops::Range;
@@ -72,7 +72,7 @@ impl Locked {
 
     /// Pins block 0, by the hint if that is still right. Only for [`peek_meta`]: no value with a destructor may be
     /// alive in the callers.
-    fn pin_meta(rel: Rel) -> Read<pg_sys::Buffer> {
+    fn pin_meta(rel: Rel) -> IndexResult<pg_sys::Buffer> {
         if rel.is_temporary() {
             check_not_empty(rel)?;
             return Ok(Self::pin(rel, 0)); // another table may have the same file number
@@ -115,12 +115,12 @@ impl Drop for Locked {
 ///
 /// The loads are relaxed, also on processors that reorder loads (ARM). A load orders nothing here, and need not. The
 /// values that it may return depend on what happened before it; the caller ensures that order by a lock
-/// ([`crate::pages::progress::Progress`]). Pinning the buffer changes its header atomically, so a page that was just
-/// read from disk is visible.
+/// ([`crate::pages::peeked_meta::PeekedMeta`]). Pinning the buffer changes its header atomically, so a page that was
+/// just read from disk is visible.
 ///
 /// # Errors
 /// Damage: the index has no pages.
-pub fn peek_meta<const N: usize>(rel: Rel, places: [usize; N]) -> Read<[u32; N]> {
+pub fn peek_meta<const N: usize>(rel: Rel, places: [usize; N]) -> IndexResult<[u32; N]> {
     let buffer = Locked::pin_meta(rel)?;
     // SAFETY: pinned, and the pin given back once.
     unsafe {
@@ -149,7 +149,7 @@ pub(super) unsafe fn words<const N: usize>(buffer: pg_sys::Buffer, places: [usiz
 ///
 /// # Errors
 /// Damage: the index has no pages.
-pub(super) fn pin_meta(rel: Rel) -> Read<pg_sys::Buffer> {
+pub(super) fn pin_meta(rel: Rel) -> IndexResult<pg_sys::Buffer> {
     check_not_empty(rel)?;
     Ok(Locked::pin(rel, 0))
 }
@@ -179,7 +179,7 @@ pub fn has_checksum(rel: Rel, block: u32, checksum: u64) -> bool {
 ///
 /// # Errors
 /// Damage: the index has no pages.
-pub fn peek_checksum(rel: Rel, block: u32) -> Read<(u64, Option<Recent>)> {
+pub fn peek_checksum(rel: Rel, block: u32) -> IndexResult<(u64, Option<Recent>)> {
     check_not_empty(rel)?;
     let buffer = Locked::pin(rel, block);
     // SAFETY: pinned above, and given back once.
@@ -298,7 +298,7 @@ impl SharedPage {
     ///
     /// # Errors
     /// Damage that [`PageView::check`] finds, or a page of another kind.
-    pub fn view(&self, kind: PageKind) -> Read<PageView<'_>> {
+    pub fn view(&self, kind: PageKind) -> IndexResult<PageView<'_>> {
         PageView::check_kind(self.locked.bytes(), self.block, self.salt, kind)
             .map_err(|what| Damage::new(self.block, what))
     }
@@ -307,7 +307,7 @@ impl SharedPage {
     ///
     /// # Errors
     /// Damage that [`PageView::check`] finds.
-    pub fn any_view(&self) -> Read<Option<PageView<'_>>> {
+    pub fn any_view(&self) -> IndexResult<Option<PageView<'_>>> {
         self.any_view_of(0..PAYLOAD_END - PAYLOAD_START)
     }
 
@@ -316,7 +316,7 @@ impl SharedPage {
     ///
     /// # Errors
     /// Damage that [`PageView::check_part`] finds.
-    pub fn any_view_of(&self, part: Range<usize>) -> Read<Option<PageView<'_>>> {
+    pub fn any_view_of(&self, part: Range<usize>) -> IndexResult<Option<PageView<'_>>> {
         let bytes = self.locked.bytes();
         if bytes.iter().all(|&b| b == 0) {
             return Ok(None);
@@ -363,7 +363,7 @@ impl ExclusivePage {
     ///
     /// # Errors
     /// As [`SharedPage::view`].
-    pub fn view(&self, kind: PageKind) -> Read<PageView<'_>> {
+    pub fn view(&self, kind: PageKind) -> IndexResult<PageView<'_>> {
         PageView::check_kind(self.locked.bytes(), self.block, self.salt, kind)
             .map_err(|what| Damage::new(self.block, what))
     }
@@ -372,7 +372,7 @@ impl ExclusivePage {
     ///
     /// # Errors
     /// Damage that [`PageView::check`] finds.
-    pub fn any_view(&self) -> Read<PageView<'_>> {
+    pub fn any_view(&self) -> IndexResult<PageView<'_>> {
         PageView::check(self.locked.bytes(), self.block, self.salt)
             .map_err(|what| Damage::new(self.block, what))
     }
@@ -427,7 +427,7 @@ pub fn extend(rel: Rel, count: u32) -> u32 {
 ///
 /// # Errors
 /// Damage: the index has no pages.
-pub fn check_not_empty(rel: Rel) -> Read<()> {
+pub fn check_not_empty(rel: Rel) -> IndexResult<()> {
     if rel.known_blocks() == 0 && rel.blocks() == 0 {
         Err(Damage::new(0, "the index has no pages"))
     } else {
@@ -459,7 +459,7 @@ impl<'a> KnownBlocks<'a> {
     ///
     /// # Errors
     /// Damage: the index ends before `end`.
-    pub fn check(&mut self, end: u32) -> Read<()> {
+    pub fn check(&mut self, end: u32) -> IndexResult<()> {
         if end > self.known {
             self.known = self.rel.blocks();
         }

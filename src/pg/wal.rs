@@ -9,7 +9,7 @@
 //! Inside the critical sections this code allocates nothing and cannot raise an error: everything is prepared before.
 
 use super::page::ExclusivePage;
-use super::{Rel, error::Read, server};
+use super::{Rel, error::IndexResult, server};
 use pgrx::pg_sys;
 use skip_segment::page::{PAGE, PageBytes, PageImage, PageKind, PageView};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ impl<'a> PageEdit<'a> {
     ///
     /// # Errors
     /// Damage to the page.
-    pub fn start(rel: Rel<'a>, block: u32, kind: PageKind) -> Read<Self> {
+    pub fn start(rel: Rel<'a>, block: u32, kind: PageKind) -> IndexResult<Self> {
         let page = ExclusivePage::read(rel, block);
         page.view(kind)?;
         Ok(Self::of(rel, page))
@@ -42,7 +42,7 @@ impl<'a> PageEdit<'a> {
     ///
     /// # Errors
     /// Never after `start` succeeded; the check is cheap to repeat and keeps this free of panics.
-    pub fn before(&self) -> Read<PageView<'_>> {
+    pub fn before(&self) -> IndexResult<PageView<'_>> {
         self.page.any_view()
     }
 

@@ -7,15 +7,15 @@ use crate::pages::directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::{Meta, SegmentLayout};
 use crate::pages::miss::{Fetch, Miss};
-use crate::pg::{Rel, error::Read, memory};
+use crate::pg::{Rel, error::IndexResult, memory};
 use skip_bounds::{Bounds, PageSummary, Verdict};
 use skip_map::key_part::KeySet;
 use skip_scan::RangeSet;
 use std::ops::Range;
 
-/// How exact a lookup is.
+/// What a lookup of bounds tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
+pub enum BoundsDetail {
     /// Ranges are told apart.
     Ranges,
     /// Of segments with summaries only these are read: for planning.
@@ -31,7 +31,7 @@ pub fn matching_ranges(
     index: Rel,
     segment: &Segment,
     test: &Test,
-    depth: Depth,
+    detail: BoundsDetail,
     candidates: &RangeSet,
     matching: &mut RangeSet,
     unfiltered: &mut RangeSet,
@@ -47,10 +47,10 @@ pub fn matching_ranges(
             return false;
         }
         let verdict = summary.map_or(Verdict::Read, |summary| summary.verdict(test));
-        match (verdict, depth) {
+        match (verdict, detail) {
             (Verdict::None, _) => return false,
-            (Verdict::Read, Depth::Ranges) => return true,
-            (Verdict::Read, Depth::Summaries) if summary.is_none() => return true,
+            (Verdict::Read, BoundsDetail::Ranges) => return true,
+            (Verdict::Read, BoundsDetail::Summaries) if summary.is_none() => return true,
             _ => whole.push((from, to)),
         }
         false
@@ -93,7 +93,7 @@ pub struct GroupedBounds {
     pub groups: Vec<Bounds>,
     places: Vec<RangeGroup>,
     /// Bounds of what the delta has of some ranges, each once.
-    pub additions: Vec<(u32, Bounds)>,
+    pub delta_bounds: Vec<(u32, Bounds)>,
     /// Heap blocks per range.
     pub pages_per_range: u32,
     /// Pages of bounds that were read.
@@ -112,7 +112,7 @@ impl GroupedBounds {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn ranges_of(&self, index: Rel, group: u32) -> Read<Vec<(u32, Bounds)>> {
+    pub fn ranges_of(&self, index: Rel, group: u32) -> IndexResult<Vec<(u32, Bounds)>> {
         let Some(RangeGroup { ranges, page }) = self.places.get(group as usize) else {
             return Ok(Vec::new());
         };
@@ -138,7 +138,7 @@ impl GroupedBounds {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<GroupedBounds>> {
+pub fn of_column(index: Rel, column: u16, blocks: u32) -> IndexResult<Option<GroupedBounds>> {
     for _ in 0..super::MOST_RESTARTS {
         memory::check_for_interrupts();
         let meta = Meta::read(index)?;
@@ -153,7 +153,7 @@ pub fn of_column(index: Rel, column: u16, blocks: u32) -> Read<Option<GroupedBou
             Err(Miss::Recycled(block)) => block,
         };
         if !meta.may_be_recycled(&Meta::read(index)?) {
-            return Err(super::not_recycled(block));
+            return Err(super::wrong_owner(block));
         }
     }
     let mut unknown = Collected::default();
@@ -188,12 +188,12 @@ impl Collected {
         }
     }
 
-    fn grouped(self, meta: &Meta, additions: Vec<(u32, Bounds)>) -> GroupedBounds {
+    fn grouped(self, meta: &Meta, delta_bounds: Vec<(u32, Bounds)>) -> GroupedBounds {
         let Self { groups, places, pages } = self;
         GroupedBounds {
             groups,
             places,
-            additions,
+            delta_bounds,
             pages_per_range: meta.pages_per_range,
             pages,
             seed: meta.seed,
@@ -215,7 +215,7 @@ fn try_of_column(index: Rel, meta: &Meta, column: u16, blocks: u32) -> Fetch<Gro
         let all = of_range.iter().fold(Bounds::EMPTY, |all, (_, bounds)| all.union(*bounds));
         (of_range[0].0, all)
     };
-    let additions = added.chunk_by(|one, other| one.0 == other.0).map(union).collect();
+    let delta_bounds = added.chunk_by(|one, other| one.0 == other.0).map(union).collect();
     let live = directory::live(index, meta, |c| if c == column { KeySet::ALL } else { KeySet::NONE })?;
     let mut found = Collected::default();
     let mut covered = 0;
@@ -241,5 +241,5 @@ fn try_of_column(index: Rel, meta: &Meta, column: u16, blocks: u32) -> Fetch<Gro
     for stretch in live.open.iter().filter(|stretch| stretch.column == column) {
         found.add_unknown(stretch.first_range.min(count)..stretch.end_range().min(count));
     }
-    Ok(found.grouped(meta, additions))
+    Ok(found.grouped(meta, delta_bounds))
 }

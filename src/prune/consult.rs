@@ -5,7 +5,7 @@
 //! moves data meanwhile, the pages that held it are either unchanged, or they have another owner and the lookup starts
 //! over.
 
-use super::bounds::{self, Depth};
+use super::bounds::{self, BoundsDetail};
 use super::facts::Facts;
 use super::{HashedClause, IndexClauses, Test, lookup};
 use crate::pages::delta;
@@ -36,9 +36,9 @@ pub struct Consult<'a> {
     in_delta: Vec<Option<RangeSet>>,
     live: Rc<Live>,
     known: KnownBlocks<'a>,
-    slices: u64,
+    index_reads: u64,
     /// How exactly bounds are read.
-    depth: Depth,
+    detail: BoundsDetail,
 }
 
 impl<'a> Consult<'a> {
@@ -46,8 +46,8 @@ impl<'a> Consult<'a> {
     ///
     /// # Errors
     /// Damage, or pages recycled meanwhile.
-    pub fn start(asked: &'a IndexClauses<'a>, blocks: u32) -> Fetch<Self> {
-        let IndexClauses { index, meta, clauses, remembered, is_for_costs } = asked;
+    pub fn start(lookup: &'a IndexClauses<'a>, blocks: u32) -> Fetch<Self> {
+        let IndexClauses { index, meta, clauses, remembered, is_for_costs } = lookup;
         let index = meta.bind(*index);
         let is_usable = |c: &HashedClause| usize::from(c.column) < meta.columns.len() && meta.hashes_match();
         // Most tests have no matching entry in the delta: no set is made for those.
@@ -86,14 +86,14 @@ impl<'a> Consult<'a> {
             in_delta,
             live,
             known: KnownBlocks::new(index),
-            slices: 0,
-            depth: Depth::Ranges,
+            index_reads: 0,
+            detail: BoundsDetail::Ranges,
         })
     }
 
     /// From now on only the summaries of bounds are read.
     pub fn read_summaries_only(&mut self) {
-        self.depth = Depth::Summaries;
+        self.detail = BoundsDetail::Summaries;
     }
 
     /// Heap blocks per part of a range of the column of clause `number`.
@@ -102,8 +102,8 @@ impl<'a> Consult<'a> {
     }
 
     /// Slices read so far.
-    pub fn slices(&self) -> u64 {
-        self.slices
+    pub fn index_reads(&self) -> u64 {
+        self.index_reads
     }
 
     /// An estimate of the work for all clauses, in pages: the pages to read at most, but for wrong guesses and keys on
@@ -117,7 +117,7 @@ impl<'a> Consult<'a> {
                 slices.min(segment.blocks.into()) + bytes / PAGE as u64
             }
             (SegmentKind::Filters(_), _) => 2,
-            (SegmentKind::Bounds, _) if self.depth == Depth::Summaries => 1,
+            (SegmentKind::Bounds, _) if self.detail == BoundsDetail::Summaries => 1,
             (SegmentKind::Bounds, _) => segment.blocks.into(),
             (_, test) => {
                 let keys = (lookup::keys_of(test).len() as f64 * share).ceil() as u64;
@@ -206,25 +206,27 @@ impl<'a> Consult<'a> {
             }
             let of_segment = grouped.as_ref().map(|grouped| grouped.of(segment.keys));
             if segment.is_of_bounds() {
-                let (depth, found) = (self.depth, &mut matching);
-                self.slices +=
-                    bounds::matching_ranges(self.index, segment, test, depth, candidates, found, unfiltered)?;
+                let (detail, found) = (self.detail, &mut matching);
+                self.index_reads += bounds::matching_ranges(
+                    self.index, segment, test, detail, candidates, found, unfiltered,
+                )?;
                 continue;
             }
-            self.slices += match of_segment {
+            self.index_reads += match of_segment {
                 Some(keys) => lookup::matching_parts(self.index, segment, &keys, &mut matching)?,
                 None => lookup::matching_ranges(self.index, segment, test, &mut matching, unfiltered)?,
             };
         }
         for segment in self.live.additions.iter().filter(|s| s.column == column) {
-            self.slices += lookup::matching_ranges(self.index, segment, test, &mut matching, unfiltered)?;
+            self.index_reads +=
+                lookup::matching_ranges(self.index, segment, test, &mut matching, unfiltered)?;
         }
         for stretch in self.live.open.iter().filter(|stretch| stretch.column == column) {
             let (from, to) = (u64::from(stretch.first_range) * parts, u64::from(stretch.end_range()) * parts);
             matching.insert_span(from, to);
             unfiltered.insert_span(from, to);
         }
-        let spans: Vec<KeySpan> = segments.iter().map(|live| live.span()).collect();
+        let spans: Vec<KeySpan> = segments.iter().map(|live| live.used_span()).collect();
         uncovered(&spans, wanted, (0, u32::MAX), |first, end| {
             let (from, to) = (u64::from(first) * parts, (u64::from(end) * parts).min(count));
             matching.insert_span(from, to);

@@ -20,7 +20,7 @@ use crate::pages::map::Map;
 use crate::pages::meta::{ColumnMeta, MAX_COLUMNS, META_BLOCK, MapForm, Meta, SegmentLayout};
 use crate::pg::options::{FALSE_POSITIVE_RATE, PAGES_PER_RANGE};
 use crate::pg::page::{self, Recent};
-use crate::pg::{Rel, error::Read, relation_changes};
+use crate::pg::{Rel, error::IndexResult, relation_changes};
 use pgrx::pg_sys::Oid;
 use skip_bounds::overlap::overlap;
 use skip_filter::Sizing;
@@ -129,7 +129,7 @@ impl Facts {
     ///
     /// # Errors
     /// Damage to the meta page, or an index without pages. A damaged directory counts as one without segments here.
-    pub fn of(index: Rel) -> Read<Rc<Self>> {
+    pub fn of(index: Rel) -> IndexResult<Rc<Self>> {
         if !IS_REGISTERED.replace(true) {
             relation_changes::on_change(forget);
         }
@@ -170,7 +170,7 @@ impl Facts {
     }
 
     /// The facts, and the checksum of the meta page.
-    fn read(index: Rel) -> Read<(Self, u64)> {
+    fn read(index: Rel) -> IndexResult<(Self, u64)> {
         let (meta, checksum) = Meta::read_with_checksum(index)?;
         let mut columns: Vec<Segments> = meta.columns.iter().map(|_| Segments::default()).collect();
         let live = directory::live(index, &meta, |_| KeySet::ALL).ok().map(Rc::new);
@@ -197,7 +197,7 @@ impl Facts {
     }
 
     /// Slices, or pages of maps, that the lookup of one key in a column reads.
-    pub fn slices(&self, column: u16) -> f64 {
+    pub fn index_reads(&self, column: u16) -> f64 {
         let of = |kind: &Filters| {
             let segments = kind.segments as f64;
             slices_of_key(kind.ranges / segments, kind.num_probes) * segments
@@ -210,20 +210,20 @@ impl Facts {
     /// `distinct` distinct values: the target false-positive rate, or a lower one, because many filters are larger than
     /// they need to be.
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
-        let asked = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
-        let Some(column) = self.columns.get(usize::from(column)) else { return asked };
+        let target = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
+        let Some(column) = self.columns.get(usize::from(column)) else { return target };
         if !column.of_bounds.is_empty() {
             return column.overlap.unwrap_or(1.0);
         }
         let ranges = column.filters.iter().map(|kind| kind.ranges).sum::<f64>() + column.in_maps;
         if ranges == 0.0 {
-            return asked;
+            return target;
         }
         let of = |kind: &Filters| {
             theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.num_probes) * kind.ranges
         };
         let false_ranges = column.filters.iter().map(of).sum::<f64>() + column.false_parts;
-        (false_ranges / ranges).min(asked)
+        (false_ranges / ranges).min(target)
     }
 }
 

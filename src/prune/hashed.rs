@@ -1,6 +1,6 @@
 //! The keys of a query's clauses become key hashes, which can be looked up in an index.
 
-use super::{Ask, HashedClause, Test};
+use super::{ClauseRef, HashedClause, Test};
 use crate::hash::keys::{ColumnKeys, KeyTest};
 use crate::pages::meta::Meta;
 use crate::pg::Rel;
@@ -36,9 +36,9 @@ pub fn numbered(
     condition: Condition<HashedClause>,
     index: usize,
     clauses: &mut Vec<HashedClause>,
-) -> Condition<Ask> {
+) -> Condition<ClauseRef> {
     condition.map(&mut |clause| {
         clauses.push(clause);
-        Ask { index, clause: clauses.len() - 1 }
+        ClauseRef { index, clause: clauses.len() - 1 }
     })
 }

@@ -3,11 +3,11 @@
 //!
 //! A sample is kept for each column as long as nearly all pairs are in the segments that it was taken of. Their number
 //! alone does not tell: it may be the same for other values. Reading a sample counts as reading pages for planning
-//! ([`super::probe`]), of which it leaves half to lookups. A column of which nothing is known that way, or whose pages
-//! are damaged or recycled at the moment, has no counts: the planner has its own statistics.
+//! ([`super::planner_lookup`]), of which it leaves half to lookups. A column of which nothing is known that way, or
+//! whose pages are damaged or recycled at the moment, has no counts: the planner has its own statistics.
 
 use super::facts::Facts;
-use super::probe;
+use super::planner_lookup;
 use crate::pages::directory::Live;
 use crate::pages::entry::Segment;
 use crate::pages::map::{self, Map};
@@ -120,7 +120,7 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
     let before = page::pages_read();
     // Nothing is borrowed here: reading may raise an error.
     let counts = sample(facts.meta.bind(index), maps.clone(), fingerprint_bits, pairs);
-    probe::spend(page::pages_read() - before);
+    planner_lookup::spend(page::pages_read() - before);
     let counts = match counts {
         Ok(counts) => counts,
         Err(Miss::Damage(_)) => KeyCounts::default(), // not read again and again
@@ -143,7 +143,7 @@ fn pairs_of<'s>(maps: impl Iterator<Item = &'s Segment>) -> u64 {
 
 /// Whether this planner run may read samples.
 fn may_read() -> bool {
-    probe::pages_left() * 2 > settings::plan_probe_pages()
+    planner_lookup::pages_left() * 2 > settings::plan_probe_pages()
 }
 
 /// Reads the pairs of a few intervals of fingerprints in all maps. NULL, and "has a value", are no keys.

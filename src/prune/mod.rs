@@ -2,7 +2,7 @@
 //!
 //! Input: what each indexed column must satisfy, as key hashes ([`HashedClause`]), for one index ([`prune`]) or for
 //! several, combined by AND and OR ([`prune_all`]). Output: the ranges that cannot be ruled out ([`Pruned`]). Used by
-//! the bitmap scan, by the Skip Index Scan, by the planner's estimates ([`probe`], [`facts`]) and by
+//! the bitmap scan, by the Skip Index Scan, by the planner's estimates ([`planner_lookup`], [`facts`]) and by
 //! skip_matching_ranges.
 //!
 //! A range is ruled out only if a filter for that range was read and ruled it out, and the delta has no matching entry
@@ -20,12 +20,12 @@ pub mod hashed;
 pub mod key_counts;
 mod lookup;
 pub mod planned;
-pub mod probe;
+pub mod planner_lookup;
 
 use crate::pages::directory::Live;
 use crate::pages::meta::Meta;
 use crate::pages::miss::Miss;
-use crate::pg::{Damage, Rel, error::Read, memory};
+use crate::pg::{Damage, Rel, error::IndexResult, memory};
 use consult::Consult;
 use skip_bounds::{BoundsTest, OrderKeyIntervals};
 use skip_scan::{Condition, EntryTest, Grouped, RangeSet};
@@ -36,7 +36,7 @@ use std::rc::Rc;
 pub enum Test {
     /// Equal to one of these keys: sorted hashes, each once. Empty: nothing matches.
     Keys(Vec<u64>),
-    /// An order key in one of these intervals. None: nothing matches.
+    /// An order key in one of these intervals. Without intervals, nothing matches.
     Within(OrderKeyIntervals),
     IsNull,
     IsNotNull,
@@ -89,14 +89,14 @@ pub struct HashedClause {
 
 /// A clause of one of several indexes: the numbers of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct ClauseRef {
     /// The number of the index.
     pub index: usize,
     /// The number of the clause among those of the index.
     pub clause: usize,
 }
 
-impl Grouped for Ask {
+impl Grouped for ClauseRef {
     fn group(&self) -> usize {
         self.index
     }
@@ -119,8 +119,8 @@ pub struct Pruned {
     pub unfiltered: RangeSet,
     /// Heap blocks per range.
     pub pages_per_range: u32,
-    /// Slices read.
-    pub slices: u64,
+    /// Slices, or pages of maps and bounds, that were read.
+    pub index_reads: u64,
     /// Whether only summaries of bounds were read, so that more ranges are left than need be.
     pub is_coarse: bool,
 }
@@ -129,7 +129,7 @@ impl Pruned {
     /// The answer that rules nothing out.
     pub fn nothing(blocks: u32, pages_per_range: u32) -> Self {
         let ranges = RangeSet::full(blocks.div_ceil(pages_per_range).into());
-        Self { unfiltered: ranges.clone(), ranges, pages_per_range, slices: 0, is_coarse: false }
+        Self { unfiltered: ranges.clone(), ranges, pages_per_range, index_reads: 0, is_coarse: false }
     }
 }
 
@@ -175,14 +175,14 @@ pub fn prune(
     meta: Meta,
     condition: Option<Condition<HashedClause>>,
     blocks: u32,
-) -> Read<Pruned> {
+) -> IndexResult<Pruned> {
     let nothing = Pruned::nothing(blocks, meta.pages_per_range);
     let mut clauses = Vec::new();
     let Some(condition) = condition.map(|condition| hashed::numbered(condition, 0, &mut clauses)) else {
         return Ok(nothing);
     };
-    let asked = IndexClauses { index, meta: Rc::new(meta), clauses, remembered: None, is_for_costs: false };
-    let pruned = prune_all(&mut [asked], &condition, blocks, Budget { pages: None });
+    let lookup = IndexClauses { index, meta: Rc::new(meta), clauses, remembered: None, is_for_costs: false };
+    let pruned = prune_all(&mut [lookup], &condition, blocks, Budget { pages: None });
     // Only a budget could be too small, and there is none here.
     pruned.map(|pruned| pruned.unwrap_or(nothing)).map_err(|(_, damage)| damage)
 }
@@ -191,13 +191,13 @@ pub fn prune(
 ///
 /// # Errors
 /// Damage to the index.
-fn prune_with(asked: &mut IndexClauses<'_>, blocks: u32, budget: Budget) -> Read<Option<Pruned>> {
-    let IndexClauses { meta, clauses, .. } = &asked;
-    let all = (0..clauses.len()).map(|clause| Condition::Leaf(Ask { index: 0, clause })).collect();
+fn prune_with(lookup: &mut IndexClauses<'_>, blocks: u32, budget: Budget) -> IndexResult<Option<Pruned>> {
+    let IndexClauses { meta, clauses, .. } = &lookup;
+    let all = (0..clauses.len()).map(|clause| Condition::Leaf(ClauseRef { index: 0, clause })).collect();
     let Some(all) = Condition::all(all) else {
         return Ok(Some(Pruned::nothing(blocks, meta.pages_per_range)));
     };
-    prune_all(std::slice::from_mut(asked), &all, blocks, budget).map_err(|(_, damage)| damage)
+    prune_all(std::slice::from_mut(lookup), &all, blocks, budget).map_err(|(_, damage)| damage)
 }
 
 /// The ranges, in units, of a table of `blocks` blocks that may hold rows satisfying a condition over several indexes.
@@ -206,14 +206,14 @@ fn prune_with(asked: &mut IndexClauses<'_>, blocks: u32, budget: Budget) -> Read
 /// # Errors
 /// Damage to an index, with its number.
 pub fn prune_all(
-    asked: &mut [IndexClauses<'_>],
-    condition: &Condition<Ask>,
+    lookups: &mut [IndexClauses<'_>],
+    condition: &Condition<ClauseRef>,
     blocks: u32,
     budget: Budget,
 ) -> Result<Option<Pruned>, (usize, Damage)> {
     for _ in 0..MOST_RESTARTS {
         memory::check_for_interrupts();
-        let (number, miss) = match try_prune(asked, condition, blocks, budget) {
+        let (number, miss) = match try_prune(lookups, condition, blocks, budget) {
             Ok(pruned) => return Ok(pruned),
             Err(failed) => failed,
         };
@@ -221,19 +221,19 @@ pub fn prune_all(
             Miss::Damage(damage) => return Err((number, damage)),
             Miss::Recycled(block) => block,
         };
-        let now = Meta::read(asked[number].index).map_err(|damage| (number, damage))?;
-        let then = std::mem::replace(&mut asked[number].meta, Rc::new(now));
-        let was_remembered = asked[number].remembered.take().is_some();
-        let now = &asked[number].meta;
+        let now = Meta::read(lookups[number].index).map_err(|damage| (number, damage))?;
+        let then = std::mem::replace(&mut lookups[number].meta, Rc::new(now));
+        let was_remembered = lookups[number].remembered.take().is_some();
+        let now = &lookups[number].meta;
         if !was_remembered && !then.may_be_recycled(now) {
-            return Err((number, not_recycled(block)));
+            return Err((number, wrong_owner(block)));
         }
     }
-    Ok(Some(Pruned::nothing(blocks, unit(asked.iter().flat_map(IndexClauses::sizes)))))
+    Ok(Some(Pruned::nothing(blocks, unit(lookups.iter().flat_map(IndexClauses::sizes)))))
 }
 
 /// The damage of a page that has another owner, although nothing was recycled.
-fn not_recycled(block: u32) -> Damage {
+fn wrong_owner(block: u32) -> Damage {
     Damage::new(block, "the page does not belong to the part of the index that refers to it")
 }
 
@@ -249,14 +249,14 @@ pub fn unit(pages_per_range: impl Iterator<Item = u32>) -> u32 {
 }
 
 fn try_prune(
-    asked: &[IndexClauses<'_>],
-    condition: &Condition<Ask>,
+    lookups: &[IndexClauses<'_>],
+    condition: &Condition<ClauseRef>,
     blocks: u32,
     budget: Budget,
 ) -> Result<Option<Pruned>, (usize, Miss)> {
-    let mut consults = Vec::with_capacity(asked.len());
-    for (number, asked) in asked.iter().enumerate() {
-        let consult = Consult::start(asked, blocks);
+    let mut consults = Vec::with_capacity(lookups.len());
+    for (number, lookup) in lookups.iter().enumerate() {
+        let consult = Consult::start(lookup, blocks);
         consults.push(consult.map_err(|miss| (number, miss))?);
     }
     let exceeds_budget = |consults: &[Consult<'_>]| {
@@ -269,11 +269,11 @@ fn try_prune(
             return Ok(None);
         }
     }
-    let unit = unit(asked.iter().flat_map(IndexClauses::sizes));
+    let unit = unit(lookups.iter().flat_map(IndexClauses::sizes));
     let count = u64::from(blocks.div_ceil(unit));
     let mut unfiltered = RangeSet::empty(count);
     let ranges =
-        condition.evaluate(&RangeSet::full(count), &mut |leaves: &[&Ask], candidates: &RangeSet| {
+        condition.evaluate(&RangeSet::full(count), &mut |leaves: &[&ClauseRef], candidates: &RangeSet| {
             let mut left = candidates.clone();
             for leaf in leaves {
                 if left.is_empty() {
@@ -284,6 +284,6 @@ fn try_prune(
             }
             Ok(left)
         })?;
-    let slices = consults.iter().map(Consult::slices).sum();
-    Ok(Some(Pruned { ranges, unfiltered, pages_per_range: unit, slices, is_coarse }))
+    let index_reads = consults.iter().map(Consult::index_reads).sum();
+    Ok(Some(Pruned { ranges, unfiltered, pages_per_range: unit, index_reads, is_coarse }))
 }

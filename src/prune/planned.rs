@@ -25,7 +25,7 @@
 //! the replaced one did not, and then an insert of the key makes no entry. The number of blocks is compared too: a
 //! table that has grown is looked up anew. So is an index that was rebuilt: it has another seed.
 
-use super::{Ask, Budget, HashedClause, IndexClauses, Pruned, Test};
+use super::{Budget, ClauseRef, HashedClause, IndexClauses, Pruned, Test};
 use crate::pages::delta;
 use crate::pages::directory::{self, Live};
 use crate::pages::meta::Meta;
@@ -93,24 +93,24 @@ pub fn keep(
 /// # Errors
 /// As [`super::prune_all`].
 pub fn prune_all(
-    asked: &mut [IndexClauses<'_>],
-    condition: &Condition<Ask>,
+    lookups: &mut [IndexClauses<'_>],
+    condition: &Condition<ClauseRef>,
     blocks: u32,
 ) -> Result<Answered, (usize, Damage)> {
-    if let ([only], Condition::Leaf(ask)) = (&*asked, condition)
-        && let Some(answer) = only.clauses.get(ask.clause).and_then(|clause| take(only, clause, blocks))
+    if let ([only], Condition::Leaf(of)) = (&*lookups, condition)
+        && let Some(answer) = only.clauses.get(of.clause).and_then(|clause| take(only, clause, blocks))
         // What is amiss is found again by the lookup below.
         && answer.holds(only.index, &only.meta).unwrap_or(false)
     {
         return Ok(Answered { pruned: Some(Pruned::clone(&answer.pruned)), planning_pages: answer.pages });
     }
-    let pruned = super::prune_all(asked, condition, blocks, Budget { pages: None })?;
+    let pruned = super::prune_all(lookups, condition, blocks, Budget { pages: None })?;
     Ok(Answered { pruned, planning_pages: 0 })
 }
 
 /// Takes the answer if it is one to this clause, of an index that was not rebuilt since, over a table of the same size.
-fn take(asked: &IndexClauses<'_>, clause: &HashedClause, blocks: u32) -> Option<PlannedAnswer> {
-    let (oid, now) = (asked.index.oid(), &asked.meta);
+fn take(lookup: &IndexClauses<'_>, clause: &HashedClause, blocks: u32) -> Option<PlannedAnswer> {
+    let (oid, now) = (lookup.index.oid(), &lookup.meta);
     LAST.with_borrow_mut(|last| {
         last.take_if(|answer| {
             let then = &answer.meta;

@@ -13,7 +13,7 @@ use skip_scan::{Condition, MOST_LEVELS};
 const MOST_COLUMNS: usize = 4;
 
 /// What an expression asks of an index column, and the type of the key; None if the column cannot answer it.
-type Asks<'f> = dyn Fn(&Index<'_>, u16) -> Option<(Strategy, Oid)> + 'f;
+type ColumnMatch<'f> = dyn Fn(&Index<'_>, u16) -> Option<(Strategy, Oid)> + 'f;
 
 /// Whether any index can look up an expression.
 pub fn can_serve(table: &Table<'_>, order: &[usize], expr: Expr<'_>) -> bool {
@@ -92,7 +92,7 @@ impl<'a> ColumnSearch<'_, 'a> {
     fn find(
         &self,
         arg: Expr<'a>,
-        asks: &Asks<'_>,
+        asks: &ColumnMatch<'_>,
         how: Match,
         key: Option<Expr<'a>>,
     ) -> Option<Condition<Leaf<'a>>> {
@@ -159,8 +159,8 @@ impl<'a> ColumnSearch<'_, 'a> {
 /// Asks a column whether it can look up an operator under a collation.
 fn compares(operator: Oid, collation: Oid) -> impl Fn(&Index<'_>, u16) -> Option<(Strategy, Oid)> {
     move |index, column| {
-        let asked = index.comparison(column, operator);
-        asked.filter(|&(strategy, _)| index.compares_under(column, operator, strategy, collation))
+        let comparison = index.comparison(column, operator);
+        comparison.filter(|&(strategy, _)| index.compares_under(column, operator, strategy, collation))
     }
 }
 

@@ -22,7 +22,7 @@ mod survivors;
 
 use crate::estimate::distinct;
 use crate::estimate::remembered::EstimatingRun;
-use crate::pages::progress::Progress;
+use crate::pages::peeked_meta::PeekedMeta;
 use crate::pg::clause::{Clause, Values};
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::ordering::OrderedColumn;
@@ -30,7 +30,7 @@ use crate::pg::custom::table::Table;
 use crate::pg::custom::{self, Planned};
 use crate::pg::relation::{self, Mode};
 use crate::pg::{OpenRel, Rel};
-use crate::prune::probe;
+use crate::prune::planner_lookup;
 use crate::stats::{self, Counts};
 use pgrx::pg_sys::Oid;
 use skip_scan::blocks::{ScanCounters, Survivors};
@@ -42,7 +42,7 @@ struct SkipIndexScan;
 
 impl custom::Implementation for SkipIndexScan {
     fn planning(&self, text: Option<&CStr>) -> Box<dyn Any> {
-        Box::new((probe::Planning::begin(), EstimatingRun::begin(), report::PlannerRun::begin(text)))
+        Box::new((planner_lookup::Planning::begin(), EstimatingRun::begin(), report::PlannerRun::begin(text)))
     }
 
     fn add_paths(&self, table: &Table<'_>) {
@@ -88,7 +88,7 @@ impl custom::Implementation for SkipIndexScan {
 
     fn unsummarized(&self, index: Rel<'_>) -> Option<u32> {
         let table = OpenRel::table(relation::table_of(index.oid())?, Mode::AccessShare);
-        let Progress { watermark, pages_per_range, .. } = Progress::read(index).ok()?;
+        let PeekedMeta { watermark, pages_per_range, .. } = PeekedMeta::read(index).ok()?;
         Some(table.rel().blocks().div_ceil(pages_per_range).saturating_sub(watermark))
     }
 

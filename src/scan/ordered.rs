@@ -7,8 +7,8 @@
 //! that part of the total, beside the cost of starting up. The startup cost is therefore chosen so that the cost of the
 //! rows that the query wants is right.
 //!
-//! If planning may read no more pages, the part of the ranges that overlap with others is used instead, as found from
-//! some pages ([`Facts`]).
+//! If planning may read no more pages, the fraction of the ranges that overlap with others is used instead, as found
+//! from some pages ([`Facts`]).
 
 use super::cost::{self, ScanCost};
 use crate::estimate::{self, Estimate};
@@ -22,7 +22,7 @@ use crate::pg::error::or_raise;
 use crate::pg::{Rel, memory};
 use crate::prune::bounds::{self, GroupedBounds};
 use crate::prune::facts::Facts;
-use crate::prune::probe;
+use crate::prune::planner_lookup;
 use pgrx::pg_sys::Oid;
 use skip_bounds::Bounds;
 use skip_bounds::ordered::{ExpectedRead, RangeSample, SortOrder, expected_read};
@@ -34,7 +34,7 @@ use std::ops::Range;
 
 /// The most pages of bounds, besides those of summaries, that are read to plan one table: a millisecond's work.
 const MOST_PAGES: u64 = 64;
-/// The least number of groups of ranges from which it is found how many rows wait to be returned.
+/// With fewer groups of ranges than this, single ranges are read to estimate how many rows wait to be returned.
 const LEAST_GROUPS: usize = 4;
 /// CPU cost of a group of ranges, or of a range in a group that is read, in units of cpu_operator_cost.
 const OPERATORS_A_RANGE: f64 = 0.5;
@@ -53,7 +53,7 @@ pub fn column(index: Rel, column: u16, blocks: u32) -> Option<OrderedColumn> {
     };
     Some(OrderedColumn {
         groups: found.groups.clone(),
-        additions: found.additions.clone(),
+        delta_bounds: found.delta_bounds.clone(),
         pages_per_range: found.pages_per_range,
         is_exact: keys.is_exact(),
         ranges_of: Box::new(move |index, group, is_wanted| {
@@ -148,7 +148,7 @@ impl Reads {
         let table_blocks = table.blocks();
         let blocks = whole.map_or(table_blocks.into(), |estimate| estimate.heap_blocks);
         let wanted = (table.rows_wanted().unwrap_or(1.0) / table.rows_left()).min(1.0);
-        let known = if probe::pages_left() > 0 {
+        let known = if planner_lookup::pages_left() > 0 {
             bounds::of_column(index, order.column, table_blocks).ok()?
         } else {
             None
@@ -190,7 +190,7 @@ impl Reads {
         let before = consult + whole.map_or(startup, |cost| cost.startup);
         let rows_a_page = table.rows() / self.table_blocks.max(1.0);
         let ranges = self.of.min(self.blocks.ceil() as u32);
-        // `share` is the part of all rows that is read, `waiting` that which is kept at a time.
+        // `share` is the fraction of all rows that is read, `waiting` that which is kept at a time.
         let read = |share: f64, ranges: u32, returned: f64, waiting: f64| {
             let (blocks, rows) = (self.blocks * share, table.rows_left());
             prices.blocks(blocks, ranges.into(), self.table_blocks)
@@ -229,8 +229,8 @@ struct LookedAt<'a> {
 }
 
 impl LookedAt<'_> {
-    /// What is expected to be read for the part of the rows that is wanted; the part of all rows that are read and not
-    /// returned yet, when half of them are returned; and pages of bounds that are read in any case.
+    /// What is expected to be read for the fraction of the rows that is wanted; the fraction of all rows that are read
+    /// and not returned yet, when half of them are returned; and pages of bounds that are read in any case.
     fn expected(&self, order: &SortOrder, wanted: f64) -> (ExpectedRead, f64, u64) {
         let all = self.blocks(0..u32::MAX).max(1.0);
         let sample = |bounds: Bounds, ranges: Range<u32>| RangeSample {
@@ -241,12 +241,12 @@ impl LookedAt<'_> {
         let spans = (0..).map(|group| self.known.span(group));
         let groups: Vec<RangeSample> =
             self.known.groups.iter().zip(spans).map(|(&bounds, ranges)| sample(bounds, ranges)).collect();
-        probe::spend(self.known.pages);
-        let mut left = probe::pages_left().min(MOST_PAGES);
+        planner_lookup::spend(self.known.pages);
+        let mut left = planner_lookup::pages_left().min(MOST_PAGES);
         let ranges_of = |group: u32| {
             let known = if left > 0 { self.known.ranges_of(self.index, group).ok() } else { None };
             left = left.saturating_sub(1);
-            probe::spend(u64::from(known.is_some()));
+            planner_lookup::spend(u64::from(known.is_some()));
             let ranges = known.map(|known| {
                 let one = |(range, bounds)| sample(bounds, range..range + 1);
                 known.into_iter().map(one).filter(|range| range.share > 0.0).collect()

@@ -19,7 +19,7 @@ use crate::pg::custom::joins::Outer;
 use crate::pg::custom::plan::{Expected, NewPath};
 use crate::pg::custom::table::{Qual, Table};
 use crate::pg::{catalog, fail, query, settings};
-use crate::prune::probe;
+use crate::prune::planner_lookup;
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
 use skip_scan::Condition;
@@ -51,7 +51,7 @@ pub fn add(table: &Table<'_>) {
         }
     }
     estimate::remembered::forget();
-    probe::forget();
+    planner_lookup::forget();
 }
 
 /// The table's indexes that the session forces. None for the server's own queries that check foreign keys, and for

@@ -144,10 +144,10 @@ fn compared(table: &Table<'_>, index: &Index<'_>, c: &Comparison<'_>, how: Match
         return other_operator(table, index, column, c, operator);
     };
     if !index.compares_under(column, of_column, strategy, c.collation) {
-        let (own, asked) = (index.collation_text(column), c.collation_text());
+        let (own, wanted) = (index.collation_text(column), c.collation_text());
         let why =
-            format!("it uses collation \"{asked}\", but index column \"{name}\" has collation \"{own}\"");
-        let hint = format!("Compare with COLLATE \"{own}\", or create an index with COLLATE \"{asked}\".");
+            format!("it uses collation \"{wanted}\", but index column \"{name}\" has collation \"{own}\"");
+        let hint = format!("Compare with COLLATE \"{own}\", or create an index with COLLATE \"{wanted}\".");
         return Refusal::on_index(column, why, Some(hint));
     }
     if !table.is_key(other) {

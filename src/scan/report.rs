@@ -17,7 +17,7 @@ use super::matching;
 use super::ordered::OrderedPath;
 use super::refusal::{self, Refusal};
 use crate::hash::keys::ColumnKeys;
-use crate::pages::progress::Progress;
+use crate::pages::peeked_meta::PeekedMeta;
 use crate::pg::clause::Match;
 use crate::pg::custom::describe::classes_with;
 use crate::pg::custom::expr::{Expr, Leaf};
@@ -67,7 +67,8 @@ struct Unsummarized {
 impl Unsummarized {
     /// None if they are less than a twentieth of the table, or so few blocks that inserts leave them.
     fn of(table: &Table<'_>, number: usize) -> Option<Self> {
-        let Progress { watermark, pages_per_range, .. } = Progress::read(table.open_index(number)?).ok()?;
+        let PeekedMeta { watermark, pages_per_range, .. } =
+            PeekedMeta::read(table.open_index(number)?).ok()?;
         let blocks = table.blocks();
         let left = blocks.saturating_sub(watermark.saturating_mul(pages_per_range));
         let of = blocks.div_ceil(pages_per_range);
@@ -338,9 +339,9 @@ fn asks_nothing(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Option<Re
         // The executor will report damage.
         let Ok(facts) = Facts::of(index) else { return Some(()) };
         let Some(key) = table.known_key(leaf) else { return Some(()) };
-        let asked = hashed::one(index, &facts.meta, &key);
-        let is_asked = |clause: &HashedClause| (clause.test != Test::IsNotNull).then_some(());
-        if asked.is_some_and(|asked| asked.try_map(&mut |clause| is_asked(clause)).is_some()) {
+        let condition = hashed::one(index, &facts.meta, &key);
+        let looks_up = |clause: &HashedClause| (clause.test != Test::IsNotNull).then_some(());
+        if condition.is_some_and(|condition| condition.try_map(&mut |clause| looks_up(clause)).is_some()) {
             return Some(());
         }
         let keys = ColumnKeys::of_index(index, &facts.meta, usize::from(leaf.column));

@@ -6,7 +6,7 @@ use crate::pg::clause::{Clause, Values};
 use crate::pg::error::or_raise;
 use crate::pg::{memory, page};
 use crate::prune::facts::Facts;
-use crate::prune::{self, Ask, HashedClause, IndexClauses, Pruned, Test, hashed, planned};
+use crate::prune::{self, ClauseRef, HashedClause, IndexClauses, Pruned, Test, hashed, planned};
 use skip_bounds::OrderKeyIntervals;
 use skip_scan::Condition;
 use skip_scan::blocks::Survivors;
@@ -29,15 +29,15 @@ pub fn survivors<'k>(
     key: &mut dyn FnMut(&Clause<Option<u16>>) -> Clause<Values<'k>>,
 ) -> Survivors {
     let mut pages = page::pages_read();
-    let mut asked: Vec<IndexClauses<'_>> = Vec::with_capacity(indexes.len());
+    let mut lookups: Vec<IndexClauses<'_>> = Vec::with_capacity(indexes.len());
     for &index in indexes {
-        asked.push(opened(index));
+        lookups.push(opened(index));
     }
     let condition = decode(code).and_then(|condition| {
         condition.try_expand(&mut |clause| {
             // An index that the plan does not have rules nothing out.
             let index = clause.index;
-            let of = asked.get_mut(index)?;
+            let of = lookups.get_mut(index)?;
             // Pages that the evaluation of a key reads, in this index or another, are not counted for this lookup.
             let before = page::pages_read();
             let clause = key(clause);
@@ -48,15 +48,15 @@ pub fn survivors<'k>(
     });
     let pruned = match condition {
         Some(condition) => {
-            let condition = merged(condition, &mut asked);
-            let found = planned::prune_all(&mut asked, &condition, blocks);
+            let condition = merged(condition, &mut lookups);
+            let found = planned::prune_all(&mut lookups, &condition, blocks);
             let found = found.unwrap_or_else(|(number, damage)| damage.raise(indexes[number]));
             pages -= found.planning_pages;
             found.pruned
         }
         None => None,
     };
-    let unit = prune::unit(asked.iter().flat_map(IndexClauses::sizes));
+    let unit = prune::unit(lookups.iter().flat_map(IndexClauses::sizes));
     let Pruned { ranges, unfiltered, pages_per_range, .. } =
         pruned.unwrap_or_else(|| Pruned::nothing(blocks, unit));
     Survivors { ranges, unfiltered, pages_per_range, index_pages: page::pages_read() - pages }
@@ -73,17 +73,17 @@ fn opened(index: Rel<'_>) -> IndexClauses<'_> {
 
 /// The same condition, with ORs of single keys of one column replaced by one test of all of them, and ANDs of spans of
 /// one column by what they have in common: then each page of slices, or bounds, is read only once.
-fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Condition<Ask> {
+fn merged(condition: Condition<ClauseRef>, lookups: &mut [IndexClauses<'_>]) -> Condition<ClauseRef> {
     match condition {
         Condition::And(parts) => {
-            let mut kept: Vec<Condition<Ask>> = Vec::new();
+            let mut kept: Vec<Condition<ClauseRef>> = Vec::new();
             for part in parts {
                 memory::check_for_interrupts();
-                let part = merged(part, asked);
+                let part = merged(part, lookups);
                 let narrowed = match part {
-                    Condition::Leaf(from) if is_within(asked, from) => {
+                    Condition::Leaf(from) if is_within(lookups, from) => {
                         kept.iter().any(|before| match before {
-                            Condition::Leaf(into) => narrow(asked, *into, from),
+                            Condition::Leaf(into) => narrow(lookups, *into, from),
                             _ => false,
                         })
                     }
@@ -96,14 +96,14 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
             Condition::And(kept)
         }
         Condition::Or(parts) => {
-            let mut kept: Vec<Condition<Ask>> = Vec::new();
+            let mut kept: Vec<Condition<ClauseRef>> = Vec::new();
             // For each of them the clauses that are added to it. Adding one by one would copy its keys each time.
             let mut added: Vec<Vec<usize>> = Vec::new();
             for part in parts {
                 memory::check_for_interrupts();
-                let part = merged(part, asked);
-                let is_fit = |into: &Condition<Ask>, from| match into {
-                    Condition::Leaf(into) => may_join(asked, *into, from),
+                let part = merged(part, lookups);
+                let is_fit = |into: &Condition<ClauseRef>, from| match into {
+                    Condition::Leaf(into) => may_join(lookups, *into, from),
                     _ => false,
                 };
                 if let Condition::Leaf(from) = part
@@ -119,7 +119,7 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
                 if let Condition::Leaf(into) = into
                     && !added.is_empty()
                 {
-                    join(&mut asked[into.index].clauses, into.clause, &added);
+                    join(&mut lookups[into.index].clauses, into.clause, &added);
                 }
             }
             Condition::Or(kept)
@@ -129,17 +129,17 @@ fn merged(condition: Condition<Ask>, asked: &mut [IndexClauses<'_>]) -> Conditio
 }
 
 /// Whether a test has spans.
-fn is_within(asked: &[IndexClauses<'_>], of: Ask) -> bool {
-    matches!(asked[of.index].clauses[of.clause].test, Test::Within(_))
+fn is_within(lookups: &[IndexClauses<'_>], of: ClauseRef) -> bool {
+    matches!(lookups[of.index].clauses[of.clause].test, Test::Within(_))
 }
 
 /// Narrows the spans of one clause to those of another one of the same index and column: a value has one order key.
 /// False if the two differ in these, or one has no spans.
-fn narrow(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
+fn narrow(lookups: &mut [IndexClauses<'_>], into: ClauseRef, from: ClauseRef) -> bool {
     if into.index != from.index {
         return false;
     }
-    let clauses = &mut asked[into.index].clauses;
+    let clauses = &mut lookups[into.index].clauses;
     let (one, other) = (&clauses[into.clause], &clauses[from.clause]);
     let common = match (&one.test, &other.test) {
         (Test::Within(spans), Test::Within(others)) if one.column == other.column => {
@@ -152,8 +152,8 @@ fn narrow(asked: &mut [IndexClauses<'_>], into: Ask, from: Ask) -> bool {
 }
 
 /// Whether the keys, or spans, of one clause can be added to those of another one: both are of one index and column.
-fn may_join(asked: &[IndexClauses<'_>], into: Ask, from: Ask) -> bool {
-    let clause = |ask: Ask| &asked[ask.index].clauses[ask.clause];
+fn may_join(lookups: &[IndexClauses<'_>], into: ClauseRef, from: ClauseRef) -> bool {
+    let clause = |of: ClauseRef| &lookups[of.index].clauses[of.clause];
     let tests = (&clause(into).test, &clause(from).test);
     let is_alike = matches!(tests, (Test::Keys(_), Test::Keys(_)) | (Test::Within(_), Test::Within(_)));
     is_alike && into.index == from.index && clause(into).column == clause(from).column

@@ -581,8 +581,8 @@ CREATE FUNCTION skip_summarize(index regclass)
 COMMENT ON FUNCTION skip_summarize(regclass) IS
     'summarizes the block ranges of a skip index that are not summarized yet, folds its delta, rebuilds filters and '
     'maps with many keys of deleted or updated rows, and bounds that have become too wide, and merges its segments; '
-    'returns the number of ranges summarized by this call; for a partitioned index, does this for the indexes of all '
-    'partitions';
+    'returns the number of ranges summarized by this call, and of open ranges closed, counted in each column; for a '
+    'partitioned index, does this for the indexes of all partitions';
 
 CREATE FUNCTION skip_index_info(
     index regclass,

@@ -13,7 +13,7 @@ use super::range_message::{self, SentRange};
 use crate::pages::directory::Directory;
 use crate::pages::entry::OpenStretch;
 use crate::pages::meta::Meta;
-use crate::pg::error::{Read, report};
+use crate::pg::error::{IndexResult, report};
 use crate::pg::parallel_build::{Received, Team};
 use crate::pg::{Rel, am, fail, memory};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
@@ -35,7 +35,7 @@ impl LeaderColumn<'_> {
         (number, range): (usize, u32),
         contents: RangeContents<'_>,
         is_partial: bool,
-    ) -> Read<()> {
+    ) -> IndexResult<()> {
         match self {
             Self::Placed(placer) => placer.push(directory, contents, is_partial)?,
             Self::Map(open) if contents.state.open => add_open(open, number as u16, range),
@@ -89,7 +89,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
         directory: &'d mut Directory<'i>,
         team: Team<'a>,
         division: Division,
-    ) -> Read<Self> {
+    ) -> IndexResult<Self> {
         let pair_columns = PairColumn::all(meta, division.end)?;
         let mut columns = Vec::with_capacity(meta.columns.len());
         for placer in summarize::placers(index, meta, Caller::Build) {
@@ -128,7 +128,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn build(mut self) -> Read<Summary> {
+    pub fn build(mut self) -> IndexResult<Summary> {
         while !self.is_collected() {
             memory::check_for_interrupts();
             if self.take_messages()? || self.collect_one()? {
@@ -157,7 +157,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
     }
 
     /// Takes what workers have sent. Returns whether there was anything.
-    fn take_messages(&mut self) -> Read<bool> {
+    fn take_messages(&mut self) -> IndexResult<bool> {
         let mut any = false;
         for worker in 0..self.messages.len() {
             loop {
@@ -184,7 +184,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
     }
 
     /// Takes a message of a worker.
-    fn take(&mut self, message: &[u64]) -> Read<()> {
+    fn take(&mut self, message: &[u64]) -> IndexResult<()> {
         let mut rest = message;
         while !rest.is_empty() {
             let (sent, after) = self.read(rest);
@@ -213,7 +213,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
     }
 
     /// Collects a range, unless all are claimed or too many wait. Returns whether it did.
-    fn collect_one(&mut self) -> Read<bool> {
+    fn collect_one(&mut self) -> IndexResult<bool> {
         let has_room = self.waiting_words < self.most_words;
         if self.own.is_empty()
             && has_room
@@ -240,7 +240,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
     }
 
     /// Puts the contents that were waiting for the range before them into the index.
-    fn place_waiting(&mut self) -> Read<()> {
+    fn place_waiting(&mut self) -> IndexResult<()> {
         while let Some(contents) = self.waiting.remove(&self.next) {
             self.waiting_words -= contents.len();
             let (sent, _) = self.read(&contents);
@@ -250,7 +250,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
     }
 
     /// Puts a range, which is the next one, into the index.
-    fn place(&mut self, sent: SentRange<'_>) -> Read<()> {
+    fn place(&mut self, sent: SentRange<'_>) -> IndexResult<()> {
         let is_partial = self.begin_next(sent.live_rows);
         for (c, (to, column)) in self.columns.iter_mut().zip(&sent.columns).enumerate() {
             to.push(self.directory, (c, sent.range), column.contents(), is_partial)?;
@@ -268,7 +268,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
     }
 
     /// Writes the unfinished segments and the maps, and ends the workers.
-    fn finish(mut self) -> Read<Summary> {
+    fn finish(mut self) -> IndexResult<Summary> {
         Phase::Write.begin();
         for column in self.columns {
             match column {

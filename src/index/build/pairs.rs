@@ -11,7 +11,7 @@ use super::super::contents::{ColumnContents, RangeContents};
 use super::super::place_map::{SpillFile, each_pair};
 use crate::pages::map::coding;
 use crate::pages::meta::{MapForm, Meta};
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use crate::pg::memory;
 use crate::pg::shared_files::{NewFile, SharedFiles};
 use skip_map::key_part::{KeyPart, MOST_DEPTH};
@@ -36,7 +36,7 @@ impl PairColumn {
     ///
     /// # Errors
     /// The meta page has an invalid number of fingerprint bits.
-    pub fn all(meta: &Meta, end: u32) -> Read<Vec<Self>> {
+    pub fn all(meta: &Meta, end: u32) -> IndexResult<Vec<Self>> {
         let forms = meta.columns.iter().enumerate().filter_map(|(c, column)| Some((c as u16, column.map()?)));
         forms.map(|(column, form)| Ok(Self { column, form, coding: coding(form, end)? })).collect()
     }
@@ -164,8 +164,8 @@ pub fn make_part(
     part: KeyPart,
     processes: u32,
     memory: usize,
-    sink: &mut impl FnMut(&Page) -> Read<()>,
-) -> Read<Written> {
+    sink: &mut impl FnMut(&Page) -> IndexResult<()>,
+) -> IndexResult<Written> {
     let mut run = RunWriter::new();
     let mut numbers = vec![0; READ_AT_ONCE];
     for finest in KeyPart::all(column.depth()).filter(|finest| part.keys().contains(finest.keys())) {

@@ -36,7 +36,7 @@ use crate::hash;
 use crate::pages::directory::Directory;
 use crate::pages::meta::{self, Meta};
 use crate::pg::Rel;
-use crate::pg::error::{Read, or_raise};
+use crate::pg::error::{IndexResult, or_raise};
 use crate::pg::parallel_build::{self, Team, Worker};
 
 /// A worker sends its ranges when they make a message of this number of words, or when its chunk ends.
@@ -67,7 +67,7 @@ pub fn summarize(
     directory: &mut Directory<'_>,
     end: u32,
     planned: u32,
-) -> Read<Option<Summary>> {
+) -> IndexResult<Option<Summary>> {
     let meta = Meta::read(index)?;
     let index = meta.bind(index);
     let workers = affordable_workers(index, &meta, heap.blocks(), planned);

@@ -15,7 +15,7 @@ use super::division::{self, Division, MESSAGE_BYTES};
 use super::pairs::{PairColumn, make_part};
 use crate::pages::directory::Directory;
 use crate::pages::map::{NewMap, PartsWriter, depth_of};
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use crate::pg::parallel_build::{Received, SecondWords, Team, Worker};
 use crate::pg::{fail, memory};
 use pgrx::PgSqlErrorCode;
@@ -70,7 +70,7 @@ fn page_message(unit: u64, page: &Page) -> Vec<u64> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn work(worker: &Worker<'_>, columns: &[PairColumn], processes: u32) -> Read<()> {
+pub fn work(worker: &Worker<'_>, columns: &[PairColumn], processes: u32) -> IndexResult<()> {
     let units = units(of_words(worker.wait_for_second()).take(columns.len()));
     while let Some(number) = worker.claim_unit() {
         let Some(unit) = units.get(number as usize) else { break };
@@ -99,7 +99,7 @@ pub fn lead(
     directory: &mut Directory<'_>,
     maps: Vec<(PairColumn, u64)>,
     division: Division,
-) -> Read<(usize, usize)> {
+) -> IndexResult<(usize, usize)> {
     if maps.is_empty() {
         return Ok((0, 0));
     }
@@ -164,7 +164,7 @@ type Writer<'w, 'd, 'i> = (usize, &'w mut PartsWriter<'d, 'i>);
 
 impl PartsLeader<'_, '_> {
     /// Writes all units of a column, which are the next ones.
-    fn write_column(&mut self, place: usize, writer: &mut PartsWriter<'_, '_>) -> Read<()> {
+    fn write_column(&mut self, place: usize, writer: &mut PartsWriter<'_, '_>) -> IndexResult<()> {
         let mut writer = (place, writer);
         self.write_waiting(&mut writer)?;
         while self.is_next_of(place) {
@@ -187,7 +187,7 @@ impl PartsLeader<'_, '_> {
     }
 
     /// Takes what workers have sent. Returns whether there was anything.
-    fn take_messages(&mut self, writer: &mut Writer<'_, '_, '_>) -> Read<bool> {
+    fn take_messages(&mut self, writer: &mut Writer<'_, '_, '_>) -> IndexResult<bool> {
         let mut any = false;
         for worker in 0..self.messages.len() {
             loop {
@@ -209,7 +209,7 @@ impl PartsLeader<'_, '_> {
     }
 
     /// Writes a message of the next unit. Others are put aside.
-    fn take(&mut self, message: Vec<u64>, writer: &mut Writer<'_, '_, '_>) -> Read<()> {
+    fn take(&mut self, message: Vec<u64>, writer: &mut Writer<'_, '_, '_>) -> IndexResult<()> {
         let Some(unit) = message.first().map(|&unit| unit as usize).filter(|&unit| unit >= self.next) else {
             lost()
         };
@@ -223,7 +223,7 @@ impl PartsLeader<'_, '_> {
     }
 
     /// Writes what has waited for the units before it.
-    fn write_waiting(&mut self, writer: &mut Writer<'_, '_, '_>) -> Read<()> {
+    fn write_waiting(&mut self, writer: &mut Writer<'_, '_, '_>) -> IndexResult<()> {
         while self.is_next_of(writer.0)
             && let Some(messages) = self.waiting.remove(&self.next)
         {
@@ -236,7 +236,7 @@ impl PartsLeader<'_, '_> {
     }
 
     /// Writes a message of the next unit.
-    fn write(&mut self, message: &[u64], (_, writer): &mut Writer<'_, '_, '_>) -> Read<()> {
+    fn write(&mut self, message: &[u64], (_, writer): &mut Writer<'_, '_, '_>) -> IndexResult<()> {
         match *message {
             [_, PAGE, ref words @ ..] if words.len() == PAGE_WORDS => {
                 let bytes = self.page.as_chunks_mut().0;
@@ -253,7 +253,7 @@ impl PartsLeader<'_, '_> {
 
     /// Makes a unit, unless all are claimed or too much waits. Returns whether it did. What workers send meanwhile is
     /// taken, so that they need not wait.
-    fn make_one(&mut self, writer: &mut Writer<'_, '_, '_>) -> Read<bool> {
+    fn make_one(&mut self, writer: &mut Writer<'_, '_, '_>) -> IndexResult<bool> {
         if self.waiting_words >= self.most_words {
             return Ok(false);
         }

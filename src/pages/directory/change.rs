@@ -9,7 +9,7 @@ use crate::pages::entry::{ENTRY_BYTES, Entry, OpenStretch, Rescan, Segment, Unfi
 use crate::pages::meta::{self, Meta};
 use crate::pg::{
     Damage, Rel,
-    error::Read,
+    error::IndexResult,
     page::{self, KnownBlocks},
     wal::{self, PageEdit},
 };
@@ -27,7 +27,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn load(index: Rel<'a>, meta: &Meta) -> Read<Self> {
+    pub fn load(index: Rel<'a>, meta: &Meta) -> IndexResult<Self> {
         let index = meta.bind(index);
         let mut slots = Vec::new();
         let each = |block, slot, entry| slots.push((block, slot, entry));
@@ -90,7 +90,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn put_rescan(&mut self, before: Option<Rescan>, now: Option<Rescan>) -> Read<()> {
+    pub fn put_rescan(&mut self, before: Option<Rescan>, now: Option<Rescan>) -> IndexResult<()> {
         let entry = now.map_or(Entry::Empty, Entry::Rescan);
         let is_it = |slot: &(u32, usize, Entry)| Some(slot.2) == before.map(Entry::Rescan);
         match self.slots.iter().position(is_it) {
@@ -137,7 +137,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn publish(&mut self, segment: Segment) -> Read<()> {
+    pub fn publish(&mut self, segment: Segment) -> IndexResult<()> {
         match self.slot_of_new(segment.first_block).filter(|_| segment.blocks > 0) {
             Some(at) => self.replace(at, Entry::Segment(segment)),
             None => self.add(Entry::Segment(segment)),
@@ -148,7 +148,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn set_width(&mut self, segment: &Segment, width: u32) -> Read<()> {
+    pub fn set_width(&mut self, segment: &Segment, width: u32) -> IndexResult<()> {
         match self.slots.iter().position(|slot| slot.2 == Entry::Segment(*segment)) {
             Some(at) => self.replace(at, Entry::Segment(Segment { width, ..*segment })),
             None => Ok(()),
@@ -160,7 +160,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn set_unfinished(&mut self, unfinished: Unfinished, surplus: u32) -> Read<()> {
+    pub fn set_unfinished(&mut self, unfinished: Unfinished, surplus: u32) -> IndexResult<()> {
         match self.slot_of_new(unfinished.first_block) {
             Some(at) => self.replace(at, Entry::Unfinished(unfinished))?,
             None => self.add(Entry::Unfinished(unfinished))?,
@@ -176,7 +176,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn abandon(&mut self, unfinished: &Unfinished) -> Read<()> {
+    pub fn abandon(&mut self, unfinished: &Unfinished) -> IndexResult<()> {
         match self.slot_of_new(unfinished.first_block) {
             Some(at) => self.replace(at, Entry::free(unfinished.first_block, unfinished.blocks)),
             None => Ok(()),
@@ -196,7 +196,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn add_open(&mut self, stretch: OpenStretch) -> Read<()> {
+    pub fn add_open(&mut self, stretch: OpenStretch) -> IndexResult<()> {
         self.add(Entry::Open(stretch))
     }
 
@@ -205,7 +205,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn replace_open(&mut self, stretch: OpenStretch, rest: &[OpenStretch]) -> Read<()> {
+    pub fn replace_open(&mut self, stretch: OpenStretch, rest: &[OpenStretch]) -> IndexResult<()> {
         let mut rest = rest.iter();
         // All parts but one are added first, and the last one replaces the stretch: at every moment every range that
         // has to be open is open.
@@ -225,7 +225,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to the meta page.
-    pub fn raise_generation(&self) -> Read<()> {
+    pub fn raise_generation(&self) -> IndexResult<()> {
         meta::update(self.index, |meta| meta.generation += 1)
     }
 
@@ -235,7 +235,7 @@ impl<'a> Directory<'a> {
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
-    pub fn retire(&mut self, ids: &[u64]) -> Read<()> {
+    pub fn retire(&mut self, ids: &[u64]) -> IndexResult<()> {
         let is_retired = |entry: &Entry| matches!(entry, Entry::Segment(s) if ids.contains(&s.id));
         let slots: Vec<usize> = (0..self.slots.len()).filter(|&at| is_retired(&self.slots[at].2)).collect();
         let is_map = |at: &usize| matches!(self.slots[*at].2, Entry::Segment(s) if s.map().is_some());
@@ -254,7 +254,7 @@ impl<'a> Directory<'a> {
         self.join_free_extents()
     }
 
-    pub(super) fn replace(&mut self, at: usize, entry: Entry) -> Read<()> {
+    pub(super) fn replace(&mut self, at: usize, entry: Entry) -> IndexResult<()> {
         let (block, slot, _) = self.slots[at];
         let mut edit = PageEdit::start(self.index, block, PageKind::Directory)?;
         put(&mut edit, slot, &entry);
@@ -263,7 +263,7 @@ impl<'a> Directory<'a> {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, entry: Entry) -> Read<()> {
+    pub(super) fn add(&mut self, entry: Entry) -> IndexResult<()> {
         if let Some(at) = self.slots.iter().position(|(_, _, e)| *e == Entry::Empty) {
             return self.replace(at, entry);
         }
@@ -285,7 +285,7 @@ impl<'a> Directory<'a> {
     }
 
     /// Appends a page to the directory. It is written before the chain refers to it.
-    fn add_page(&mut self, last: u32) -> Read<()> {
+    fn add_page(&mut self, last: u32) -> IndexResult<()> {
         let block = page::extend(self.index, 1);
         wal::write_page(self.index, block, empty_page(self.pages.len() as u32));
         let mut edit = PageEdit::start(self.index, last, PageKind::Directory)?;

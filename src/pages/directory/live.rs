@@ -9,7 +9,7 @@ use crate::pages::entry::{Entry, OpenStretch, Rescan, Segment};
 use crate::pages::meta::{self, ColumnMeta, Meta, SegmentLayout};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pg::Rel;
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use crate::pg::page::{self, KnownBlocks};
 use skip_map::key_part::{KeySet, KeySpan, keys_in_use};
 use std::cmp::Reverse;
@@ -40,7 +40,7 @@ pub struct LiveSegment {
 
 impl LiveSegment {
     /// The ranges that it summarizes, and the keys that it is used for.
-    pub fn span(&self) -> KeySpan {
+    pub fn used_span(&self) -> KeySpan {
         KeySpan { keys: self.keys, ..self.segment.key_span() }
     }
 }
@@ -111,7 +111,7 @@ pub fn live(index: Rel, meta: &Meta, wanted: impl Fn(u16) -> KeySet) -> Fetch<Li
 ///
 /// # Errors
 /// Damage: the index ends before one of the pages.
-pub fn is_unchanged(index: Rel, live: &Live) -> Read<bool> {
+pub fn is_unchanged(index: Rel, live: &Live) -> IndexResult<bool> {
     let mut known = KnownBlocks::new(index);
     for &DirectoryPage { block, checksum } in &live.pages {
         known.check(block.saturating_add(1))?;
@@ -128,8 +128,9 @@ pub fn in_use(segments: Vec<Segment>) -> Vec<LiveSegment> {
     in_use_of(segments, |_| KeySet::ALL)
 }
 
-/// Of two segments with the same ranges and keys the newer one is used: some of the segments that it was made of may be
-/// retired already. Of the others, and for the other keys, every one is used.
+/// A segment is used for a key unless a wider one, or a newer one with the same ranges, has all its ranges for that
+/// key. Of two with the same ranges the newer one is used because some of the segments that it was made of may be
+/// retired already.
 fn in_use_of(mut segments: Vec<Segment>, wanted: impl Fn(u16) -> KeySet) -> Vec<LiveSegment> {
     segments.sort_unstable_by_key(|s| (s.column, s.first_range, Reverse((s.width, s.id))));
     let mut used = Vec::with_capacity(segments.len());

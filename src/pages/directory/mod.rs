@@ -32,7 +32,7 @@ use super::entry::{ENTRY_BYTES, Entry, Segment};
 use super::meta::Meta;
 use crate::pg::{
     Damage, Rel,
-    error::Read,
+    error::IndexResult,
     memory,
     page::{KnownBlocks, SharedPage},
 };
@@ -66,7 +66,7 @@ fn walk(
     meta: &Meta,
     wanted: impl Fn(&[u8]) -> bool,
     mut each: impl FnMut(u32, usize, Entry),
-) -> Read<Vec<DirectoryPage>> {
+) -> IndexResult<Vec<DirectoryPage>> {
     let mut known = KnownBlocks::new(index);
     let mut block = meta.directory;
     let mut pages = Vec::new();
@@ -93,7 +93,7 @@ fn walk(
 }
 
 /// The bytes of the entries of a page.
-fn entries<'a>(view: &PageView<'a>, block: u32) -> Read<impl Iterator<Item = &'a [u8]> + use<'a>> {
+fn entries<'a>(view: &PageView<'a>, block: u32) -> IndexResult<impl Iterator<Item = &'a [u8]> + use<'a>> {
     let payload = view.payload();
     let count = get_u32(payload, 4) as usize;
     if payload.len() < ENTRIES_AT + count * ENTRY_BYTES {
@@ -109,6 +109,6 @@ fn entries<'a>(view: &PageView<'a>, block: u32) -> Read<impl Iterator<Item = &'a
 pub fn check_extents<'s>(
     known: &mut KnownBlocks<'_>,
     segments: impl IntoIterator<Item = &'s Segment>,
-) -> Read<()> {
+) -> IndexResult<()> {
     segments.into_iter().try_for_each(|s| known.check(s.first_block.saturating_add(s.blocks)))
 }

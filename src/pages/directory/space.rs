@@ -7,7 +7,7 @@ use super::Directory;
 use crate::pages::delta::spare_page;
 use crate::pages::entry::Entry;
 use crate::pages::meta;
-use crate::pg::{Damage, error::Read, page, wal};
+use crate::pg::{Damage, error::IndexResult, page, wal};
 use skip_segment::compaction::BlockExtent;
 use skip_segment::page::NO_BLOCK;
 
@@ -29,7 +29,7 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
-    pub fn allocate(&mut self, blocks: u32) -> Read<u32> {
+    pub fn allocate(&mut self, blocks: u32) -> IndexResult<u32> {
         self.allocate_first(blocks, |first, have| (have, first))
     }
 
@@ -39,11 +39,11 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// As [`Directory::allocate`].
-    pub fn allocate_from(&mut self, blocks: u32, from: u32) -> Read<u32> {
+    pub fn allocate_from(&mut self, blocks: u32, from: u32) -> IndexResult<u32> {
         self.allocate_first(blocks, |first, _| (u32::from(first < from), first))
     }
 
-    fn allocate_first(&mut self, blocks: u32, order: impl Fn(u32, u32) -> (u32, u32)) -> Read<u32> {
+    fn allocate_first(&mut self, blocks: u32, order: impl Fn(u32, u32) -> (u32, u32)) -> IndexResult<u32> {
         let fitting = self.free_extents().filter(|&(_, have)| have >= blocks);
         let Some((first_block, _)) = fitting.min_by_key(|&(first, have)| order(first, have)) else {
             return self.extend(blocks);
@@ -53,7 +53,7 @@ impl Directory<'_> {
     }
 
     /// Reserves blocks at the end of the relation, free ones that are there among them.
-    fn extend(&mut self, blocks: u32) -> Read<u32> {
+    fn extend(&mut self, blocks: u32) -> IndexResult<u32> {
         let end = self.index.blocks();
         let tail = self.free_extents().find(|&(first, have)| first + have == end && have < blocks);
         let (tail_at, have) = tail.unwrap_or((end, 0));
@@ -76,7 +76,7 @@ impl Directory<'_> {
     }
 
     /// Reserves a free extent of `have` blocks together with those behind it, `blocks` in all.
-    fn reserve_with(&mut self, first_block: u32, have: u32, blocks: u32) -> Read<()> {
+    fn reserve_with(&mut self, first_block: u32, have: u32, blocks: u32) -> IndexResult<()> {
         self.raise_generation()?; // as in [`Directory::reserve`]
         match self.slots.iter().position(|slot| slot.2 == Entry::Free { first_block, blocks: have }) {
             Some(at) => self.replace(at, Entry::Reserved { first_block, blocks }),
@@ -88,7 +88,7 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
-    pub fn reserve(&mut self, first_block: u32, blocks: u32) -> Read<()> {
+    pub fn reserve(&mut self, first_block: u32, blocks: u32) -> IndexResult<()> {
         let found = self.slots.iter().enumerate().find_map(|(at, (_, _, entry))| match *entry {
             Entry::Free { first_block: first, blocks: have } if first == first_block && have >= blocks => {
                 Some((at, have))
@@ -114,7 +114,7 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
-    pub fn free_spare_pages(&mut self, mut pages: Vec<u32>) -> Read<()> {
+    pub fn free_spare_pages(&mut self, mut pages: Vec<u32>) -> IndexResult<()> {
         meta::update(self.index, |meta| meta.spare = NO_BLOCK)?;
         pages.sort_unstable();
         let runs = pages.chunk_by(|one, next| one + 1 == *next);
@@ -125,7 +125,7 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// Damage to a directory page or the meta page.
-    pub fn add_lost(&mut self, lost: &[BlockExtent], blocks: u32) -> Read<()> {
+    pub fn add_lost(&mut self, lost: &[BlockExtent], blocks: u32) -> IndexResult<()> {
         let Some(last) = lost.last() else { return Ok(()) };
         if last.end() == blocks {
             // A reader with an older directory that names the last block must be able to detect that it has changed.
@@ -139,7 +139,7 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub(super) fn add_free(&mut self, extents: impl IntoIterator<Item = (u32, u32)>) -> Read<()> {
+    pub(super) fn add_free(&mut self, extents: impl IntoIterator<Item = (u32, u32)>) -> IndexResult<()> {
         for (first_block, blocks) in extents {
             self.add(Entry::free(first_block, blocks))?;
         }
@@ -150,7 +150,7 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn forget_free_from(&mut self, end: u32) -> Read<()> {
+    pub fn remove_free_from(&mut self, end: u32) -> IndexResult<()> {
         for at in 0..self.slots.len() {
             if matches!(self.slots[at].2, Entry::Free { first_block, .. } if first_block >= end) {
                 self.replace(at, Entry::Empty)?;
@@ -170,7 +170,7 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn free_reserved(&mut self) -> Read<()> {
+    pub fn free_reserved(&mut self) -> IndexResult<()> {
         for at in 0..self.slots.len() {
             if let Entry::Reserved { first_block, blocks } = self.slots[at].2 {
                 self.replace(at, Entry::Free { first_block, blocks })?;
@@ -183,7 +183,7 @@ impl Directory<'_> {
     ///
     /// # Errors
     /// Damage to a directory page.
-    pub fn join_free_extents(&mut self) -> Read<()> {
+    pub fn join_free_extents(&mut self) -> IndexResult<()> {
         let mut free: Vec<(u32, u32, usize)> = Vec::new();
         for (at, (_, _, entry)) in self.slots.iter().enumerate() {
             if let Entry::Free { first_block, blocks } = entry {

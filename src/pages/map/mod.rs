@@ -42,7 +42,7 @@ use super::entry::Segment;
 use super::meta::{self, MapForm};
 use super::miss::{Fetch, Miss};
 use super::segment;
-use crate::pg::{Damage, Rel, error::Read, memory, settings};
+use crate::pg::{Damage, Rel, error::IndexResult, memory, settings};
 pub use numbers::Numbers;
 use skip_map::key_part::MOST_DEPTH;
 use skip_map::{Coding, Malformed, PAGE_BYTES, RunShape, append_page, check_fence, read_page};
@@ -59,7 +59,7 @@ pub const VALUE_KEY: u64 = u64::from_le_bytes(*b"VALUE\0\0\0");
 ///
 /// # Errors
 /// The meta page has an invalid number of fingerprint bits, or the stretch is too wide for it.
-pub fn coding(form: MapForm, width: u32) -> Read<Coding> {
+pub fn coding(form: MapForm, width: u32) -> IndexResult<Coding> {
     let what = "a map with an invalid number of fingerprint bits was requested";
     Coding::new(form.fingerprint_bits, parts_of(form, width))
         .ok_or_else(|| Damage::new(meta::META_BLOCK, what))
@@ -95,7 +95,7 @@ impl<'a> Map<'a> {
     ///
     /// # Errors
     /// The directory entry is invalid: reported as damage to the segment's first block.
-    pub fn of(index: Rel<'a>, segment: &Segment) -> Read<Self> {
+    pub fn of(index: Rel<'a>, segment: &Segment) -> IndexResult<Self> {
         let impossible = || Damage::new(segment.first_block, "the directory describes an invalid map");
         let size = segment.map().ok_or_else(impossible)?;
         let coding = Coding::new(size.form.fingerprint_bits, parts_of(size.form, segment.width))

@@ -6,7 +6,7 @@
 use super::{Map, Numbers};
 use crate::pages::entry::Segment;
 use crate::pages::miss::{Fetch, Miss};
-use crate::pg::{Rel, error::Read};
+use crate::pg::{Rel, error::IndexResult};
 use skip_map::key_part::KeyPart;
 use skip_map::{Coding, MergeSource, NumberSource};
 use std::ops::Range;
@@ -21,7 +21,7 @@ impl<'a> Sources<'a> {
     ///
     /// # Errors
     /// The directory describes an invalid map.
-    pub fn of<'s>(index: Rel<'a>, segments: impl IntoIterator<Item = &'s Segment>) -> Read<Self> {
+    pub fn of<'s>(index: Rel<'a>, segments: impl IntoIterator<Item = &'s Segment>) -> IndexResult<Self> {
         let mut segments: Vec<Segment> = segments.into_iter().copied().collect();
         let place = |s: &Segment| (s.summarizes(), s.first_range, s.width);
         segments.sort_unstable_by_key(|s| (place(s), s.key_part.depth(), s.key_part, s.id));
@@ -30,8 +30,10 @@ impl<'a> Sources<'a> {
                 && one.key_part.depth() == next.key_part.depth()
                 && one.key_part < next.key_part
         };
-        let run = |segments: &[Segment]| segments.iter().map(|s| Map::of(index, s)).collect::<Read<Vec<_>>>();
-        Ok(Self { runs: segments.chunk_by(follows).map(run).collect::<Read<_>>()? })
+        let run = |segments: &[Segment]| {
+            segments.iter().map(|s| Map::of(index, s)).collect::<IndexResult<Vec<_>>>()
+        };
+        Ok(Self { runs: segments.chunk_by(follows).map(run).collect::<IndexResult<_>>()? })
     }
 
     /// The numbers of each run of maps, their coding and their first part of a range.

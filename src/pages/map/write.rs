@@ -11,7 +11,7 @@ use crate::pages::meta::{self, MapForm};
 use crate::pages::segment;
 use crate::pg::page;
 use crate::pg::temp_file::TempFile;
-use crate::pg::{Damage, Rel, error::Read, memory};
+use crate::pg::{Damage, Rel, error::IndexResult, memory};
 use skip_map::key_part::KeyPart;
 use skip_map::{Coding, PAGE_BYTES, Page, RunWriter};
 
@@ -62,7 +62,7 @@ impl<'d, 'a> PartsWriter<'d, 'a> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn new(directory: &'d mut Directory<'a>, new: NewMap) -> Read<Self> {
+    pub fn new(directory: &'d mut Directory<'a>, new: NewMap) -> IndexResult<Self> {
         let mut rest = new.key_parts().into_iter();
         let index = directory.index();
         let segment = Segment {
@@ -82,7 +82,7 @@ impl<'d, 'a> PartsWriter<'d, 'a> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn put(&mut self, page: &Page) -> Read<()> {
+    pub fn put(&mut self, page: &Page) -> IndexResult<()> {
         self.pages.put(self.directory.index(), &self.segment, page)
     }
 
@@ -90,7 +90,7 @@ impl<'d, 'a> PartsWriter<'d, 'a> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn end_part(&mut self, numbers: u64) -> Read<()> {
+    pub fn end_part(&mut self, numbers: u64) -> IndexResult<()> {
         let next = match self.rest.next() {
             Some(key_part) => {
                 let id = meta::take_segment_id(self.directory.index())?;
@@ -107,7 +107,7 @@ impl<'d, 'a> PartsWriter<'d, 'a> {
         Ok(())
     }
 
-    fn publish(&mut self, pages: NewPages, numbers: u64) -> Read<()> {
+    fn publish(&mut self, pages: NewPages, numbers: u64) -> IndexResult<()> {
         let Self { directory, new, .. } = self;
         let index = directory.index();
         let mut segment = Segment { kind: new.kind(numbers), blocks: pages.count(), ..self.segment };
@@ -139,7 +139,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn new(directory: &'d mut Directory<'a>, new: NewMap) -> Read<Self> {
+    pub fn new(directory: &'d mut Directory<'a>, new: NewMap) -> IndexResult<Self> {
         let parts = PartsWriter::new(directory, new)?;
         let coding = coding(new.form, new.width)?;
         let mut writer = Self { parts, run: RunWriter::new(), coding, end: 0 };
@@ -160,7 +160,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
     /// # Errors
     /// Damage to the index.
     #[inline]
-    pub fn push(&mut self, number: u64) -> Read<()> {
+    pub fn push(&mut self, number: u64) -> IndexResult<()> {
         while number >= self.end {
             self.end_part()?;
         }
@@ -171,7 +171,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn push_all(&mut self, mut numbers: &[u64]) -> Read<()> {
+    pub fn push_all(&mut self, mut numbers: &[u64]) -> IndexResult<()> {
         loop {
             let (its, others) = numbers.split_at(numbers.partition_point(|&number| number < self.end));
             self.run.push_all(its, &mut |page| self.parts.put(page))?;
@@ -184,7 +184,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
     }
 
     /// Writes the last pages of the part that is being written, and begins the next one.
-    fn end_part(&mut self) -> Read<()> {
+    fn end_part(&mut self) -> IndexResult<()> {
         let run = std::mem::take(&mut self.run);
         let written = run.finish(&mut |page| self.parts.put(page))?;
         self.parts.end_part(written.numbers)?;
@@ -196,7 +196,7 @@ impl<'d, 'a> MapWriter<'d, 'a> {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn finish(mut self) -> Read<()> {
+    pub fn finish(mut self) -> IndexResult<()> {
         while !self.is_last_part() {
             self.end_part()?;
         }
@@ -229,7 +229,7 @@ impl NewPages {
         }
     }
 
-    fn put(&mut self, index: Rel, segment: &Segment, page: &Page) -> Read<()> {
+    fn put(&mut self, index: Rel, segment: &Segment, page: &Page) -> IndexResult<()> {
         memory::check_for_interrupts();
         match self {
             Self::Appended { count } => {
@@ -281,7 +281,7 @@ pub fn add(
     form: MapForm,
     ranges: (u32, u32),
     numbers: &[u64],
-) -> Read<()> {
+) -> IndexResult<()> {
     let mut writer = addition(directory, column, form, ranges)?;
     numbers.iter().try_for_each(|&number| writer.push(number))?;
     writer.finish()
@@ -296,7 +296,7 @@ pub fn addition<'d, 'a>(
     column: u16,
     form: MapForm,
     (first_range, width): (u32, u32),
-) -> Read<MapWriter<'d, 'a>> {
+) -> IndexResult<MapWriter<'d, 'a>> {
     let new = NewMap {
         column,
         first_range,

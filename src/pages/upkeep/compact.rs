@@ -16,7 +16,7 @@ use crate::pages::meta::{self, Meta};
 use crate::pages::miss::Miss;
 use crate::pages::segment;
 use crate::pg::lock::{AloneLock, IndexLock, LockKind};
-use crate::pg::{Rel, error::Read, memory};
+use crate::pg::{Rel, error::IndexResult, memory};
 use skip_segment::compaction::{self, BlockExtent, Compaction, Slides};
 use skip_segment::page::{NO_BLOCK, SLICE_BYTES};
 
@@ -39,7 +39,7 @@ const SPARE_SHARE: u32 = 4;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn compact(directory: &mut Directory<'_>) -> Read<()> {
+pub fn compact(directory: &mut Directory<'_>) -> IndexResult<()> {
     let mut copies = None;
     // What is freed below must not be joined to an extent before the one that was chosen.
     directory.join_free_extents()?;
@@ -91,14 +91,14 @@ fn free_extents(directory: &Directory<'_>) -> Vec<BlockExtent> {
 }
 
 /// Copies a segment into blocks that are reserved for it, and retires the old one.
-fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Read<Segment> {
+fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> IndexResult<Segment> {
     let index = directory.index();
     let new = Segment { first_block, id: meta::take_segment_id(index)?, ..*old };
     for page in 0..old.blocks {
         memory::check_for_interrupts();
         let mut payload = vec![0u8; SLICE_BYTES as usize];
         segment::read_page(index, old, page, |bytes| payload.copy_from_slice(bytes))
-            .map_err(Miss::not_recycled)?;
+            .map_err(Miss::into_damage)?;
         segment::write_page(index, &new, page, |out| out.copy_from_slice(&payload));
     }
     directory.publish(new)?;
@@ -123,7 +123,7 @@ fn copy_to(directory: &mut Directory<'_>, old: &Segment, first_block: u32) -> Re
 ///
 /// # Errors
 /// Damage to the index.
-pub fn shorten(heap: Rel<'_>, directory: &mut Directory<'_>) -> Read<()> {
+pub fn shorten(heap: Rel<'_>, directory: &mut Directory<'_>) -> IndexResult<()> {
     let index = directory.index();
     if !may_shorten(heap, directory)? {
         return Ok(());
@@ -132,14 +132,14 @@ pub fn shorten(heap: Rel<'_>, directory: &mut Directory<'_>) -> Read<()> {
     let of_delta = unused_pages_of_delta(index)?;
     let (segments, plan) = arrangement(directory, &of_delta);
     if of_delta.contains(&Meta::read(index)?.delta_head) {
-        delta::forget_empty(index)?;
+        delta::remove_empty(index)?;
     }
     directory.free_spare_pages(of_delta)?;
     carry_out(directory, segments, &plan)?;
     let of_delta = delta::pages(index, &Meta::read(index)?)?.into_iter().map(|block| block + 1);
     let end = of_delta.chain([end_of_pages(directory), end_of_segments(directory)]).max().unwrap_or(0);
     if is_worth(index.blocks(), end) {
-        directory.forget_free_from(end)?;
+        directory.remove_free_from(end)?;
         alone.truncate(end);
     }
     Ok(())
@@ -149,7 +149,7 @@ pub fn shorten(heap: Rel<'_>, directory: &mut Directory<'_>) -> Read<()> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn may_shorten(heap: Rel<'_>, directory: &Directory<'_>) -> Read<bool> {
+pub fn may_shorten(heap: Rel<'_>, directory: &Directory<'_>) -> IndexResult<bool> {
     if !heap.allows_truncation() {
         return Ok(false);
     }
@@ -168,10 +168,10 @@ pub fn may_shorten(heap: Rel<'_>, directory: &Directory<'_>) -> Read<bool> {
 }
 
 /// The delta's spare pages, and its only page if it has no entries. No other process adds pages to the delta meanwhile.
-fn unused_pages_of_delta(index: Rel<'_>) -> Read<Vec<u32>> {
+fn unused_pages_of_delta(index: Rel<'_>) -> IndexResult<Vec<u32>> {
     let meta = Meta::read(index)?;
     let mut pages = delta::spare_pages(index, &meta)?;
-    if meta.delta_head != NO_BLOCK && delta::is_empty(index, &meta).map_err(Miss::not_recycled)? {
+    if meta.delta_head != NO_BLOCK && delta::is_empty(index, &meta).map_err(Miss::into_damage)? {
         pages.push(meta.delta_head);
     }
     Ok(pages)
@@ -192,7 +192,11 @@ fn arrangement(directory: &Directory<'_>, of_delta: &[u32]) -> (Vec<Segment>, Co
 }
 
 /// Moves segments. The free extents are joined.
-fn carry_out(directory: &mut Directory<'_>, mut segments: Vec<Segment>, plan: &Compaction) -> Read<()> {
+fn carry_out(
+    directory: &mut Directory<'_>,
+    mut segments: Vec<Segment>,
+    plan: &Compaction,
+) -> IndexResult<()> {
     for step in &plan.moves {
         let Some(segment) = segments.get_mut(step.segment) else { break };
         directory.reserve(step.to, segment.blocks)?;

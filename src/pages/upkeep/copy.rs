@@ -6,7 +6,7 @@ use crate::pages::entry::Segment;
 use crate::pages::meta;
 use crate::pages::miss::Miss;
 use crate::pages::segment;
-use crate::pg::{Damage, error::Read, memory};
+use crate::pg::{Damage, error::IndexResult, memory};
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::{SegmentShape, copy_bits};
 
@@ -20,7 +20,7 @@ pub fn copy_part(
     source: &Segment,
     mut first_range: u32,
     end: u32,
-) -> Read<()> {
+) -> IndexResult<()> {
     while first_range < end {
         let width = SegmentShape::good_width(end - first_range, SLICE_BYTES);
         copy(directory, source, first_range, width)?;
@@ -29,7 +29,7 @@ pub fn copy_part(
     Ok(())
 }
 
-fn copy(directory: &mut Directory<'_>, source: &Segment, first_range: u32, width: u32) -> Read<()> {
+fn copy(directory: &mut Directory<'_>, source: &Segment, first_range: u32, width: u32) -> IndexResult<()> {
     let index = directory.index();
     let impossible = || Damage::new(source.first_block, "a part of a segment cannot be copied");
     let from = first_range.checked_sub(source.first_range).ok_or_else(impossible)? as usize;
@@ -58,7 +58,7 @@ fn copy(directory: &mut Directory<'_>, source: &Segment, first_range: u32, width
                     copy_bits(&mut out, to, bytes, at + from, width as usize);
                 }
             })
-            .map_err(Miss::not_recycled)?;
+            .map_err(Miss::into_damage)?;
             slice = stop;
         }
         segment::write_page(index, &copied, page, |bytes| bytes.copy_from_slice(&out));

@@ -15,7 +15,7 @@ use crate::pages::map::{self, Map, NULL_KEY, VALUE_KEY};
 use crate::pages::meta::MapForm;
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit};
-use crate::pg::{Damage, Rel, error::Read, memory};
+use crate::pg::{Damage, Rel, error::IndexResult, memory};
 use skip_bounds::Bounds;
 use skip_scan::RangeSet;
 use skip_segment::{NULLS_SLICE, VALUES_SLICE};
@@ -27,7 +27,7 @@ const PAGES_AT_ONCE: usize = 64;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn fold(directory: &mut Directory<'_>, columns: usize) -> Read<u64> {
+pub fn fold(directory: &mut Directory<'_>, columns: usize) -> IndexResult<u64> {
     let index = directory.index();
     let segments: Vec<Vec<Segment>> = (0..columns).map(|c| directory.segments(c as u16)).collect();
     let mut folded = 0;
@@ -45,7 +45,7 @@ fn fold_entries(
     directory: &mut Directory<'_>,
     segments: &[Vec<Segment>],
     entries: &mut [DeltaEntry],
-) -> Read<()> {
+) -> IndexResult<()> {
     let index = directory.index();
     entries.sort_unstable_by_key(|e| (e.column, e.part));
     for same_column in entries.chunk_by(|a, b| a.column == b.column) {
@@ -86,7 +86,7 @@ fn fold_entries(
 }
 
 /// Publishes an addition of a column's entries, which are sorted by part; maps summarize all of their ranges.
-fn add_to_maps(directory: &mut Directory<'_>, form: MapForm, entries: &[DeltaEntry]) -> Read<()> {
+fn add_to_maps(directory: &mut Directory<'_>, form: MapForm, entries: &[DeltaEntry]) -> IndexResult<()> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
     let column = first.column;
     let first_range = first.part / form.parts;
@@ -111,19 +111,19 @@ fn add_to_maps(directory: &mut Directory<'_>, form: MapForm, entries: &[DeltaEnt
 }
 
 /// The parts below `end` that have a value according to the maps of a column.
-fn parts_with_values(directory: &Directory<'_>, column: u16, end: u32) -> Read<RangeSet> {
+fn parts_with_values(directory: &Directory<'_>, column: u16, end: u32) -> IndexResult<RangeSet> {
     let mut found = RangeSet::empty(end.into());
     for segment in directory.segments(column).iter().chain(&directory.additions(column)) {
         if segment.map().is_some() {
             let map = Map::of(directory.index(), segment)?;
-            map.look_up(&[VALUE_KEY], |from, to| found.insert_span(from, to)).map_err(Miss::not_recycled)?;
+            map.look_up(&[VALUE_KEY], |from, to| found.insert_span(from, to)).map_err(Miss::into_damage)?;
         }
     }
     Ok(found)
 }
 
 /// Widens bounds by entries, which are sorted by range.
-fn widen(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> Read<()> {
+fn widen(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> IndexResult<()> {
     let of_range = |entries: &[DeltaEntry]| Widening {
         range: entries[0].part,
         with: entries.iter().fold(Bounds::EMPTY, |all, entry| all.union(Bounds::of(entry.hash))),
@@ -134,7 +134,7 @@ fn widen(index: Rel, segment: &Segment, entries: &[DeltaEntry]) -> Read<()> {
 }
 
 /// Adds entries to the first `pages` pages of a segment of filters.
-fn fold_into(index: Rel, segment: &Segment, pages: u32, entries: &[DeltaEntry]) -> Read<()> {
+fn fold_into(index: Rel, segment: &Segment, pages: u32, entries: &[DeltaEntry]) -> IndexResult<()> {
     let shape = segment.shape()?;
     let num_probes = segment.filters()?.num_probes;
     let mut bits = Vec::with_capacity(entries.len() * (usize::from(num_probes) + 1));

@@ -19,7 +19,7 @@ use super::{map_steps, merge, merge_bounds, merge_maps, unfinished};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, Unfinished};
 use crate::pages::meta::Meta;
-use crate::pg::{error::Read, settings};
+use crate::pg::{error::IndexResult, settings};
 use skip_map::key_part::KeySet;
 use skip_segment::SegmentShape;
 use skip_segment::growth::{Link, Rule, Summarized};
@@ -39,8 +39,8 @@ struct Effort {
     rule: Rule,
     /// The number of segments that may be left, by the column's ranges and its segments in unfinished merges.
     room: fn(Rule, u32, usize) -> usize,
-    /// Whether [`Rule::room_until_commit`] may be left, as long as one merge at once can still take in all of them
-    /// after the next batch.
+    /// Whether merges may wait for the end of the statement ([`Rule::room_until_commit`]), as long as one merge can
+    /// still take all segments then.
     defers: bool,
     /// The most pages of a merge that is done at once.
     at_once: u32,
@@ -76,7 +76,7 @@ impl Effort {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_some(directory: &mut Directory<'_>, meta: &Meta, is_bulk: bool) -> Read<()> {
+pub fn merge_some(directory: &mut Directory<'_>, meta: &Meta, is_bulk: bool) -> IndexResult<()> {
     if is_bulk {
         // A large merge that is begun keeps the small segments that it has from being merged until it is done.
         merge_all_newest(directory, meta, |summarized| Effort::bulk(summarized).during_bulk())?;
@@ -91,7 +91,7 @@ pub fn merge_some(directory: &mut Directory<'_>, meta: &Meta, is_bulk: bool) -> 
 ///
 /// # Errors
 /// Damage to the index.
-pub fn catch_up(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
+pub fn catch_up(directory: &mut Directory<'_>, meta: &Meta) -> IndexResult<()> {
     merge_all_newest(directory, meta, Effort::bulk)
 }
 
@@ -99,7 +99,7 @@ fn merge_all_newest(
     directory: &mut Directory<'_>,
     meta: &Meta,
     effort: fn(Summarized) -> Effort,
-) -> Read<()> {
+) -> IndexResult<()> {
     for column in 0..meta.columns.len() as u16 {
         if directory.segments(column).iter().any(Segment::is_of_bounds) {
             merge_bounds::merge_column(directory, column)?;
@@ -119,7 +119,7 @@ fn merge_all_newest(
 ///
 /// # Errors
 /// Damage to the index.
-pub fn go_on(directory: &mut Directory<'_>, meta: &Meta) -> Read<()> {
+pub fn go_on(directory: &mut Directory<'_>, meta: &Meta) -> IndexResult<()> {
     for column in 0..meta.columns.len() as u16 {
         unfinished::begin_next_parts(directory, column)?;
         if directory.unfinished(column).is_empty() {
@@ -158,7 +158,7 @@ fn least_left(directory: &Directory<'_>, column: u16) -> Option<Unfinished> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_additions(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
+pub fn merge_additions(directory: &mut Directory<'_>, columns: usize) -> IndexResult<()> {
     // A long delta comes less often than a batch of ranges.
     let most = settings::merge_pages().saturating_mul(16);
     for column in 0..columns {
@@ -169,7 +169,7 @@ pub fn merge_additions(directory: &mut Directory<'_>, columns: usize) -> Read<()
 
 /// Merges the newest segments of a column, those behind all that are being merged in steps, if there are too many.
 /// Returns whether there may be more to merge.
-fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> Read<bool> {
+fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> IndexResult<bool> {
     let regions = regions::of_column(directory, column);
     let end = regions.last().map_or(0, |region| region.end);
     let begun = directory.unfinished(column);

@@ -20,7 +20,7 @@ use crate::pages::delta;
 use crate::pages::directory::Directory;
 use crate::pages::meta::{META_BLOCK, Meta};
 use crate::pg::Rel;
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use crate::pg::lock::{IndexLock, LockKind};
 use skip_segment::compaction::{BlockExtent, gaps};
 
@@ -29,13 +29,13 @@ use skip_segment::compaction::{BlockExtent, gaps};
 ///
 /// # Errors
 /// Damage to the index.
-pub fn reclaim(directory: &mut Directory<'_>) -> Read<()> {
+pub fn reclaim(directory: &mut Directory<'_>) -> IndexResult<()> {
     let (lost, blocks) = find(directory)?;
     directory.add_lost(&lost, blocks)
 }
 
 /// The lost blocks, and the number of blocks of the file.
-fn find(directory: &Directory<'_>) -> Read<(Vec<BlockExtent>, u32)> {
+fn find(directory: &Directory<'_>) -> IndexResult<(Vec<BlockExtent>, u32)> {
     let index = directory.index();
     // After many updates there may be thousands of pages. They are brought into the cache first: inserts that need a
     // new page of the delta wait for the lock, and have the server cancel an autovacuum that holds it for a second.
@@ -51,7 +51,7 @@ fn find(directory: &Directory<'_>) -> Read<(Vec<BlockExtent>, u32)> {
 
 /// The delta's pages, and its spare pages. Without the lock on the delta's growth the result, or the damage found,
 /// means nothing.
-fn pages_of_delta(index: Rel<'_>) -> Read<Vec<u32>> {
+fn pages_of_delta(index: Rel<'_>) -> IndexResult<Vec<u32>> {
     let meta = Meta::read(index)?;
     Ok([delta::pages(index, &meta)?, delta::spare_pages(index, &meta)?].concat())
 }

@@ -12,7 +12,7 @@ use crate::pages::map::{self, Sources};
 use crate::pages::meta::META_BLOCK;
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment;
-use crate::pg::{Damage, error::Read, memory};
+use crate::pg::{Damage, error::IndexResult, memory};
 use skip_map::key_part::KeyPart;
 use skip_map::portion::{merge_portion, start_in};
 use skip_map::{FenceHead, HEAD_BYTES, Head, Malformed, Page, RunShape, most_pages_in_parts, write_fence};
@@ -40,12 +40,12 @@ pub fn most_blocks_of_all(maps: &[Segment], depth: u8) -> Option<u32> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn most_blocks(directory: &Directory<'_>, target: MergeTarget, maps: &[Segment]) -> Read<u32> {
+pub fn most_blocks(directory: &Directory<'_>, target: MergeTarget, maps: &[Segment]) -> IndexResult<u32> {
     let impossible = || Damage::new(META_BLOCK, "segments that are no maps cannot be merged as maps");
     let form = maps.first().and_then(Segment::map).ok_or_else(impossible)?.form;
     let coding = map::coding(form, target.end - target.first_range)?;
     let sources = Sources::of(directory.index(), maps)?;
-    let pairs = sources.most_pairs(target.key_part).map_err(Miss::not_recycled)?;
+    let pairs = sources.most_pairs(target.key_part).map_err(Miss::into_damage)?;
     let blocks = most_pages_in_parts(coding, target.key_part, target.key_part.depth(), pairs);
     Ok(blocks + blocks / SPARE_PART + 2)
 }
@@ -55,10 +55,10 @@ pub fn most_blocks(directory: &Directory<'_>, target: MergeTarget, maps: &[Segme
 ///
 /// # Errors
 /// Damage to the index.
-pub fn likely_blocks(directory: &Directory<'_>, target: MergeTarget, maps: &[Segment]) -> Read<u32> {
+pub fn likely_blocks(directory: &Directory<'_>, target: MergeTarget, maps: &[Segment]) -> IndexResult<u32> {
     let most = most_blocks(directory, target, maps)?;
     let sources = Sources::of(directory.index(), maps)?;
-    let blocks = sources.blocks(target.key_part).map_err(Miss::not_recycled)?;
+    let blocks = sources.blocks(target.key_part).map_err(Miss::into_damage)?;
     Ok(most.min(blocks + blocks / SPARE_PART + 2))
 }
 
@@ -71,11 +71,11 @@ pub fn write_pages(
     unfinished: &Unfinished,
     sources: &[Segment],
     most_pages: u32,
-) -> Read<StepDone> {
+) -> IndexResult<StepDone> {
     let mut work = StepDone { pages: 0, is_done: false, lacks_room: false };
     let mut unfinished = *unfinished;
     if !unfinished.has_data {
-        let written = write_data(directory, &unfinished, sources, most_pages).map_err(Miss::not_recycled)?;
+        let written = write_data(directory, &unfinished, sources, most_pages).map_err(Miss::into_damage)?;
         let Some(written) = written else {
             return Ok(StepDone { pages: unfinished.blocks, is_done: false, lacks_room: true });
         };
@@ -90,7 +90,7 @@ pub fn write_pages(
         directory.set_unfinished(unfinished, surplus)?;
     }
     while unfinished.has_data && unfinished.pages_left() > 0 && work.pages < most_pages {
-        let children = write_fence_page(directory, &unfinished, sources).map_err(Miss::not_recycled)?;
+        let children = write_fence_page(directory, &unfinished, sources).map_err(Miss::into_damage)?;
         unfinished.pages += 1;
         directory.set_unfinished(unfinished, 0)?;
         work.pages = work.pages.saturating_add(children.div_ceil(HEADS_A_PAGE));

@@ -11,7 +11,7 @@ use super::super::miss::{Fetch, Miss};
 use super::super::segment;
 use super::step::StepDone;
 use crate::pages::meta;
-use crate::pg::{Damage, Rel, error::Read, memory};
+use crate::pg::{Damage, Rel, error::IndexResult, memory};
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::spans::{Span, packs_well, runs_to_merge};
 use skip_segment::{SegmentShape, copy_bits};
@@ -21,7 +21,7 @@ use std::ops::Range;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_column(directory: &mut Directory, column: u16) -> Read<()> {
+pub fn merge_column(directory: &mut Directory, column: u16) -> IndexResult<()> {
     let segments = directory.segments(column);
     let spans: Vec<Span> = segments.iter().map(Segment::span).collect();
     runs_to_merge(&spans, SLICE_BYTES, u32::MAX)
@@ -47,12 +47,12 @@ pub fn write_pages(
     unfinished: &Unfinished,
     sources: &[Segment],
     most_pages: u32,
-) -> Read<StepDone> {
+) -> IndexResult<StepDone> {
     let index = directory.index();
     let merged = unfinished.segment(&sources[0]);
     let shape = merged.shape()?;
     let sources: Vec<(Segment, SegmentShape)> =
-        sources.iter().map(|s| Ok((*s, s.shape()?))).collect::<Read<_>>()?;
+        sources.iter().map(|s| Ok((*s, s.shape()?))).collect::<IndexResult<_>>()?;
     let end = shape.pages().min(unfinished.pages.saturating_add(most_pages));
     copy_pages(index, &sources, &merged, &shape, unfinished.pages..end)?;
     let is_done = end == shape.pages();
@@ -68,14 +68,14 @@ pub fn write_pages(
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_run(directory: &mut Directory, run: &[Segment]) -> Read<()> {
+pub fn merge_run(directory: &mut Directory, run: &[Segment]) -> IndexResult<()> {
     let index = directory.index();
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
     let width = last.end_range() - first.first_range;
     let impossible = || Damage::new(first.first_block, "neighbouring segments cannot be merged");
     let shape = SegmentShape::new(width, first.filters()?.bits, SLICE_BYTES).ok_or_else(impossible)?;
     let sources: Vec<(Segment, SegmentShape)> =
-        run.iter().map(|s| Ok((*s, s.shape()?))).collect::<Read<_>>()?;
+        run.iter().map(|s| Ok((*s, s.shape()?))).collect::<IndexResult<_>>()?;
     let merged = Segment {
         width,
         first_block: directory.allocate(shape.pages())?,
@@ -95,10 +95,10 @@ fn copy_pages(
     merged: &Segment,
     shape: &SegmentShape,
     pages: Range<u32>,
-) -> Read<()> {
+) -> IndexResult<()> {
     for page in pages {
         memory::check_for_interrupts();
-        let slices = gather_page(index, sources, shape, page).map_err(Miss::not_recycled)?;
+        let slices = gather_page(index, sources, shape, page).map_err(Miss::into_damage)?;
         segment::write_page(index, merged, page, |out| out.copy_from_slice(&slices));
     }
     Ok(())

@@ -9,14 +9,14 @@
 use crate::pages::bounds;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use skip_bounds::page::MOST_RANGES;
 
 /// Merges all segments of a column that are worth merging.
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
+pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> IndexResult<()> {
     let segments = directory.segments(column);
     let mut end = segments.len();
     while end > 1 {
@@ -43,7 +43,7 @@ pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
 ///
 /// # Errors
 /// Damage to the index.
-fn merge_run(directory: &mut Directory<'_>, run: &[Segment]) -> Read<()> {
+fn merge_run(directory: &mut Directory<'_>, run: &[Segment]) -> IndexResult<()> {
     let Some(first) = run.first() else { return Ok(()) };
     let mut ranges = Vec::new();
     for segment in run {

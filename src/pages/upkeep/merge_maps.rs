@@ -16,7 +16,7 @@ use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::map::{self, MapWriter, NewMap, Sources};
 use crate::pages::miss::Miss;
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use skip_map::key_part::KeySet;
 
 /// Inserts merge an addition into the maps below it if these have at most this number of times its blocks.
@@ -33,7 +33,7 @@ const RATIO_IN_VACUUM: u64 = 8;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
+pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> IndexResult<()> {
     merge_neighbours(directory, column)?;
     merge_all_additions(directory, column, u32::MAX)
 }
@@ -43,7 +43,7 @@ pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_all_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
+pub fn merge_all_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> IndexResult<()> {
     merge_additions(directory, column, most_blocks, 0)?;
     sink_additions(directory, column, most_blocks)
 }
@@ -52,7 +52,7 @@ fn blocks(regions: &[Region]) -> u64 {
     regions.iter().map(Region::blocks).sum()
 }
 
-fn merge_neighbours(directory: &mut Directory<'_>, column: u16) -> Read<()> {
+fn merge_neighbours(directory: &mut Directory<'_>, column: u16) -> IndexResult<()> {
     let regions = regions::of_column(directory, column);
     let mut end = regions.len();
     while end > 1 {
@@ -85,7 +85,7 @@ pub fn merge_additions(
     column: u16,
     most_blocks: u32,
     first_id: u64,
-) -> Read<()> {
+) -> IndexResult<()> {
     let mut additions = directory.additions(column);
     additions.retain(|s| s.id >= first_id);
     additions.sort_unstable_by_key(|s| (s.blocks, s.id));
@@ -101,7 +101,7 @@ pub fn merge_additions(
 }
 
 /// Merges additions into the maps below them.
-fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> Read<()> {
+fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) -> IndexResult<()> {
     // A merge in steps would have to be abandoned if one of its sources were merged otherwise.
     let unfinished = directory.unfinished(column);
     let is_in_merge = |region: &Region| {
@@ -131,7 +131,7 @@ fn sink_additions(directory: &mut Directory<'_>, column: u16, most_blocks: u32) 
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_run(directory: &mut Directory<'_>, maps: &[Region], additions: &[Segment]) -> Read<()> {
+pub fn merge_run(directory: &mut Directory<'_>, maps: &[Region], additions: &[Segment]) -> IndexResult<()> {
     let of_maps: Vec<Segment> = maps.iter().flat_map(Region::segments).collect();
     let all = || of_maps.iter().chain(additions);
     let covering = if maps.is_empty() { additions } else { &of_maps };
@@ -169,13 +169,13 @@ pub fn merge_run(directory: &mut Directory<'_>, maps: &[Region], additions: &[Se
 }
 
 /// Publishes a map of the pairs that some maps have of its keys.
-fn write_merged(directory: &mut Directory<'_>, new: NewMap, maps: &[Segment]) -> Read<()> {
+fn write_merged(directory: &mut Directory<'_>, new: NewMap, maps: &[Segment]) -> IndexResult<()> {
     let sources = Sources::of(directory.index(), maps)?;
     let mut writer = MapWriter::new(directory, new)?;
     let (coding, first_part) =
         (map::coding(new.form, new.width)?, new.first_range.saturating_mul(new.form.parts));
     let numbers = sources.of_merge(new.key_part, |_| 0);
     skip_map::merge(numbers, coding, first_part, |numbers| writer.push_all(numbers).map_err(Miss::from))
-        .map_err(Miss::not_recycled)?;
+        .map_err(Miss::into_damage)?;
     writer.finish()
 }

@@ -23,7 +23,7 @@ pub mod unfinished;
 use super::directory::{Directory, LiveSegment};
 use super::entry::{Rescan, Segment};
 use super::meta::Meta;
-use crate::pg::{Rel, error::Read};
+use crate::pg::{Rel, error::IndexResult};
 use std::collections::HashSet;
 
 /// Retires the segments of a column that others cover for all of their keys. A crash leaves them when it interrupts a
@@ -32,12 +32,12 @@ use std::collections::HashSet;
 ///
 /// # Errors
 /// Damage to the index.
-pub fn retire_covered(directory: &mut Directory, column: u16) -> Read<()> {
+pub fn retire_covered(directory: &mut Directory, column: u16) -> IndexResult<()> {
     live_segments(directory, column).map(|_| ())
 }
 
 /// As [`retire_covered`]. Returns the others: the segments that lookups use.
-fn live_segments(directory: &mut Directory, column: u16) -> Read<Vec<LiveSegment>> {
+fn live_segments(directory: &mut Directory, column: u16) -> IndexResult<Vec<LiveSegment>> {
     let in_use = directory.in_use(column);
     if in_use.len() != directory.count_of_segments(column) {
         let ids: HashSet<u64> = in_use.iter().map(|s| s.id).collect();
@@ -57,7 +57,7 @@ fn live_segments(directory: &mut Directory, column: u16) -> Read<Vec<LiveSegment
 
 /// Retires maps of ranges that are summarized for some keys only: a crash has interrupted the publication of the maps
 /// of all keys. Such ranges match all other keys, and after this, all keys; the table is then read again.
-fn retire_incomplete(directory: &mut Directory, live: Vec<LiveSegment>) -> Read<()> {
+fn retire_incomplete(directory: &mut Directory, live: Vec<LiveSegment>) -> IndexResult<()> {
     let regions = regions::of_live(live);
     let incomplete = regions.iter().filter(|region| region.is_of_maps() && !region.is_complete());
     let ids: Vec<u64> = incomplete.flat_map(|region| region.live.iter().map(|s| s.id)).collect();
@@ -68,7 +68,7 @@ fn retire_incomplete(directory: &mut Directory, live: Vec<LiveSegment>) -> Read<
 ///
 /// # Errors
 /// Damage to the index.
-pub fn load(index: Rel) -> Read<(Meta, Directory)> {
+pub fn load(index: Rel) -> IndexResult<(Meta, Directory)> {
     let meta = Meta::read(index)?;
     let mut directory = Directory::load(index, &meta)?;
     directory.free_reserved()?;
@@ -84,7 +84,7 @@ pub fn load(index: Rel) -> Read<(Meta, Directory)> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
+pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> IndexResult<()> {
     if directory.segments(column).iter().any(Segment::is_of_bounds) {
         merge_bounds::merge_column(directory, column)
     } else if directory.segments(column).iter().any(|s| s.map().is_some()) {
@@ -99,7 +99,11 @@ pub fn merge_column(directory: &mut Directory<'_>, column: u16) -> Read<()> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn fold_and_merge(directory: &mut Directory<'_>, columns: usize, during: Option<&Rescan>) -> Read<()> {
+pub fn fold_and_merge(
+    directory: &mut Directory<'_>,
+    columns: usize,
+    during: Option<&Rescan>,
+) -> IndexResult<()> {
     fold::fold(directory, columns)?;
     for column in 0..columns as u16 {
         // The rescan still reads the additions that were there before it.

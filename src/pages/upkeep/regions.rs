@@ -84,7 +84,7 @@ impl Region {
 
     /// Whether all ranges are summarized for all keys.
     pub fn is_complete(&self) -> bool {
-        let spans: Vec<KeySpan> = self.live.iter().map(LiveSegment::span).collect();
+        let spans: Vec<KeySpan> = self.live.iter().map(LiveSegment::used_span).collect();
         are_covered(&spans, KeySet::ALL, (self.first_range, self.end))
     }
 

@@ -13,9 +13,9 @@
 //!
 //! **No row is lost.** A row that the scan did not find on its page was put there after the scan had released the
 //! page's lock. So its insert reads a generation that is not older than that of step 1
-//! ([`crate::pages::progress::Progress`] says why), and reads the directory again. It uses what it finds there only if
-//! the generation did not rise meanwhile. Then it finds the entry, and adds the value to the delta; or it finds the
-//! directory as it was after step 4, and looks its value up in the new segments. The delta is folded only under the
+//! ([`crate::pages::peeked_meta::PeekedMeta`] says why), and reads the directory again. It uses what it finds there
+//! only if the generation did not rise meanwhile. Then it finds the entry, and adds the value to the delta; or it finds
+//! the directory as it was after step 4, and looks its value up in the new segments. The delta is folded only under the
 //! maintenance lock, which the rescan holds: the entries come into the new segments.
 //!
 //! **During a rescan of maps** the delta is folded too, because a large table takes long to be read. The entries become
@@ -41,7 +41,7 @@
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Rescan, Segment, SegmentKind};
 use crate::pages::meta::Meta;
-use crate::pg::error::Read;
+use crate::pg::error::IndexResult;
 use skip_map::key_part::{KeySet, KeySpan, are_covered};
 
 /// Ranges of a column that are to be read again: all those of its segments that will be replaced.
@@ -57,7 +57,7 @@ pub struct Replaced {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn begin(directory: &mut Directory<'_>, replaced: &[Replaced]) -> Read<Vec<Rescan>> {
+pub fn begin(directory: &mut Directory<'_>, replaced: &[Replaced]) -> IndexResult<Vec<Rescan>> {
     let first_id = Meta::read(directory.index())?.next_segment;
     let rescans: Vec<Rescan> = replaced
         .iter()
@@ -85,7 +85,7 @@ pub fn is_active(directory: &Directory<'_>, column: u16) -> bool {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> Read<()> {
+pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> IndexResult<()> {
     retire_half(directory, rescan)?;
     let mut before = directory.rescans();
     before.retain(|entry| is_note(entry, rescan.column));
@@ -100,7 +100,7 @@ pub fn end(directory: &mut Directory<'_>, rescan: Rescan, next: Option<u32>) -> 
 ///
 /// # Errors
 /// Damage to the index.
-pub fn end_interrupted(directory: &mut Directory<'_>) -> Read<()> {
+pub fn end_interrupted(directory: &mut Directory<'_>) -> IndexResult<()> {
     for rescan in directory.rescans() {
         if rescan.width > 0 {
             retire_half(directory, rescan)?;
@@ -112,7 +112,7 @@ pub fn end_interrupted(directory: &mut Directory<'_>) -> Read<()> {
 }
 
 /// Retires the segments that were replaced; or the new ones, if they do not cover all of the rescan's ranges.
-fn retire_half(directory: &mut Directory<'_>, rescan: Rescan) -> Read<()> {
+fn retire_half(directory: &mut Directory<'_>, rescan: Rescan) -> IndexResult<()> {
     let is_inside = |s: &Segment| {
         s.column == rescan.column
             && rescan.first_range <= s.first_range
@@ -147,7 +147,7 @@ pub fn next(directory: &Directory<'_>, column: u16) -> Option<u32> {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn forget_next(directory: &mut Directory<'_>, column: u16) -> Read<()> {
+pub fn remove_next(directory: &mut Directory<'_>, column: u16) -> IndexResult<()> {
     let mut notes = directory.rescans().into_iter().filter(|rescan| is_note(rescan, column));
     notes.try_for_each(|note| directory.put_rescan(Some(note), None))
 }

@@ -25,7 +25,7 @@ use super::{map_steps, merge};
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Segment, SegmentKind, Unfinished};
 use crate::pages::meta;
-use crate::pg::{Damage, error::Read};
+use crate::pg::{Damage, error::IndexResult};
 use skip_map::key_part::{KeySpan, are_covered};
 
 /// The sources of an unfinished segment; None if some are gone.
@@ -71,7 +71,7 @@ impl Unfinished {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn begin(directory: &mut Directory<'_>, target: MergeTarget, blocks: u32) -> Read<()> {
+pub fn begin(directory: &mut Directory<'_>, target: MergeTarget, blocks: u32) -> IndexResult<()> {
     let Ok(id) = u32::try_from(meta::take_segment_id(directory.index())?) else { return Ok(()) };
     let mut unfinished = Unfinished {
         column: target.column,
@@ -100,7 +100,7 @@ pub fn begin(directory: &mut Directory<'_>, target: MergeTarget, blocks: u32) ->
 ///
 /// # Errors
 /// Damage to the index.
-pub fn begin_next_parts(directory: &mut Directory<'_>, column: u16) -> Read<()> {
+pub fn begin_next_parts(directory: &mut Directory<'_>, column: u16) -> IndexResult<()> {
     let begun = directory.unfinished(column);
     for region in regions::of_column(directory, column) {
         let is_in = |u: &Unfinished| u.first_range < region.end && region.first_range < u.end_range();
@@ -119,7 +119,7 @@ pub fn begin_next_parts(directory: &mut Directory<'_>, column: u16) -> Read<()> 
 ///
 /// # Errors
 /// Damage to the index.
-pub fn go_on(directory: &mut Directory<'_>, unfinished: &Unfinished, most_pages: u32) -> Read<u32> {
+pub fn go_on(directory: &mut Directory<'_>, unfinished: &Unfinished, most_pages: u32) -> IndexResult<u32> {
     let Some(sources) = sources(directory, unfinished) else {
         directory.abandon(unfinished)?;
         return Ok(0);
@@ -164,7 +164,7 @@ pub fn work_left(directory: &Directory<'_>, unfinished: &Unfinished) -> u64 {
 ///
 /// # Errors
 /// Damage to the index.
-pub fn finish_all(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
+pub fn finish_all(directory: &mut Directory<'_>, columns: usize) -> IndexResult<()> {
     for column in 0..columns as u16 {
         begin_next_parts(directory, column)?;
     }
@@ -178,7 +178,7 @@ pub fn finish_all(directory: &mut Directory<'_>, columns: usize) -> Read<()> {
 ///
 /// # Errors
 /// Damage to a directory page.
-pub fn abandon_all(directory: &mut Directory<'_>) -> Read<()> {
+pub fn abandon_all(directory: &mut Directory<'_>) -> IndexResult<()> {
     let all: Vec<Unfinished> = directory.all_unfinished().collect();
     all.iter().try_for_each(|unfinished| directory.abandon(unfinished))
 }

@@ -28,7 +28,7 @@ pub struct OrderedColumn {
     /// The bounds of groups of ranges, by the numbers of the groups.
     pub groups: Vec<Bounds>,
     /// The bounds of a part of what some ranges hold, beside the bounds that their groups have of them.
-    pub additions: Vec<(u32, Bounds)>,
+    pub delta_bounds: Vec<(u32, Bounds)>,
     /// The bounds of those ranges of a group that are to be read, with their numbers. A range may be in several groups.
     pub ranges_of: Box<RangesOf>,
     /// Heap blocks per range.

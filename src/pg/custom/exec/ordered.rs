@@ -71,7 +71,7 @@ impl Ordered {
     ) -> Self {
         let column = column.unwrap_or_else(|| OrderedColumn {
             groups: Vec::new(),
-            additions: vec![(0, Bounds { open: true, ..Bounds::EMPTY })],
+            delta_bounds: vec![(0, Bounds { open: true, ..Bounds::EMPTY })],
             pages_per_range: blocks.max(1),
             is_exact: false,
             ranges_of: Box::new(|_, _, _| Vec::new()),
@@ -84,7 +84,7 @@ impl Ordered {
             // Whether a subquery is volatile cannot be seen in a plan.
             let is_volatile = pg_sys::contain_volatile_functions(qual) || pg_sys::contain_subplans(qual);
             Self {
-                unread: UnreadRanges::new(&keys.order, &column.groups, &column.additions),
+                unread: UnreadRanges::new(&keys.order, &column.groups, &column.delta_bounds),
                 column,
                 rows: RowHeap::default(),
                 bytes: 0,
@@ -105,7 +105,7 @@ impl Ordered {
     /// Starts over, with the same bounds.
     pub(super) fn restart(&mut self) {
         self.forget_rows();
-        self.unread = UnreadRanges::new(&self.keys.order, &self.column.groups, &self.column.additions);
+        self.unread = UnreadRanges::new(&self.keys.order, &self.column.groups, &self.column.delta_bounds);
     }
 
     /// Ends the scan, and returns what was known of the order. (Drop does not do that: after an error, the abort of the

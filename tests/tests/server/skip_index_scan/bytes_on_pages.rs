@@ -233,7 +233,8 @@ fn lists_that_change_between_executions(database: &Database) {
         "CREATE TABLE t (id int, k bigint, v uuid);
          INSERT INTO t SELECT i, i % 700, md5((i % 600)::text)::uuid FROM generate_series(1, 6000) i;
          CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1);
-         CREATE TABLE asked AS SELECT n, ARRAY(SELECT (n * 31 + i * 7) % 800 FROM generate_series(1, n % 13) i)::int[] AS ks,
+         CREATE TABLE asked AS
+             SELECT n, ARRAY(SELECT (n * 31 + i * 7) % 800 FROM generate_series(1, n % 13) i)::int[] AS ks,
                  CASE WHEN n % 5 > 0 THEN ARRAY(SELECT md5(((n * 17 + i) % 650)::text)::uuid
                      FROM generate_series(1, n % 29) i) END AS vs
              FROM generate_series(1, 200) n;

@@ -15,7 +15,7 @@ use skip_scan::expected::Over;
 use std::rc::Rc;
 
 /// One of the indexes of a condition.
-pub struct IndexInSight {
+pub struct ConditionIndex {
     /// The number of the index among the table's indexes.
     pub number: usize,
     /// Whether nothing can be looked up in the index: its meta page is damaged, or it is hypothetical.
@@ -26,7 +26,7 @@ pub struct IndexInSight {
     pub clauses: Vec<HashedClause>,
 }
 
-impl IndexInSight {
+impl ConditionIndex {
     fn new(table: &Table<'_>, number: usize) -> Self {
         let index = table.indexes()[number];
         let known = if index.is_hypothetical() { None } else { Facts::known(index.oid()) };
@@ -44,25 +44,26 @@ impl IndexInSight {
 }
 
 /// The table, and the indexes of a condition.
-pub struct Sight<'t, 'a> {
+pub struct ConditionIndexes<'t, 'a> {
     pub table: &'t Table<'a>,
-    pub asked: Vec<IndexInSight>,
+    pub list: Vec<ConditionIndex>,
     /// Blocks of the table.
     pub blocks: u32,
     /// Number of blocks in a unit.
     pub unit: u32,
 }
 
-impl<'t, 'a> Sight<'t, 'a> {
+impl<'t, 'a> ConditionIndexes<'t, 'a> {
     pub fn new(table: &'t Table<'a>, condition: &Condition<Leaf<'a>>) -> Self {
-        let mut sight = Self { table, asked: Vec::new(), blocks: table.blocks(), unit: 1 };
+        let mut indexes = Self { table, list: Vec::new(), blocks: table.blocks(), unit: 1 };
         for leaf in condition.leaves() {
-            if sight.asked.iter().all(|asked| asked.number != leaf.index) {
-                sight.asked.push(IndexInSight::new(table, leaf.index));
+            if indexes.list.iter().all(|index| index.number != leaf.index) {
+                indexes.list.push(ConditionIndex::new(table, leaf.index));
             }
         }
-        sight.unit = unit(condition.leaves().map(|leaf| sight.facts(leaf).meta.pages_per_part(leaf.column)));
-        sight
+        indexes.unit =
+            unit(condition.leaves().map(|leaf| indexes.facts(leaf).meta.pages_per_part(leaf.column)));
+        indexes
     }
 
     /// Number of units in the table.
@@ -72,16 +73,16 @@ impl<'t, 'a> Sight<'t, 'a> {
 
     /// The most ranges that one of the indexes has: what is ANDed are whole ranges, not the parts that maps tell apart.
     pub fn ranges(&self) -> u32 {
-        self.asked.iter().map(|asked| asked.facts.meta.ranges_in(self.blocks)).max().unwrap_or(0)
+        self.list.iter().map(|index| index.facts.meta.ranges_in(self.blocks)).max().unwrap_or(0)
     }
 
-    /// The place in `asked` of a clause's index.
-    pub fn place(&self, leaf: &Leaf<'_>) -> usize {
-        self.asked.iter().position(|asked| asked.number == leaf.index).unwrap_or(0)
+    /// The position in `list` of a clause's index.
+    pub fn position(&self, leaf: &Leaf<'_>) -> usize {
+        self.list.iter().position(|index| index.number == leaf.index).unwrap_or(0)
     }
 
     fn facts(&self, leaf: &Leaf<'_>) -> &Facts {
-        &self.asked[self.place(leaf)].facts
+        &self.list[self.position(leaf)].facts
     }
 
     /// Whether the index of a test has summarized no range of the table.
@@ -110,7 +111,7 @@ impl<'t, 'a> Sight<'t, 'a> {
         let attribute = self.table.indexes()[leaf.index].attribute(column).filter(|_| has_order);
         Statistics {
             keys,
-            pages_of_key: facts.slices(column),
+            pages_of_key: facts.index_reads(column),
             rate: facts.rate(column, (rows / ranges).max(1.0)),
             ranges,
             summarized: meta.summarized_parts(column).min(ranges),
@@ -125,11 +126,11 @@ impl<'t, 'a> Sight<'t, 'a> {
     fn ranges_of_key(&self, leaf: &Leaf<'a>, over: Over) -> Option<f64> {
         let is_unknown = || over == Over::AnyKeys || self.table.known_key(leaf).is_none();
         let is_equality = || self.table.indexes()[leaf.index].has_whole_values(leaf.column);
-        let asked = &self.asked[self.place(leaf)];
+        let used = &self.list[self.position(leaf)];
         if !matches!(leaf.how, Match::Value | Match::Array) || !is_unknown() || !is_equality() {
             return None;
         }
-        key_counts::of_column(asked.open(self.table)?, &asked.facts, leaf.column)?.pairs_of_key()
+        key_counts::of_column(used.open(self.table)?, &used.facts, leaf.column)?.pairs_of_key()
     }
 
     /// Number of keys of a test that is not looked up.

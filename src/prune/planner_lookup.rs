@@ -66,7 +66,7 @@ impl Drop for Planning {
 
 /// The ranges of a table of `blocks` blocks that an index does not rule out; None when the index is damaged, or when
 /// this planner run has no pages left for the lookup.
-pub fn probe(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: u32) -> Option<Rc<Pruned>> {
+pub fn look_up(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: u32) -> Option<Rc<Pruned>> {
     clauses.sort_by_key(|clause| clause.column);
     let oid = index.oid();
     if let Some(known) = known(oid, &clauses, blocks) {
@@ -83,12 +83,12 @@ pub fn probe(index: Rel, facts: &Facts, mut clauses: Vec<HashedClause>, blocks: 
     }
     // Nothing is borrowed here: the lookup may be cancelled.
     let (meta, remembered) = (facts.meta.clone(), facts.live.clone());
-    let mut asked = IndexClauses { index, meta, clauses, remembered, is_for_costs: true };
+    let mut lookup = IndexClauses { index, meta, clauses, remembered, is_for_costs: true };
     let pages = page::pages_read();
-    let pruned = prune_with(&mut asked, blocks, Budget { pages: Some(left) });
+    let pruned = prune_with(&mut lookup, blocks, Budget { pages: Some(left) });
     let pruned = pruned.ok().flatten().map(Rc::new);
     let read = page::pages_read() - pages;
-    let IndexClauses { meta, clauses, remembered, .. } = asked;
+    let IndexClauses { meta, clauses, remembered, .. } = lookup;
     // If the lookup started over, it has not used what was remembered.
     if let (Some(pruned), Some(live), [clause]) = (&pruned, &remembered, &clauses[..]) {
         planned::keep(index, (&meta, live), clause, blocks, pruned, read);
@@ -111,7 +111,7 @@ fn known(index: Oid, clauses: &[HashedClause], blocks: u32) -> Option<Option<Rc<
     })
 }
 
-/// Whether [`probe`] already has the answer for this clause, so that it reads no pages.
+/// Whether [`look_up`] already has the answer for this clause, so that it reads no pages.
 pub fn is_answered(index: Rel, clause: &HashedClause, blocks: u32) -> bool {
     known(index.oid(), std::slice::from_ref(clause), blocks).flatten().is_some()
 }

@@ -1,22 +1,22 @@
 //! The part of the meta page ([`super::meta`]) that an insert reads for each row, without the page's lock.
 //!
-//! Invariant: the words are read after the row's tuple is in the heap. [`Progress::read`] says why no lock is needed.
+//! Invariant: the words are read after the row's tuple is in the heap. [`PeekedMeta::read`] says why no lock is needed.
 
 use super::meta::{MAGIC, META_BLOCK};
 use crate::pg::am::InsertCache;
-use crate::pg::{Damage, Rel, error::Read, page};
+use crate::pg::{Damage, Rel, error::IndexResult, page};
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 /// The part of the meta page that `aminsert` needs for most tuples.
 #[derive(Clone, Copy)]
-pub struct Progress {
+pub struct PeekedMeta {
     pub watermark: u32,
     pub pages_per_range: u32,
     /// The lower half of the generation.
     pub generation: u32,
 }
 
-impl Progress {
+impl PeekedMeta {
     /// Reads watermark, range size and generation under a pin, without the page's content lock. That is enough,
     /// because the caller's tuple is on its heap page already. If a summarizer scanned that page before the tuple was
     /// there, it had stored the higher watermark before the scan, and had raised the generation for what it retired
@@ -42,7 +42,7 @@ impl Progress {
     ///
     /// # Errors
     /// Damage to the meta page; only a wrong magic number is detected.
-    pub fn read(index: Rel) -> Read<Self> {
+    pub fn read(index: Rel) -> IndexResult<Self> {
         after_the_row();
         Self::of_words(page::peek_meta(index, Self::PLACES)?)
     }
@@ -50,9 +50,9 @@ impl Progress {
     /// The same for an insert, whose statement may keep the pin of the page.
     ///
     /// # Errors
-    /// As [`Progress::read`].
+    /// As [`PeekedMeta::read`].
     #[inline]
-    pub fn of_insert<T: Default + 'static>(index: Rel, cache: &mut InsertCache<'_, T>) -> Read<Self> {
+    pub fn of_insert<T: Default + 'static>(index: Rel, cache: &mut InsertCache<'_, T>) -> IndexResult<Self> {
         after_the_row();
         Self::of_words(cache.peek_meta(index, Self::PLACES)?)
     }
@@ -62,7 +62,7 @@ impl Progress {
     const PLACES: [usize; 4] = [0, 20, 16, 32];
 
     #[inline]
-    fn of_words([magic, watermark, pages_per_range, generation]: [u32; 4]) -> Read<Self> {
+    fn of_words([magic, watermark, pages_per_range, generation]: [u32; 4]) -> IndexResult<Self> {
         match magic {
             MAGIC => Ok(Self { watermark, pages_per_range: pages_per_range.max(1), generation }),
             _ => Err(Damage::new(META_BLOCK, "this is not the meta page of a skip index")),

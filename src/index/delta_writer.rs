@@ -12,7 +12,7 @@ use crate::pages::meta::{self, META_BLOCK, Meta, NO_CANON};
 use crate::pages::miss::{Fetch, Miss};
 use crate::pages::segment::{self, Group};
 use crate::pg::datum::Value;
-use crate::pg::error::{self, Read};
+use crate::pg::error::{self, IndexResult};
 use crate::pg::evaluate::IndexRow;
 use crate::pg::lock;
 use crate::pg::memory::{self, Scratch};
@@ -31,11 +31,12 @@ const MOST_KEYS: usize = 1 << 16;
 /// look up a million keys one by one takes minutes.
 const MOST_LOOKUPS: usize = 1 << 12;
 
-/// What a statement's inserts keep from row to row. None of it is needed for correctness: the watermark is read again
-/// for each row, and an old list of segments is dropped when the generation has risen. Until then, each segment in the
-/// list is live, or its bits have been copied into another segment, or its ranges match every lookup; or it is replaced
-/// by one that is made from the table, which does not have its bits: then the list has a rescan of its ranges.
-pub struct InsertState {
+/// Finds the keys of rows that no segment has, and adds them to the delta. A statement's inserts keep it from row to
+/// row. Nothing in it is needed for correctness: the watermark is read again for each row, and an old list of segments
+/// is dropped when the generation has risen. Until then, each segment in the list is live, or its bits have been copied
+/// into another segment, or its ranges match every lookup; or it is replaced by one that is made from the table, which
+/// does not have its bits: then the list has a rescan of its ranges.
+pub struct DeltaWriter {
     /// None for a column that this build makes no keys for: it was given up.
     keys: Vec<Option<ColumnKeys>>,
     known: KnownSegments,
@@ -60,7 +61,7 @@ struct Missing {
 }
 
 impl Missing {
-    fn append(&mut self, index: Rel) -> Read<()> {
+    fn append(&mut self, index: Rel) -> IndexResult<()> {
         if !self.entries.is_empty() {
             self.pages = delta::append(index, &self.entries)?;
             self.entries.clear();
@@ -77,12 +78,12 @@ struct RecentGroup {
     bits: Option<Group>,
 }
 
-impl InsertState {
+impl DeltaWriter {
     /// The state for inserts into an index.
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn new(index: Rel) -> Read<Self> {
+    pub fn new(index: Rel) -> IndexResult<Self> {
         let meta = Meta::read(index)?;
         let keys = hash::column_keys(index, &meta);
         give_up_columns(index, &meta, &keys)?;
@@ -98,7 +99,7 @@ impl InsertState {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn refresh(&mut self, index: Rel, generation: u32) -> Read<()> {
+    pub fn refresh(&mut self, index: Rel, generation: u32) -> IndexResult<()> {
         let known = &mut self.known;
         if known.meta.generation as u32 != generation || known.meta.is_to_choose() {
             known.meta = Meta::read(index)?;
@@ -113,7 +114,7 @@ impl InsertState {
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn append_missing(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> Read<u64> {
+    pub fn append_missing(&mut self, index: Rel, row: &IndexRow<'_>, block: u32) -> IndexResult<u64> {
         Scratch::new().run(|| {
             let mut missing = Missing::default();
             let Self { keys, known } = self;
@@ -130,7 +131,7 @@ impl InsertState {
 }
 
 impl KnownSegments {
-    fn read_segments(&mut self, index: Rel) -> Read<()> {
+    fn read_segments(&mut self, index: Rel) -> IndexResult<()> {
         self.groups.iter_mut().for_each(|group| *group = None);
         // The directory must not have changed meanwhile: a segment that is replaced, and the rescan that replaces it,
         // are two entries (crate::pages::upkeep::rescan).
@@ -158,7 +159,7 @@ impl KnownSegments {
         keys: &mut ColumnKeys,
         value: Option<Value<'_>>,
         missing: &mut Missing,
-    ) -> Read<()> {
+    ) -> IndexResult<()> {
         let Some(value) = value else {
             return self.look_up(index, (column, block), &mut vec![None], missing);
         };
@@ -190,7 +191,7 @@ impl KnownSegments {
         (column, block): (usize, u32),
         hashes: &mut Vec<Option<u64>>,
         missing: &mut Missing,
-    ) -> Read<()> {
+    ) -> IndexResult<()> {
         hashes.sort_unstable();
         hashes.dedup();
         let column = column as u16;
@@ -206,7 +207,7 @@ impl KnownSegments {
         Ok(())
     }
 
-    fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry, range: u32) -> Read<bool> {
+    fn is_in_filter(&mut self, index: Rel, entry: &DeltaEntry, range: u32) -> IndexResult<bool> {
         let is_replaced = |rescan: &Rescan| {
             rescan.column == entry.column && (rescan.first_range..rescan.end_range()).contains(&range)
         };
@@ -278,10 +279,11 @@ impl KnownSegments {
     }
 }
 
-/// Has the columns that this build makes no keys for, or other keys than the index's build, rule nothing out until the
-/// index is rebuilt. The row that is inserted gets no entries for them. So nobody may look up keys in them from now on,
-/// also not after the library or the operator class has become what it was when the index was built.
-fn give_up_columns(index: Rel, meta: &Meta, keys: &[Option<ColumnKeys>]) -> Read<()> {
+/// Marks the columns that this build makes no keys for, or other keys than the build that made the index: they rule
+/// nothing out until the index is rebuilt. The row that is inserted gets no entries for them. So nobody may look up
+/// keys in them from now on, also not after the library or the operator class has become what it was when the index was
+/// built.
+fn give_up_columns(index: Rel, meta: &Meta, keys: &[Option<ColumnKeys>]) -> IndexResult<()> {
     let is_lost = |c: usize, canon: u16| canon != NO_CANON && keys.get(c).is_some_and(Option::is_none);
     let lost: Vec<usize> = (0..meta.columns.len()).filter(|&c| is_lost(c, meta.columns[c].canon)).collect();
     if lost.is_empty() {
@@ -311,7 +313,7 @@ fn give_up_columns(index: Rel, meta: &Meta, keys: &[Option<ColumnKeys>]) -> Read
 }
 
 /// On a recycled page the entry counts as not found.
-fn or_not_found(found: Fetch<bool>) -> Read<bool> {
+fn or_not_found(found: Fetch<bool>) -> IndexResult<bool> {
     match found {
         Ok(found) => Ok(found),
         Err(Miss::Recycled(_)) => Ok(false),
