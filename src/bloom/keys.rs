@@ -139,9 +139,9 @@ impl KeyReader {
 /// and have at most 1024 bytes in a filter's header; rules may be longer.
 const LONGEST_DEFINITION: usize = 512;
 
-/// What tells a nondeterministic collation from others in which different strings are equal: its name, and as its
-/// version that of ICU and its definition. A collation with the same name may be made anew with another definition, or
-/// have another one on the next server.
+/// What tells a nondeterministic collation from others, in which other strings are equal: its name, the version of ICU,
+/// and its definition, which is stored with the version. A collation of the same name may be made anew with another
+/// definition, and may have another one on the next server.
 fn identity_of(collation: Oid) -> Collation {
     let (name, version) = types::collation_name(collation).unwrap_or_default();
     let mut definition = collation::definition(collation);

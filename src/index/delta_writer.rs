@@ -1,5 +1,5 @@
-//! What a statement's inserts keep from row to row: hash functions, the list of segments, and filters that many rows
-//! are inserted into. A value that the filter of its range has already needs no entry in the delta.
+//! The entries that inserts add to the delta. A value that the segment of its range has already needs none. The hash
+//! functions, the list of segments, and filters that many rows are inserted into are kept from row to row.
 
 use crate::hash;
 use crate::hash::keys::ColumnKeys;
@@ -79,7 +79,7 @@ struct RecentGroup {
 }
 
 impl DeltaWriter {
-    /// The state for inserts into an index.
+    /// A writer for the inserts of one statement into an index.
     ///
     /// # Errors
     /// Damage to the index.

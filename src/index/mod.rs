@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`handler`] | the handler function and the table of callbacks |
 //! | [`build`] | ambuild, ambuildempty |
-//! | [`insert`], [`delta_writer`], [`autosummarize`] | aminsert; what it keeps from row to row; the maintenance that it does |
+//! | [`insert`], [`delta_writer`], [`autosummarize`] | aminsert; the entries that it adds; its maintenance |
 //! | [`background`] | (background worker) the same maintenance without aminsert |
 //! | [`concurrent_build`] | ambulkdelete, as CREATE INDEX CONCURRENTLY calls it |
 //! | [`vacuum`] | amvacuumcleanup, and skip_summarize |

@@ -55,8 +55,9 @@ impl ElementHashes {
     }
 }
 
-/// Bits for each value of [`HashBits`], before rounding to a power of two. One value in 64 to 128 that is not among
-/// them is taken for one of them; checking it costs less than a larger bitmap that is no longer in the fastest cache.
+/// Bits for each value of [`HashBits`], before rounding to a power of two. Of the other values, one in 64 to 128 is
+/// taken for one of them (more beyond two million values). Checking that costs less than a larger bitmap that is no
+/// longer in the fastest cache.
 const BITS_A_VALUE: usize = 64;
 /// The fewest and the most bits: one word, and 16 megabytes.
 const LEAST_BITS: usize = 64;
