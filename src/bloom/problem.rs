@@ -16,10 +16,9 @@ pub fn no_filter(code: PgSqlErrorCode, error: &ValueError) -> Report {
     Report::new(code, "malformed value of type bloom".into(), detail, hint)
 }
 
-/// Raises an error for a stored value that is no filter.
+/// Raises an error for a stored value that is no filter, or that a later version has stored.
 pub fn damaged(error: &ValueError) -> ! {
-    let report = no_filter(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, error);
-    Report { code: PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, ..report }.raise()
+    no_filter(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, error).raise()
 }
 
 /// Raises an error for two filters that cannot be combined.

@@ -126,8 +126,13 @@ fn fill_gaps(
         return Ok(Summary::default());
     }
     let options = collector_options(caller, memory_of_column(&meta));
-    let mut collector = RangeCollector::new(heap, index, &meta, &options);
-    let mut placers = placers(index, &meta, caller);
+    let mut filler = GapFiller {
+        collector: RangeCollector::new(heap, index, &meta, &options),
+        placers: placers(index, &meta, caller),
+        meta: &meta,
+        blocks,
+        shows_progress: caller.shows_progress(),
+    };
     let (mut ranges, mut open) = (0, 0);
     for stretch in stretches {
         let left = u64::from(most).saturating_sub(ranges) as u32;
@@ -135,18 +140,10 @@ fn fill_gaps(
         if span.0 == span.1 {
             break;
         }
-        open += fill_span(
-            &mut collector,
-            &mut placers,
-            &stretch.columns,
-            directory,
-            &meta,
-            span,
-            blocks,
-            caller.shows_progress(),
-        )?;
+        open += filler.fill(directory, &stretch.columns, span)?;
         ranges += u64::from(span.1 - span.0);
     }
+    let mut collector = filler.collector;
     if collector.overflowed {
         warn_of_overflow(index);
     }
@@ -177,45 +174,51 @@ pub fn placers<'a>(index: Rel<'a>, meta: &Meta, caller: Caller) -> Vec<ColumnPla
     columns.map(|(c, column)| ColumnPlacer::new(&place, c as u16, column)).collect()
 }
 
-/// Returns the number of ranges that stay open, counted in each column.
-#[allow(
-    clippy::too_many_arguments,
-    reason = "one caller; a struct of them would be named after this function"
-)]
-fn fill_span(
-    collector: &mut RangeCollector,
-    placers: &mut [ColumnPlacer<'_>],
-    lacking: &[usize],
-    directory: &mut Directory,
-    meta: &Meta,
-    (from, to): (u32, u32),
+/// Scans ranges of the table, and makes segments of what they hold.
+struct GapFiller<'a> {
+    collector: RangeCollector<'a>,
+    placers: Vec<ColumnPlacer<'a>>,
+    meta: &'a Meta,
+    /// Number of blocks of the table.
     blocks: u32,
-    progress: bool,
-) -> IndexResult<u64> {
-    for &c in lacking {
-        let before = directory.segments(c as u16).into_iter().rfind(|s| s.end_range() <= from);
-        placers[c].start_at(from, to, before)?;
-    }
-    let mut open = 0;
-    for range in from..to {
-        let (of_range, is_partial) = (meta.blocks_of(range, blocks), meta.is_partial(range, blocks));
-        collector.collect(of_range.clone());
-        for &c in lacking {
-            let contents = collector.columns[c].contents();
-            placers[c].push(directory, contents, is_partial)?;
-            open += u64::from(contents.state.open);
+    shows_progress: bool,
+}
+
+impl GapFiller<'_> {
+    /// Fills a gap, which these columns have in common. Returns the number of ranges that stay open, counted in each
+    /// column.
+    fn fill(
+        &mut self,
+        directory: &mut Directory,
+        columns: &[usize],
+        (from, to): (u32, u32),
+    ) -> IndexResult<u64> {
+        for &c in columns {
+            let before = directory.segments(c as u16).into_iter().rfind(|s| s.end_range() <= from);
+            self.placers[c].start_at(from, to, before)?;
         }
-        if progress {
-            am::progress_blocks_done(of_range.end);
+        let mut open = 0;
+        for range in from..to {
+            let of_range = self.meta.blocks_of(range, self.blocks);
+            let is_partial = self.meta.is_partial(range, self.blocks);
+            self.collector.collect(of_range.clone());
+            for &c in columns {
+                let contents = self.collector.columns[c].contents();
+                self.placers[c].push(directory, contents, is_partial)?;
+                open += u64::from(contents.state.open);
+            }
+            if self.shows_progress {
+                am::progress_blocks_done(of_range.end);
+            }
         }
+        if self.shows_progress {
+            Phase::Write.begin();
+        }
+        for &c in columns {
+            self.placers[c].finish(directory)?;
+        }
+        Ok(open)
     }
-    if progress {
-        Phase::Write.begin();
-    }
-    for &c in lacking {
-        placers[c].finish(directory)?;
-    }
-    Ok(open)
 }
 
 /// Warns of ranges with too many values.
