@@ -139,22 +139,22 @@ if [[ " $variants " == *' skip '* ]]; then
 fi
 sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
 
-# Prepared lookups of random keys that are there, by eight clients: btree, skip and skip with filters in turn, with the
-# plans that the server chooses by itself and with generic ones. All indexes are there; the planner is kept from the
-# others by what it may do.
+# Prepared lookups of random keys that are there, and of lists of them, by eight clients: btree, skip and skip with
+# filters in turn, of single keys with the plans that the server chooses by itself and with generic ones. All indexes are
+# there; the planner is kept from the others by what it may do.
 # only_index VARIANT: options of a session that keep the planner from the other kinds' indexes.
 only_index() {
     case $1 in
-        btree) echo '-c pg_skip.enable_scan=off' ;;
+        btree) echo '-c pg_skip.ignore_indexes=bench_skip,bench_filters' ;;
         skip)  echo '-c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_filters' ;;
         filters) echo '-c enable_indexscan=off -c enable_bitmapscan=off -c pg_skip.ignore_indexes=bench_skip' ;;
     esac
 }
 
-# look_ups VARIANT MODE: transactions a second.
+# look_ups VARIANT MODE SCRIPT: transactions a second.
 look_ups() {
     PGOPTIONS="$(only_index "$1") -c plan_cache_mode=$2" "$bin/pgbench" -n -M prepared -c 8 -j 2 -T "$seconds_each" \
-        -D rows="$rows" -f "$here/look_up.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
+        -D rows="$rows" -f "$here/$3.pgbench" | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
 }
 if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants " == *' filters '* ]]; then
     step 'prepared lookups: indexes'
@@ -162,17 +162,25 @@ if [[ " $variants " == *' btree '* && " $variants " == *' skip '* && " $variants
         sql -c "$(create_index "$variant" events trace_id "$distinct" | sed "s/bench_index/bench_$variant/")" >/dev/null
         sql -c "SELECT pg_prewarm('bench_$variant')" >/dev/null
     done
-    sql -c 'VACUUM events'
+    sql -c 'VACUUM events' -c "CREATE TABLE bench.list AS
+            SELECT number, array_agg(md5('trace ' || 1 + floor(random() * $rows)::bigint)::uuid) AS keys
+            FROM generate_series(1, 1000) AS number, generate_series(1, 1000) GROUP BY number" \
+        -c 'ALTER TABLE bench.list ADD PRIMARY KEY (number)' -c 'VACUUM ANALYZE bench.list'
     done_step
     for round in $(seq "$rounds"); do
         step "prepared lookups: round $round of $rounds"
         for mode in auto force_generic_plan; do
-            for variant in btree skip filters; do keep "$variant" "tps_$mode" "$(look_ups "$variant" "$mode")"; done
+            for variant in btree skip filters; do
+                keep "$variant" "tps_$mode" "$(look_ups "$variant" "$mode" look_up)"
+            done
+        done
+        for variant in btree skip filters; do
+            keep "$variant" tps_lists "$(look_ups "$variant" auto look_up_list)"
         done
         done_step
     done
     [ "${COLD:-yes}" != yes ] || measure_cold
-    sql -c 'DROP INDEX bench_btree, bench_skip, bench_filters'
+    sql -c 'DROP TABLE bench.list' -c 'DROP INDEX bench_btree, bench_skip, bench_filters'
 fi
 
 # Planning a query that the index is no use for, with each kind of index in the same place, in turn.

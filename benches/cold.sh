@@ -3,11 +3,11 @@
 
 drop_caches() { sync && { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null; }
 
-# cold_ms VARIANT KIND NUMBER: milliseconds of a query for a key after a restart. What every first query of a server
-# reads of the catalogs is read before.
+# cold_ms VARIANT KIND NUMBER [KEYS]: milliseconds of a query for a key, or for a list of KEYS keys, after a restart.
+# What every first query of a server reads of the catalogs is read before.
 cold_ms() {
     local query
-    query=$(sql -c "SELECT (bench.queries('$subject', '$2'))[$3]")
+    query=$(sql -c "SELECT (bench.queries('$subject', '$2', ${4:-1}))[$3]")
     restart_server
     drop_caches
     PGOPTIONS="$(only_index "$1") -c enable_seqscan=off" sql \
@@ -24,6 +24,8 @@ measure_cold() {
             for kind in absent present; do
                 keep "$variant" "cold_${kind}_ms" "$(cold_ms "$variant" "$kind" "$run")"
             done
+            # choose_keys has chosen five lists of keys that are there.
+            keep "$variant" cold_present_list_ms "$(cold_ms "$variant" present "$(((run - 1) % 5 + 1))" 1000)"
         done
         done_step
     done

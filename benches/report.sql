@@ -121,14 +121,16 @@ HAVING count(*) > 0;
 \qecho
 \qecho '## Prepared lookups'
 \qecho
-\qecho '`pgbench -M prepared`, eight clients, each time another of the keys that are there (benches/look_up.pgbench);'
+\qecho '`pgbench -M prepared`, eight clients, each time another of the keys that are there (benches/look_up.pgbench)'
+\qecho 'or another of 1,000 lists of 1,000 such keys (benches/look_up_list.pgbench);'
 SELECT format('transactions a second, medians of %s rounds in which the indexes took turns, '
               'their least and greatest behind them.', :'rounds');
 \qecho
-\qecho '| | plans as the server chooses | `plan_cache_mode = force_generic_plan` |'
-\qecho '|---|---|---|'
-SELECT format('| %s | %s (%s) | %s (%s) |', title, bench.number(round(tps_auto)), tps_auto_spread,
-              bench.number(round(tps_generic)), tps_generic_spread)
+\qecho '| | plans as the server chooses | `plan_cache_mode = force_generic_plan` | lists of 1,000 keys |'
+\qecho '|---|---|---|---|'
+SELECT format('| %s | %s (%s) | %s (%s) | %s |', title, bench.number(round(tps_auto)), tps_auto_spread,
+              bench.number(round(tps_generic)), tps_generic_spread,
+              bench.figure(subject, variant, 'tps_lists', ''))
 FROM bench.summary
 WHERE subject = :'subject' AND tps_auto IS NOT NULL;
 
@@ -137,7 +139,8 @@ WHERE subject = :'subject' AND tps_auto IS NOT NULL;
 \qecho
 SELECT format('`INSERT … SELECT` of %s rows. For indexes that summarize later, what `brin_summarize_new_values` or',
               to_char(:append, 'FM999,999,999'));
-\qecho '`skip_summarize` took right afterwards stands beside it.'
+\qecho '`skip_summarize` took right afterwards stands beside it. A btree whose predicate excludes all rows shows what'
+\qecho 'any index costs an append.'
 \qecho
 \qecho '| | append | times no index | then summarize | both, times no index |'
 \qecho '|---|---|---|---|---|'
@@ -152,10 +155,8 @@ WHERE subject = :'subject' AND append_s IS NOT NULL;
 \qecho '## Inserts by eight clients, and updates'
 \qecho
 \qecho '`pgbench -M prepared`, eight clients, each transaction an INSERT of one row (benches/insert.pgbench),'
-SELECT format('`synchronous_commit = off`; and an UPDATE of the first %s rows, without its commit. A btree whose '
-              'predicate',
+SELECT format('`synchronous_commit = off`; and an UPDATE of the first %s rows, without its commit.',
               to_char(:updated, 'FM999,999,999'));
-\qecho 'excludes all rows shows what any index costs an insert.'
 \qecho
 \qecho '| | inserts a second | times no index | update | times no index |'
 \qecho '|---|---|---|---|---|'
@@ -174,10 +175,11 @@ SELECT CASE WHEN EXISTS (SELECT FROM bench.result WHERE metric = 'cold_absent_ms
             ELSE 'Not measured: `COLD=no`, or not run by root, who alone can drop the page cache of the machine.'
        END;
 \qecho
-\qecho '| | absent key | present key |'
-\qecho '|---|---|---|'
-SELECT format('| %s | %s | %s |', title, bench.figure(subject, variant, 'cold_absent_ms', 'ms'),
-              bench.figure(subject, variant, 'cold_present_ms', 'ms'))
+\qecho '| | absent key | present key | IN, 1,000 present keys |'
+\qecho '|---|---|---|---|'
+SELECT format('| %s | %s | %s | %s |', title, bench.figure(subject, variant, 'cold_absent_ms', 'ms'),
+              bench.figure(subject, variant, 'cold_present_ms', 'ms'),
+              bench.figure(subject, variant, 'cold_present_list_ms', 'ms'))
 FROM bench.summary
 WHERE subject = :'subject' AND cold_absent_ms IS NOT NULL;
 
@@ -217,49 +219,53 @@ WITH figure AS (
              btree.tps_auto / skip.tps_auto FROM skip, btree
          UNION ALL SELECT 9, 'the same with generic plans', '', 1 / 0.6,
              btree.tps_generic / skip.tps_generic FROM skip, btree
-         UNION ALL SELECT 10, 'nothing in memory, absent key: the btree''s', '', 1.5,
+         UNION ALL SELECT 10, 'prepared lists of 1,000 present keys by eight clients, time of one: the btree''s', '',
+             1 / 0.6, btree.tps_lists / skip.tps_lists FROM skip, btree
+         UNION ALL SELECT 11, 'nothing in memory, absent key: the btree''s', '', 1.5,
              skip.cold_absent_ms / btree.cold_absent_ms FROM skip, btree
-         UNION ALL SELECT 11, 'nothing in memory, present key: the btree''s', '', 1.5,
+         UNION ALL SELECT 12, 'nothing in memory, present key: the btree''s', '', 1.5,
              skip.cold_present_ms / btree.cold_present_ms FROM skip, btree
-         UNION ALL SELECT 12, 'half of the table with two workers: one process', '', 0.65,
+         UNION ALL SELECT 13, 'nothing in memory, list of 1,000 present keys: the btree''s', '', 1.5,
+             skip.cold_present_list_ms / btree.cold_present_list_ms FROM skip, btree
+         UNION ALL SELECT 14, 'half of the table with two workers: one process', '', 0.65,
              parallel_ms / serial_ms FROM skip_device
-         UNION ALL SELECT 13, 'planning without use of the index, more than with BRIN', 'µs', 5,
+         UNION ALL SELECT 15, 'planning without use of the index, more than with BRIN', 'µs', 5,
              skip.plan_us - brin.plan_us FROM skip, brin
-         UNION ALL SELECT 14, 'planning without use of the index, more than with `pg_skip.enable_scan = off`', 'µs', 5,
+         UNION ALL SELECT 16, 'planning without use of the index, more than with `pg_skip.enable_scan = off`', 'µs', 5,
              skip.plan_us - bitmap.plan_us FROM skip, bitmap
-         UNION ALL SELECT 15, 'bitmap scan, pages of the consult, absent key: BRIN''s', '', 1.0 / 50,
+         UNION ALL SELECT 17, 'bitmap scan, pages of the consult, absent key: BRIN''s', '', 1.0 / 50,
              bitmap.consult_pages / brin.consult_pages
              FROM bitmap, brin
-         UNION ALL SELECT 16, 'bitmap scan, time of the consult, absent key: BRIN''s', '', 1.0 / 50,
+         UNION ALL SELECT 18, 'bitmap scan, time of the consult, absent key: BRIN''s', '', 1.0 / 50,
              bitmap.consult_ms / brin.consult_ms
              FROM bitmap, brin
-         UNION ALL SELECT 17, 'bitmap scan, whole query, absent key: BRIN''s', '', 1.0 / 20,
+         UNION ALL SELECT 19, 'bitmap scan, whole query, absent key: BRIN''s', '', 1.0 / 20,
              bitmap.absent_ms / brin.absent_ms FROM bitmap, brin
-         UNION ALL SELECT 18, 'size: the btree''s', '', 1.0 / 8, skip.bytes / btree.bytes FROM skip, btree
-         UNION ALL SELECT 19, 'build: the btree''s', '', 1.0 / 7, skip.build_s / btree.build_s FROM skip, btree
-         UNION ALL SELECT 20, 'build: BRIN''s', '', 1, skip.build_s / brin.build_s FROM skip, brin
-         UNION ALL SELECT 21, 'build with a parallel worker: without', '', 0.6,
+         UNION ALL SELECT 20, 'size: the btree''s', '', 1.0 / 8, skip.bytes / btree.bytes FROM skip, btree
+         UNION ALL SELECT 21, 'build: the btree''s', '', 1.0 / 7, skip.build_s / btree.build_s FROM skip, btree
+         UNION ALL SELECT 22, 'build: BRIN''s', '', 1, skip.build_s / brin.build_s FROM skip, brin
+         UNION ALL SELECT 23, 'build with a parallel worker: without', '', 0.6,
              skip.build_parallel_s / skip.build_s FROM skip
-         UNION ALL SELECT 22, 'append, autosummarize off: no index', '', 1.08,
+         UNION ALL SELECT 24, 'append, autosummarize off: no index', '', 1.08,
              skip_off.append_s / none.append_s FROM skip_off, none
-         UNION ALL SELECT 23, 'append, autosummarize on: no index', '', 1.3,
+         UNION ALL SELECT 25, 'append, autosummarize on: no index', '', 1.3,
              skip.append_s / none.append_s FROM skip, none
-         UNION ALL SELECT 24, 'inserts by eight clients, time of one: no index', '', 1 / 0.97,
+         UNION ALL SELECT 26, 'inserts by eight clients, time of one: no index', '', 1 / 0.97,
              none.insert_tps / skip.insert_tps FROM skip, none
-         UNION ALL SELECT 25, 'update of old keys: no index', '', 1.2, skip.update_s / none.update_s FROM skip, none
-         UNION ALL SELECT 26, 'filters: whole query, absent key: the btree''s', '', 3,
+         UNION ALL SELECT 27, 'update of old keys: no index', '', 1.2, skip.update_s / none.update_s FROM skip, none
+         UNION ALL SELECT 28, 'filters: whole query, absent key: the btree''s', '', 3,
              coalesce(filters.absent_ratio, filters.absent_ms / btree.absent_ms) FROM filters, btree
-         UNION ALL SELECT 27, 'filters: append, autosummarize on: no index', '', 1.2,
+         UNION ALL SELECT 29, 'filters: append, autosummarize on: no index', '', 1.2,
              filters.append_s / none.append_s FROM filters, none
-         UNION ALL SELECT 28, 'planning a partition, more than without an index', 'µs', 10,
+         UNION ALL SELECT 30, 'planning a partition, more than without an index', 'µs', 10,
              (s.plan_us - n.plan_us) / :partitions FROM bench.summary AS s, bench.summary AS n
              WHERE (s.subject, s.variant, n.subject, n.variant) = ('partitions', 'skip', 'partitions', 'none')
-         UNION ALL SELECT 29, 'filters: planning a partition, more than without an index', 'µs', 10,
+         UNION ALL SELECT 31, 'filters: planning a partition, more than without an index', 'µs', 10,
              (s.plan_us - n.plan_us) / :partitions FROM bench.summary AS s, bench.summary AS n
              WHERE (s.subject, s.variant, n.subject, n.variant) = ('partitions', 'filters', 'partitions', 'none')
          UNION ALL SELECT t.place, t.what || 'planning a summarized partition, more than without an index', 'µs', 10,
              (s.plan_us - n.plan_us) / :partitions
-             FROM (VALUES (30, '', 'skip'), (31, 'filters: ', 'filters')) AS t (place, what, variant)
+             FROM (VALUES (32, '', 'skip'), (33, 'filters: ', 'filters')) AS t (place, what, variant)
              JOIN bench.summary AS s ON (s.subject, s.variant) = ('summarized partitions', t.variant)
              JOIN bench.summary AS n ON (n.subject, n.variant) = ('summarized partitions', 'none'))
 SELECT format('| %s | %s | %s | %s |', what,
