@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: all help demo test check check-all bench bench-bloom bench-growth bench-inside bench-against sweep \
 	sweep-inside install lint unit server-tests test-assert test-filters test-16-17 test-postgres test-demo \
-	test-clients package docker fuzz
+	test-clients test-upgrade package docker fuzz
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 SETUP := pgrx-config/setup.sh
@@ -47,6 +47,10 @@ test-demo: ## Test make demo DATA=…
 
 test-clients: ## Run the programs of docs/clients.md, with packages from pip, npm and apt or mvn
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; tests/clients.sh "$$pg_config"
+
+test-upgrade: ## Test pg_upgrade from one server, Debian's or PG_CONFIG=…, to test-assert's 18 (some minutes)
+	@$(ONE_SERVER); newer=$$($(SETUP) server assert); $(INSTALL) "$$pg_config"; $(INSTALL) "$$newer"; \
+	tests/upgrade.sh "$$pg_config" "$$newer"
 
 test: unit ## Unit tests, and the server tests on one server: Debian's, or PG_CONFIG=… (some minutes)
 	@$(ONE_SERVER); servers=$$pg_config; layouts=auto; $(TEST_SERVERS)
