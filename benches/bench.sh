@@ -140,8 +140,8 @@ fi
 sql -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null
 
 # Prepared lookups of random keys that are there, and of lists of them, by eight clients: btree, skip and skip with
-# filters in turn, of single keys with the plans that the server chooses by itself and with generic ones. All indexes are
-# there; the planner is kept from the others by what it may do.
+# filters in turn; of single keys with the plans that the server chooses by itself, and with generic ones. All indexes
+# are there; the planner is kept from the others by what it may do.
 # only_index VARIANT: options of a session that keep the planner from the other kinds' indexes.
 only_index() {
     case $1 in

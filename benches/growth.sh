@@ -114,7 +114,8 @@ page() {
 
 A table of the shape of [benches/twenty_million.sql](../benches/twenty_million.sql) grows by inserts alone. Each 100,000
 rows come by 1,000 statements of one row, 49 of 1,000 rows and one of 50,000; each statement is a transaction. Nothing
-else maintains the index. Measured in one run of \`make bench-growth\`, $(date -u +%F):
+else maintains the index. Measured in one run of \`make bench-growth\`, $(date -u +%F),
+revision $(sql -c "SELECT bench.context('revision')"):
 \`ROWS=$rows BTREE_ROWS=$btree_rows UPDATES=$updates ROUNDS=$rounds QUEUE=$queue RUNS=$runs\`.
 [results/growth.json](results/growth.json) has the same figures.
 

@@ -21,8 +21,8 @@
 //! demands nothing ([`Demand::Anything`]).
 //!
 //! **What the caller sees to.** No demand holds under a nondeterministic collation, where different strings are equal:
-//! there the caller asks for none. For `char(n)`, whose `=` ignores trailing blanks and whose `LIKE` does not, values
-//! are cut with their blanks, and an equality asks for [`TextQuery::StartsWith`] the constant without them.
+//! there the caller asks for none. The caller cuts no values of `char(n)`, whose `=` ignores trailing blanks and whose
+//! `LIKE` does not.
 //!
 //! **Frozen.** The keys of a value are on disk. What a word is, how case is folded and how values that are too short
 //! are treated must not change without another name for the kind of key: `tests/frozen.rs` holds them. Nothing here
