@@ -58,7 +58,7 @@ impl Canon {
     /// array, a range or a multirange, `input` is its actual type and not the pseudo-type of the operator class.
     pub fn choose(input: Oid, collation: Oid, function: Oid) -> Self {
         // A user's own operator class may treat other values as equal than the built-in ones do.
-        if function.to_u32() >= pg_sys::FirstNormalObjectId {
+        if !catalog::is_built_in(function) {
             return Canon::Extended;
         }
         match input {
@@ -203,7 +203,7 @@ fn hash_canonical(canon: Canon, seed: u64, bytes: &[u8]) -> u64 {
 
 /// Whether the function that hashes or takes apart the values of some column is defined by a user.
 pub fn is_of_users(index: Rel) -> bool {
-    any_function(index, &|function| function.to_u32() >= pg_sys::FirstNormalObjectId)
+    any_function(index, &|function| !catalog::is_built_in(function))
 }
 
 /// Whether the keys of some column are made by a function of its operator class.

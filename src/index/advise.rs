@@ -91,7 +91,11 @@ fn check_table(table: pg_sys::Oid) {
 fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
     let name = || Text(column.name.clone());
     if !column.has_class {
-        let reason = format!("type {} has no operator class for the access method skip", column.type_name);
+        let reason = format!(
+            "type {} has no default operator class for the access method skip{}",
+            column.type_name,
+            inside(column)
+        );
         return vec![(name(), Text("none".into()), true, None, None, None, Text(reason), None)];
     }
     let sample = ColumnSample::take(table, column.place);
@@ -110,7 +114,10 @@ fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
     candidates.sort_by_key(|candidate| candidate.method != best);
     let row = |candidate: &Candidate| {
         let is_best = candidate.method == best;
-        let reason = if is_best { reason_for(why, &facts) } else { what_it_does(candidate, &facts) };
+        let reason = match is_best {
+            true => format!("{}{}", reason_for(why, &facts), inside(column)),
+            false => what_it_does(candidate, &facts),
+        };
         let bytes = Some(candidate.index_bytes as i64).filter(|_| candidate.method != Method::SequentialScan);
         (
             name(),
@@ -157,6 +164,14 @@ fn reason_for(why: Why, facts: &ColumnFacts) -> String {
             )
         }
         Why::BtreeIsSmall => "values repeat so much that a btree, which stores each once, is small".into(),
+    }
+}
+
+/// The operator classes for searches inside the values of a column, about which nothing is estimated.
+fn inside(column: &TableColumn) -> String {
+    match column.inside_classes.join(", ") {
+        none if none.is_empty() => none,
+        classes => format!("; parts of the values are found with {classes}"),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::pg::catalog::FamilyMember;
 use crate::pg::key_kind::KeyKind;
 use crate::pg::text_options::TextOptions;
 use crate::pg::{Rel, catalog, datum, error::report, fail, relation::ColumnClass, types, user_keys};
-use pgrx::pg_sys::{self, Oid};
+use pgrx::pg_sys::Oid;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
 /// Raises an error for a column that cannot be indexed. `is_new` tells whether the index was not there before.
@@ -182,7 +182,7 @@ fn check_order(index: Rel, column: usize, class: ColumnClass) {
         }
     }
     // The operators of a class that users have made may have another order.
-    let is_foreign = |member: &FamilyMember| member.object.to_u32() >= pg_sys::FirstNormalObjectId;
+    let is_foreign = |member: &FamilyMember| !catalog::is_built_in(member.object);
     if catalog::operators(class.family).iter().any(is_foreign) {
         fail(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,

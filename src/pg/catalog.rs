@@ -148,11 +148,16 @@ fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> FamilyMember
     }
 }
 
-/// Names of the operator classes of an access method that have an operator, in order: those for the operator's left
-/// type, or, if there is none, all of their family.
-pub fn classes_with(operator: pg_sys::Oid, method: pg_sys::Oid) -> Vec<String> {
+/// Whether an object comes with the server, or is InvalidOid: neither a user nor an extension has made it. Its OID is
+/// never given to another object.
+pub fn is_built_in(oid: pg_sys::Oid) -> bool {
+    oid.to_u32() < pg_sys::FirstNormalObjectId
+}
+
+/// The operator classes of an access method.
+pub fn classes_of(method: pg_sys::Oid) -> Vec<OperatorClass> {
     // SAFETY: a syscache list of pg_opclass, released after its contents were copied.
-    let classes: Vec<(String, pg_sys::Oid, pg_sys::Oid)> = unsafe {
+    unsafe {
         let none = pg_sys::Datum::null();
         let cache = pg_sys::SysCacheIdentifier::CLAAMNAMENSP as i32;
         let list = pg_sys::SearchSysCacheList(cache, 1, method.into(), none, none);
@@ -160,20 +165,26 @@ pub fn classes_with(operator: pg_sys::Oid, method: pg_sys::Oid) -> Vec<String> {
         let class = |i| {
             let member = *(*list).members.as_ptr().add(i);
             let form = &*pg_sys::GETSTRUCT(&raw mut (*member).tuple).cast::<pg_sys::FormData_pg_opclass>();
-            (text::of_server(form.opcname.data.as_ptr()), form.opcfamily, form.opcintype)
+            let name = text::of_server(form.opcname.data.as_ptr());
+            OperatorClass { name, family: form.opcfamily, input: form.opcintype }
         };
         let classes = (0..count).map(class).collect();
         pg_sys::ReleaseCatCacheList(list);
         classes
-    };
-    let mut having = classes;
-    having.retain(|&(_, family, _)| is_in_family(operator, family));
+    }
+}
+
+/// Names of the operator classes of an access method that have an operator, in order: those for the operator's left
+/// type, or, if there is none, all of their family.
+pub fn classes_with(operator: pg_sys::Oid, method: pg_sys::Oid) -> Vec<String> {
+    let mut having = classes_of(method);
+    having.retain(|class| is_in_family(operator, class.family));
     // CREATE INDEX takes no other class of the family for a column of this type.
     let left = operator_types(operator).map(|(left, ..)| left);
-    if having.iter().any(|&(.., input)| Some(input) == left) {
-        having.retain(|&(.., input)| Some(input) == left);
+    if having.iter().any(|class| Some(class.input) == left) {
+        having.retain(|class| Some(class.input) == left);
     }
-    let mut names: Vec<String> = having.into_iter().map(|(name, ..)| name).collect();
+    let mut names: Vec<String> = having.into_iter().map(|class| class.name).collect();
     names.sort_unstable();
     names
 }
@@ -232,7 +243,7 @@ pub fn step_function_of(aggregate: pg_sys::Oid) -> Option<pg_sys::Oid> {
 
 /// Whether an operator may be true for NULL. No index tells which rows such an operator finds.
 pub fn may_match_null(operator: pg_sys::Oid) -> bool {
-    let is_built_in = operator.to_u32() < pg_sys::FirstNormalObjectId; // those of operator classes are all strict
+    let is_built_in = is_built_in(operator); // those of operator classes are all strict
     // SAFETY: a catalog lookup of an operator that a query uses.
     !is_built_in && unsafe { !pg_sys::op_strict(operator) }
 }

@@ -52,11 +52,6 @@ impl<T: 'static> Lasting<T> {
     }
 }
 
-/// Whether an object comes with the server, or is InvalidOid. Its OID is never given to another object.
-fn is_built_in(oid: pg_sys::Oid) -> bool {
-    oid.to_u32() < pg_sys::FirstNormalObjectId
-}
-
 /// A call of an SQL function.
 pub struct Call<'fcx> {
     raw: pg_sys::FunctionCallInfo,
@@ -178,7 +173,8 @@ impl Call<'_> {
             self.types_in_window(number)
         };
         // Built-in types that are cast implicitly to the type of an aggregate have the same equality as that type.
-        let made_by_users = types.into_iter().map(|oid| oid.map(|oid| (!is_built_in(oid)).then_some(oid)));
+        let made_by_users =
+            types.into_iter().map(|oid| oid.map(|oid| (!catalog::is_built_in(oid)).then_some(oid)));
         let made_by_users: Vec<Option<Option<pg_sys::Oid>>> = made_by_users.collect();
         let (first, others) = made_by_users.split_first()?;
         let Some(first) = first.filter(|_| others.iter().all(|other| other == first)) else {
@@ -241,8 +237,8 @@ impl Call<'_> {
         // SAFETY: the lookup of the called function.
         if unsafe { (*look_up).fn_extra.is_null() && (*look_up).fn_expr.is_null() } {
             let declared = self.declared_type_of(number);
-            let key = declared.filter(|&oid| is_built_in(oid)).map(|oid| (oid, self.collation()));
-            if let Some(key) = key.filter(|&(_, collation)| is_built_in(collation)) {
+            let key = declared.filter(|&oid| catalog::is_built_in(oid)).map(|oid| (oid, self.collation()));
+            if let Some(key) = key.filter(|&(_, collation)| catalog::is_built_in(collation)) {
                 // SAFETY: this context lives as long as the process.
                 let memory = unsafe { SiteMemory::new(pg_sys::TopMemoryContext) };
                 let kept = lasting.with(|lasting| lasting.get(key, || memory.run(|| make(declared))));

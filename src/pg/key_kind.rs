@@ -104,6 +104,11 @@ impl KeyKind {
         matches!(self, Self::Elements | Self::Paths | Self::Lexemes | Self::Fragments | Self::Words)
     }
 
+    /// Whether the class finds parts of values.
+    pub fn finds_parts(self) -> bool {
+        self.has_several_keys() || matches!(self, Self::Prefix | Self::Users)
+    }
+
     /// Whether a search mostly asks for several keys, all of which must be there.
     pub fn asks_for_several(self) -> bool {
         self == Self::Fragments

@@ -1,6 +1,7 @@
 //! The columns of a table, and which operator classes their types have.
 
-use super::{Rel, catalog, compat, text};
+use super::key_kind::KeyKind;
+use super::{Rel, catalog, compat, text, types};
 use pgrx::pg_sys;
 
 /// A column of a table.
@@ -19,6 +20,8 @@ pub struct TableColumn {
     pub has_minmax: bool,
     /// BRIN's operator class of Bloom filters for the type, if it has one.
     pub bloom_class: Option<String>,
+    /// The operator classes of the access method skip that find parts of its values, in the order of their names.
+    pub inside_classes: Vec<String>,
 }
 
 /// The columns of a table that are not dropped.
@@ -45,6 +48,7 @@ pub fn columns(table: Rel) -> Vec<TableColumn> {
                 has_btree: has_class(pg_sys::BTREE_AM_OID),
                 has_minmax: minmax_stem(attribute.atttypid).is_some(),
                 bloom_class: bloom_class(attribute.atttypid),
+                inside_classes: inside_classes(skip, attribute.atttypid),
             })
         });
         columns.collect()
@@ -70,6 +74,19 @@ fn bloom_class(of: pg_sys::Oid) -> Option<String> {
         let found = pg_sys::get_opclass_oid(pg_sys::BRIN_AM_OID, names, true);
         (found != pg_sys::InvalidOid).then_some(name)
     }
+}
+
+/// The operator classes of the access method skip that find parts of a type's values. A type of users that is stored as
+/// text is, such as citext, has classes of its own only: CREATE INDEX refuses others for it.
+fn inside_classes(skip: pg_sys::Oid, of: pg_sys::Oid) -> Vec<String> {
+    let of = types::base_type(of);
+    let is_cast = catalog::is_built_in(of) || types::element(of).is_some();
+    let takes = |input| input == of || is_cast && catalog::is_binary_coercible(of, input);
+    let mut classes = catalog::classes_of(skip);
+    classes.retain(|class| takes(class.input) && KeyKind::of_class(class.family, class.input).finds_parts());
+    let mut names: Vec<String> = classes.into_iter().map(|class| class.name).collect();
+    names.sort_unstable();
+    names
 }
 
 fn operator_class_name(class: pg_sys::Oid) -> Option<String> {

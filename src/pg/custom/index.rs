@@ -102,7 +102,7 @@ impl Index<'_> {
             |collation| collation != pg_sys::InvalidOid && datum::is_deterministic(collation);
         self.has_collation(column, collation)
             || strategy == Strategy::Equal
-                && is_of_server(operator)
+                && catalog::is_built_in(operator)
                 && is_string()
                 && self.is_hashed_by_server(column)
                 && is_deterministic(own)
@@ -156,7 +156,7 @@ impl Index<'_> {
     /// Whether a function of the server's own hashes values of the column.
     fn is_hashed_by_server(&self, column: u16) -> bool {
         let function = datum::hash_function_of(self.family(column), self.input_type(column));
-        function.is_some_and(is_of_server)
+        function.is_some_and(catalog::is_built_in)
     }
 
     /// Whether the keys of the column are the scalars of documents.
@@ -193,9 +193,4 @@ impl Index<'_> {
         let is_served = catalog::is_in_family(operator, family) && !catalog::may_match_null(operator);
         is_served.then_some((Strategy::HasElement, left))
     }
-}
-
-/// Whether an object is the server's own: neither a user nor an extension has made it.
-fn is_of_server(object: pg_sys::Oid) -> bool {
-    object.to_u32() < pg_sys::FirstNormalObjectId
 }

@@ -73,6 +73,49 @@ fn the_figures_come_true(database: &Database) {
     }
 }
 
+on_shared!(searches_inside_values);
+/// The reason names the operator classes that find parts of a column's values, users' own too.
+fn searches_inside_values(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE FUNCTION price_keys(price money) RETURNS text[] LANGUAGE sql IMMUTABLE STRICT
+             RETURN ARRAY[price::numeric::text];
+         CREATE FUNCTION price_keys(price money, strategy int) RETURNS text[] LANGUAGE sql IMMUTABLE STRICT
+             RETURN ARRAY[price::numeric::text];
+         CREATE OPERATOR CLASS of_users FOR TYPE money USING skip AS OPERATOR 2 = (money, money),
+             FUNCTION 4 price_keys(money), FUNCTION 5 (money, money) price_keys(money, int);
+         CREATE DOMAIN code AS text;
+         CREATE TABLE t (n int, tags text[], doc jsonb, line varchar, code code, bytes bytea, words tsvector,
+                         fixed char(4), price money);
+         INSERT INTO t SELECT 1, '{a}', '{}', 'a', 'a', 'a', 'a', 'a', '7'",
+    );
+    let of_text = "text_ngram_skip_ops, text_prefix_skip_ops, text_token_skip_ops";
+    for (column, classes) in [
+        ("n", ""),
+        ("tags", "array_element_skip_ops"),
+        ("doc", "jsonb_path_skip_ops"),
+        ("line", of_text),
+        ("code", of_text),
+        ("bytes", "bytea_prefix_skip_ops"),
+        ("words", "tsvector_skip_ops"),
+        ("fixed", ""),
+        ("price", "of_users"),
+    ] {
+        let reasons = session.column(&format!("SELECT reason FROM skip_advise('t', '{column}')"));
+        let found =
+            reasons[0].split_once("; parts of the values are found with ").map_or("", |(_, names)| names);
+        assert_eq!(found, classes, "{column}: {reasons:?}");
+        assert!(!reasons[1..].iter().any(|reason| reason.contains("parts of the values")), "{reasons:?}");
+        // CREATE INDEX takes them.
+        for class in found.split(", ").filter(|class| !class.is_empty()) {
+            session.run(&format!("CREATE INDEX ON t USING skip ({column} {class})"));
+        }
+    }
+    assert!(
+        session.one("SELECT reason FROM skip_advise('t', 'words')").contains("has no default operator class")
+    );
+}
+
 on_shared!(code_of_others_does_not_run);
 fn code_of_others_does_not_run(database: &Database) {
     let mut session = database.session();
