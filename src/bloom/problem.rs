@@ -16,9 +16,11 @@ pub fn no_filter(code: PgSqlErrorCode, error: &ValueError) -> Report {
     Report::new(code, "malformed value of type bloom".into(), detail, hint)
 }
 
-/// Raises an error for a stored value that is no filter, or that a later version has stored.
+/// Raises an error for a stored value that is no filter. An unknown version of it may be damage too, so its SQLSTATE is
+/// that of damage; the hint names the other cause.
 pub fn damaged(error: &ValueError) -> ! {
-    no_filter(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, error).raise()
+    let report = no_filter(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, error);
+    Report { code: PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, ..report }.raise()
 }
 
 /// Raises an error for two filters that cannot be combined.
