@@ -328,13 +328,18 @@ impl Server {
         assert!(self.slot.wait(Duration::from_secs(60)), "the server does not stop\n{}", self.log_end());
     }
 
-    /// Kills the postmaster and all its children with SIGKILL.
+    /// Kills the postmaster and all its children with SIGKILL, so that none of them sees another one die. The leader of
+    /// a parallel build that sees the postmaster gone cannot abort its transaction (WaitForParallelWorkersToExit in
+    /// parallel.c), and fails an assertion at its exit (pgstat_report_stat).
     #[track_caller]
     pub fn kill(&self) {
         let postmaster = self.slot.child.lock().unwrap().as_ref().map(Child::id).expect("a running server");
         // A stopped postmaster makes no child that this does not know of.
         self.slot.signal(Signal::SIGSTOP);
         let children = children_of(postmaster);
+        for &pid in &children {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGSTOP);
+        }
         self.slot.signal(Signal::SIGKILL);
         for &pid in &children {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
