@@ -114,9 +114,10 @@ fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
     candidates.sort_by_key(|candidate| candidate.method != best);
     let row = |candidate: &Candidate| {
         let is_best = candidate.method == best;
-        let reason = match is_best {
-            true => format!("{}{}", reason_for(why, &facts), inside(column)),
-            false => what_it_does(candidate, &facts),
+        let reason = if is_best {
+            format!("{}{}", reason_for(why, &facts), inside(column))
+        } else {
+            what_it_does(candidate, &facts)
         };
         let bytes = Some(candidate.index_bytes as i64).filter(|_| candidate.method != Method::SequentialScan);
         (
@@ -169,10 +170,10 @@ fn reason_for(why: Why, facts: &ColumnFacts) -> String {
 
 /// The operator classes for searches inside the values of a column, about which nothing is estimated.
 fn inside(column: &TableColumn) -> String {
-    match column.inside_classes.join(", ") {
-        none if none.is_empty() => none,
-        classes => format!("; parts of the values are found with {classes}"),
+    if column.inside_classes.is_empty() {
+        return String::new();
     }
+    format!("; parts of the values are found with {}", column.inside_classes.join(", "))
 }
 
 fn what_it_does(candidate: &Candidate, facts: &ColumnFacts) -> String {
