@@ -50,6 +50,8 @@ start_server "$1" autovacuum=off
 printf 'from %s to %s\n' "$("$bin/postgres" --version)" "$("$new_bin/postgres" --version)"
 sql -c 'CREATE TABLE without_index (n integer)'
 if ! upgrade; then
+    grep -h 'ERROR: \|error: ' "$server_dir"/data/pg_upgrade_output.d/*/log/*.log ||
+        { cat "$server_dir/upgrade.log" >&2; die 'pg_upgrade does not begin'; }
     echo 'ignored: pg_upgrade fails between these servers without pg_skip as well'
     echo 'test result: ok. 0 passed; 0 failed; 1 ignored'
     exit 0
