@@ -12,6 +12,8 @@ struct Simulated {
     size: u64,
     /// The merge that it is a part of, if it is merged in steps.
     merge: Option<u32>,
+    /// Whether it can be merged with the segment before it.
+    joins: bool,
 }
 
 /// A column that grows batch by batch.
@@ -26,6 +28,8 @@ pub struct GrowthSimulation {
     merges: Vec<(u32, u64)>,
     batches: u32,
     written: u64,
+    /// Whether the next segment joins the last one.
+    joins: bool,
 }
 
 impl GrowthSimulation {
@@ -33,19 +37,37 @@ impl GrowthSimulation {
     /// `at_once` large is merged at once. After each batch at most `step` is written of what is merged in steps.
     pub fn new(rule: Rule, ranges_of_batch: u32, size_of_batch: u64, at_once: u64, step: u64) -> Self {
         let (segments, merges) = (Vec::new(), Vec::new());
-        Self { rule, ranges_of_batch, size_of_batch, at_once, step, segments, merges, batches: 0, written: 0 }
+        let (batches, written, joins) = (0, 0, true);
+        Self {
+            rule,
+            ranges_of_batch,
+            size_of_batch,
+            at_once,
+            step,
+            segments,
+            merges,
+            batches,
+            written,
+            joins,
+        }
     }
 
     /// Adds the next batch, and merges.
     pub fn add_batch(&mut self) {
         self.batches += 1;
-        self.segments.push(Simulated { size: self.size_of_batch, merge: None });
+        let joins = std::mem::replace(&mut self.joins, true);
+        self.segments.push(Simulated { size: self.size_of_batch, merge: None, joins });
         for _ in 0..MOST_MERGES {
             if !self.merge_newest() {
                 break;
             }
         }
         self.go_on();
+    }
+
+    /// What comes from now on cannot be merged with what is there.
+    pub fn begin_chain(&mut self) {
+        self.joins = false;
     }
 
     /// Number of batches so far.
@@ -65,7 +87,12 @@ impl GrowthSimulation {
 
     /// How often each batch was written by merges, on average.
     pub fn times_written(&self) -> f64 {
-        self.written as f64 / f64::from(self.batches.max(1)) / self.size_of_batch.max(1) as f64
+        self.batches_written() / f64::from(self.batches.max(1))
+    }
+
+    /// How many batches were written by merges, those that were written again counted anew.
+    pub fn batches_written(&self) -> f64 {
+        self.written as f64 / self.size_of_batch.max(1) as f64
     }
 
     /// Merges the newest segments at once, or begins a merge in steps. Returns whether there may be more to merge.
@@ -73,15 +100,16 @@ impl GrowthSimulation {
         let newer = self.segments.iter().rposition(|s| s.merge.is_some()).map_or(0, |at| at + 1);
         let busy = self.segments.iter().filter(|s| s.merge.is_some()).count();
         let links: Vec<Link> =
-            self.segments.iter().skip(newer).map(|s| Link { size: s.size, joins: true }).collect();
+            self.segments.iter().skip(newer).map(|s| Link { size: s.size, joins: s.joins }).collect();
         let ranges = self.batches.saturating_mul(self.ranges_of_batch);
         let Some(run) = self.rule.run_to_merge(&links, self.rule.room(ranges, busy), |_| true) else {
             return false;
         };
         let run = newer + run.start..newer + run.end;
         let size = self.segments.iter().take(run.end).skip(run.start).map(|s| s.size).sum();
+        let joins = self.segments.get(run.start).is_none_or(|s| s.joins);
         if size <= self.at_once {
-            self.segments.splice(run, [Simulated { size, merge: None }]);
+            self.segments.splice(run, [Simulated { size, merge: None, joins }]);
             self.written += size;
             return true;
         }
@@ -119,6 +147,7 @@ impl GrowthSimulation {
         let Some(first) = self.segments.iter().position(|s| s.merge == Some(merge)) else { return };
         let parts = self.segments.iter().filter(|s| s.merge == Some(merge));
         let (count, size) = parts.fold((0, 0), |(count, size), s| (count + 1, size + s.size));
-        self.segments.splice(first..first + count, [Simulated { size, merge: None }]);
+        let joins = self.segments.get(first).is_none_or(|s| s.joins);
+        self.segments.splice(first..first + count, [Simulated { size, merge: None, joins }]);
     }
 }

@@ -96,28 +96,55 @@ impl Rule {
 
     /// The segments to merge, two or more neighbours, if there are more than `most`. `is_good` tells of some whether
     /// one segment of all of them would be a good one. The newest segment is the last one.
+    ///
+    /// Segments that can be merged, if not all at once, form a chain. An older chain gets no more segments, so it
+    /// becomes one segment, each time that there are too many. Then those of the newest chain are counted alone: if
+    /// the older ones took their room, each new segment would be merged at once, with all of the chain.
     pub fn run_to_merge(
         self,
         links: &[Link],
         most: usize,
         is_good: impl Fn(Range<usize>) -> bool,
     ) -> Option<Range<usize>> {
-        let mut end = if links.len() > most { links.len() } else { 0 };
-        while end > 1 {
-            let run = self.run_that_ends(&links[..end], &is_good);
+        if links.len() <= most {
+            return None;
+        }
+        let first_of_chain = |end: usize| links[..end].iter().rposition(|link| !link.joins).unwrap_or(0);
+        let newest = first_of_chain(links.len());
+        let mut end = newest;
+        while end > 0 {
+            let first = first_of_chain(end);
+            let run = self.run_in_chain(links, first..end, &is_good);
             if run.is_some() {
                 return run;
             }
-            // The last one can be merged with none: those before it may be.
-            end -= 1;
+            end = first;
         }
-        None
+        let chain = newest..links.len();
+        if chain.len() > most { self.run_in_chain(links, chain, &is_good) } else { None }
     }
 
-    fn run_that_ends(self, links: &[Link], is_good: &impl Fn(Range<usize>) -> bool) -> Option<Range<usize>> {
-        let end = links.len();
+    /// The run of the newest segments of a chain that would be a good one.
+    fn run_in_chain(
+        self,
+        links: &[Link],
+        chain: Range<usize>,
+        is_good: &impl Fn(Range<usize>) -> bool,
+    ) -> Option<Range<usize>> {
+        // The last one may be merged with none; those before it may be.
+        let ends = (chain.start + 2..=chain.end).rev();
+        ends.into_iter().find_map(|end| self.run_that_ends(links, chain.start..end, is_good))
+    }
+
+    fn run_that_ends(
+        self,
+        links: &[Link],
+        within: Range<usize>,
+        is_good: &impl Fn(Range<usize>) -> bool,
+    ) -> Option<Range<usize>> {
+        let end = within.end;
         let (mut start, mut gathered, mut chosen) = (end - 1, links[end - 1].size, None);
-        while start > 0 && links[start].joins {
+        while start > within.start {
             let next = links[start - 1].size;
             if chosen.is_some() && next >= gathered.saturating_mul(self.ratio) {
                 break;
@@ -280,6 +307,42 @@ mod tests {
         assert_eq!(Rule::FILTERS.run_to_merge(&parts, 2, |_| true), Some(0..2));
         parts[1].joins = false;
         assert_eq!(Rule::FILTERS.run_to_merge(&parts, 2, |_| true), None);
+        let mut parts = links(&[500, 40, 3, 2, 1, 1]);
+        parts[3].joins = false;
+        assert_eq!(Rule::MAPS.run_to_merge(&parts, 4, |_| true), Some(1..3), "the older chain first");
+        parts.splice(1..3, links(&[43]));
+        assert_eq!(Rule::MAPS.run_to_merge(&parts, 4, |_| true), Some(0..2), "until it is one");
+        parts.splice(0..2, links(&[543]));
+        assert_eq!(Rule::MAPS.run_to_merge(&parts, 3, |_| true), None, "and does not count then");
+        assert_eq!(Rule::MAPS.run_to_merge(&parts, 2, |_| true), Some(1..4));
+    }
+
+    /// Maps of a table that has grown get longer fingerprints, and are not merged with the older ones.
+    #[test]
+    fn a_chain_that_begins_does_not_make_merges_frequent() {
+        for rule in [Rule::FILTERS, Rule::MAPS] {
+            let mut growing = GrowthSimulation::new(rule, 2, 5, 200, 600);
+            let mut chains = 1;
+            for batches in [1_000, 10_000, 100_000] {
+                let (before, written) = (growing.batches(), growing.batches_written());
+                let mut most = 0;
+                while growing.batches() < batches {
+                    growing.add_batch();
+                    most = most.max(growing.segments());
+                    let bound = rule.bound(growing.batches() * 2) + chains - 1;
+                    assert!(
+                        growing.segments() <= bound,
+                        "{} segments of {chains} chains",
+                        growing.segments()
+                    );
+                }
+                let times = (growing.batches_written() - written) / f64::from(batches - before);
+                println!("{rule:?}: written {times:.1} times up to {batches} batches, {most} segments");
+                assert!(times < 28.0, "{rule:?}: {times}");
+                growing.begin_chain();
+                chains += 1;
+            }
+        }
     }
 
     #[test]
