@@ -141,7 +141,9 @@ fn close_maps<'a>(
             continue;
         }
         let mut placer = MapPlacer::new(column, form, false, memory, pages_per_range);
-        placer.start_at(stretch.first_range, stretch.end_range())?;
+        let has_first = |s: &Segment| (s.first_range..s.end_range()).contains(&stretch.first_range);
+        let below = directory.segments(column).into_iter().find(has_first);
+        placer.start_at(stretch.first_range, stretch.end_range(), below)?;
         for range in stretch.first_range..stretch.end_range() {
             let collector = ranges.collect(index, range);
             let contents = collector.columns[usize::from(column)].contents();

@@ -8,11 +8,12 @@ use super::contents::RangeContents;
 use super::place_map::{SpillFile, each_known_pair};
 use crate::pages::delta::DeltaEntry;
 use crate::pages::entry::Segment;
-use crate::pages::map::{self, NULL_KEY, RunNumbers, Sources, VALUE_KEY};
+use crate::pages::map::{self, NULL_KEY, Sources, VALUE_KEY};
 use crate::pages::meta::{ColumnMeta, MapForm, Meta};
 use crate::pages::miss::Fetch;
 use crate::pg::{Rel, error::IndexResult};
-use skip_map::{Coding, Each, Sorter};
+use skip_map::key_part::KeyPart;
+use skip_map::{Coding, RunCursor, Sorter};
 
 /// The pairs that the table has in one column.
 pub struct MapCheck {
@@ -61,7 +62,7 @@ impl MapCheck {
         self.column
     }
 
-    /// How the column's maps code pairs.
+    /// How new maps of the column code pairs. Older ones may have shorter fingerprints.
     pub fn form(&self) -> MapForm {
         self.form
     }
@@ -96,12 +97,13 @@ impl MapCheck {
         let of_column = segments.filter(|s| s.column == self.column && s.map().is_some());
         let maps = Sources::of(index, of_column)?;
         let coding = self.coding;
-        let mut cursors: Vec<MapCursor<'_, '_>> = maps.numbers().map(MapCursor::new).collect();
+        let runs = maps.of_merge(KeyPart::WHOLE, |_| 0);
+        let mut cursors: Vec<_> = runs.into_iter().map(|run| RunCursor::new(coding, run)).collect();
         self.sorter.finish(|numbers| {
             for &number in numbers {
                 let mut is_there = false;
                 for cursor in &mut cursors {
-                    is_there |= cursor.reaches(number, coding)?;
+                    is_there |= cursor.reaches(number)?;
                 }
                 if !is_there {
                     each(Lacking { part: coding.split(number).1, number })?;
@@ -117,41 +119,4 @@ pub fn numbers_of_entry(coding: Coding, entry: &DeltaEntry) -> impl Iterator<Ite
     let value = entry.hash.map(|hash| coding.number(hash, entry.part));
     let mark = coding.number(if entry.hash.is_some() { VALUE_KEY } else { NULL_KEY }, entry.part);
     value.into_iter().chain([mark])
-}
-
-/// A map, or those of all parts of the keys, that is being read, and the position in it.
-struct MapCursor<'m, 'a> {
-    coding: Coding,
-    first_part: u64,
-    numbers: Each<RunNumbers<'m, 'a>>,
-    /// The number read last, as one among all pairs of the column; None before the first.
-    head: Option<u64>,
-    is_over: bool,
-}
-
-impl<'m, 'a> MapCursor<'m, 'a> {
-    fn new((coding, first_part, numbers): (Coding, u64, RunNumbers<'m, 'a>)) -> Self {
-        Self { coding, first_part, numbers: Each::of(numbers), head: None, is_over: false }
-    }
-
-    /// Reads on up to `number`, which is higher than the one before. Returns whether the map has it.
-    fn reaches(&mut self, number: u64, coding: Coding) -> Fetch<bool> {
-        while !self.is_over && self.head.is_none_or(|head| head < number) {
-            match self.numbers.next().transpose()? {
-                Some(own) => self.head = self.in_all(own, coding).or(self.head),
-                None => self.is_over = true,
-            }
-        }
-        Ok(self.head == Some(number))
-    }
-
-    /// Converts a number of the map to one among all pairs of the column. None for a part behind the watermark, which
-    /// an addition may have since the table was truncated. The conversion keeps the order: numbers are ordered by their
-    /// fingerprints, and by their parts where those are equal.
-    fn in_all(&self, own: u64, coding: Coding) -> Option<u64> {
-        let (fingerprint, part) = self.coding.split(own);
-        let part = self.first_part + u64::from(part);
-        let all = u64::from(coding.ranges());
-        (part < all).then(|| fingerprint * all + part)
-    }
 }

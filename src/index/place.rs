@@ -19,6 +19,13 @@ pub struct PlacerSettings<'a> {
     pub pages_per_range: u32,
 }
 
+/// The segments of a column next to a stretch of ranges, if there are any.
+#[derive(Clone, Copy, Default)]
+pub struct Neighbours {
+    pub before: Option<Segment>,
+    pub after: Option<Segment>,
+}
+
 /// Makes segments of the ranges of one column, which come in order.
 pub enum ColumnPlacer<'a> {
     Filters(FilterPlacer<'a>),
@@ -37,19 +44,20 @@ impl<'a> ColumnPlacer<'a> {
         }
     }
 
-    /// Begins a stretch of ranges. `before` is the segment before it, if any. The previous stretch must have been
-    /// finished.
+    /// Begins a stretch of ranges. The previous one must have been finished.
     ///
     /// # Errors
     /// Damage to the index.
-    pub fn start_at(&mut self, first_range: u32, end: u32, before: Option<Segment>) -> IndexResult<()> {
+    pub fn start_at(&mut self, first_range: u32, end: u32, neighbours: Neighbours) -> IndexResult<()> {
+        let Neighbours { before, after } = neighbours;
         match self {
             Self::Filters(placer) => {
                 let size = before.and_then(|segment| segment.filters().ok());
                 placer.start_at(first_range, size.map(|size| size.bits));
                 Ok(())
             }
-            Self::Map(placer) => placer.start_at(first_range, end),
+            // A gap is filled with what can be merged with the maps around it.
+            Self::Map(placer) => placer.start_at(first_range, end, after.and(before.or(after))),
             Self::Bounds(placer) => {
                 placer.start_at(first_range);
                 Ok(())

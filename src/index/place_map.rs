@@ -6,7 +6,7 @@
 
 use super::contents::RangeContents;
 use crate::pages::directory::Directory;
-use crate::pages::entry::OpenStretch;
+use crate::pages::entry::{OpenStretch, Segment};
 use crate::pages::map::{MapWriter, NULL_KEY, NewMap, VALUE_KEY, coding, depth_of};
 use crate::pages::meta::MapForm;
 use crate::pg::error::IndexResult;
@@ -51,6 +51,7 @@ pub struct MapPlacer {
 }
 
 struct PendingStretch {
+    form: MapForm,
     first_range: u32,
     width: u32,
     /// Number of ranges added.
@@ -68,17 +69,19 @@ impl MapPlacer {
         Self { column, form, is_build, memory, pages_per_range, stretch: None }
     }
 
-    /// Begins a stretch of ranges. The previous one must have been finished.
+    /// Begins a stretch of ranges. The previous one must have been finished. `like` is a map whose form the new one
+    /// shall have, if it is not that of the column.
     ///
     /// # Errors
     /// The meta page has an invalid number of fingerprint bits.
-    pub fn start_at(&mut self, first_range: u32, end: u32) -> IndexResult<()> {
+    pub fn start_at(&mut self, first_range: u32, end: u32, like: Option<Segment>) -> IndexResult<()> {
         let width = end.saturating_sub(first_range).max(1);
-        let coding = coding(self.form, width)?;
+        let form = like.as_ref().and_then(Segment::map).map_or(self.form, |size| size.form);
+        let coding = coding(form, width)?;
         let expected = u64::from(width) * u64::from(self.pages_per_range) * PAIRS_PER_PAGE;
         let sorter = Sorter::new(coding, self.memory, expected, SpillFile::default());
         self.stretch =
-            Some(PendingStretch { first_range, width, ranges: 0, pairs: 0, open: Vec::new(), sorter });
+            Some(PendingStretch { form, first_range, width, ranges: 0, pairs: 0, open: Vec::new(), sorter });
         Ok(())
     }
 
@@ -129,17 +132,17 @@ impl MapPlacer {
         stretch: PendingStretch,
         is_addition: bool,
     ) -> IndexResult<()> {
-        let PendingStretch { first_range, width, ranges, pairs, sorter, .. } = stretch;
+        let PendingStretch { form, first_range, width, ranges, pairs, sorter, .. } = stretch;
         debug_assert_eq!(ranges, width, "the map says of each of its ranges what it has");
-        let pages = most_pages(coding(self.form, width)?, pairs);
+        let pages = most_pages(coding(form, width)?, pairs);
         let new = NewMap {
             column: self.column,
             first_range,
             width,
-            form: self.form,
+            form,
             is_addition,
             key_part: KeyPart::WHOLE,
-            depth: if is_addition { 0 } else { depth_of(self.form, pages.into()) },
+            depth: if is_addition { 0 } else { depth_of(form, pages.into()) },
             from: 0,
             is_build: self.is_build,
         };

@@ -4,7 +4,7 @@
 //! some pages of the maps have of these ranges are looked up among the keys found there ([`stale_fraction`]). That
 //! costs the same for a map of any size.
 //!
-//! If too many pairs are superfluous, ranges of the table are read again. All neighbouring maps of the column and the
+//! If too many pairs are superfluous, ranges of the table are read again. All neighbouring maps of one form and the
 //! additions to them become one map: of the ranges that were read it has the keys found there, of all others the pairs
 //! that the old maps had. That is one pass over the sorted numbers. If the caller may not read the whole table, the
 //! directory notes where the next maintenance goes on, until it has come to the end of the table.
@@ -62,24 +62,56 @@ pub fn rebuild<'a>(
     blocks: u32,
 ) -> IndexResult<()> {
     for column in 0..work.meta.columns.len() as u16 {
-        let next = rescan::next(directory, column);
-        let Some(adjacent) = adjacent_maps(directory, column, next.unwrap_or(0)) else {
-            rescan::remove_next(directory, column)?;
-            continue;
-        };
-        let is_worth = next.is_some() || stale_fraction(directory.index(), work, &adjacent)? > WORTH;
-        if is_worth {
-            work.fold(directory)?;
-            // Folding may have published an addition.
-            let Some(adjacent) = adjacent_maps(directory, column, adjacent.first) else { continue };
-            let ranges = (blocks / work.meta.pages_per_range).max(1);
-            replace(directory, work, &adjacent, next.unwrap_or(adjacent.first), ranges)?;
-        }
+        rebuild_column(directory, work, column, (blocks / work.meta.pages_per_range).max(1))?;
     }
     Ok(())
 }
 
-/// Adjacent maps of a column, and the additions within their ranges.
+/// Rebuilds maps of a column that are worth it, reading at most `most` ranges of the table besides samples.
+fn rebuild_column<'a>(
+    directory: &mut Directory<'a>,
+    work: &mut RebuildWork<'a, '_>,
+    column: u16,
+    most: u32,
+) -> IndexResult<()> {
+    let mut left = most;
+    let mut next = rescan::next(directory, column);
+    let mut begin = 0;
+    if let Some(noted) = next {
+        let group =
+            adjacent_maps(directory, column).into_iter().find(|group| group.ranges().contains(&noted));
+        begin = group.as_ref().map_or(0, |group| group.first);
+        if group.is_none() {
+            rescan::remove_next(directory, column)?;
+            next = None;
+        }
+    }
+    // What folds and rescans retire must not be read any more, so the maps are listed anew each time.
+    let from_on = |directory: &Directory<'_>, begin: u32| {
+        adjacent_maps(directory, column).into_iter().find(|group| group.first >= begin)
+    };
+    while left > 0
+        && let Some(group) = from_on(directory, begin)
+    {
+        begin = group.end;
+        let from = next.take();
+        // All pairs of a group are written again, however few ranges are read.
+        if from.is_none() && left < most && left < (most / 2).min(group.end - group.first) {
+            break;
+        }
+        if from.is_none() && stale_fraction(directory.index(), work, &group)? <= WORTH {
+            continue;
+        }
+        work.fold(directory)?;
+        // Folding may have published an addition.
+        let now = from_on(directory, group.first).filter(|now| now.ranges() == group.ranges());
+        let Some(group) = now else { break };
+        left -= replace(directory, work, &group, from.unwrap_or(group.first), left)?;
+    }
+    Ok(())
+}
+
+/// Adjacent maps of one form of a column, and the additions within their ranges.
 struct AdjacentMaps {
     column: u16,
     first: u32,
@@ -90,28 +122,32 @@ struct AdjacentMaps {
 }
 
 impl AdjacentMaps {
+    /// Its ranges.
+    fn ranges(&self) -> Range<u32> {
+        self.first..self.end
+    }
+
     /// Its first part of a range, counted from the table's first one.
     fn first_part(&self) -> u64 {
         u64::from(self.first) * u64::from(self.form.parts)
     }
 }
 
-/// The adjacent maps of which the last one ends behind `next`.
-fn adjacent_maps(directory: &Directory<'_>, column: u16, next: u32) -> Option<AdjacentMaps> {
-    let regions = regions::of_column(directory, column);
-    let is_neighbour = |one: &Region, other: &Region| one.end == other.first_range;
-    let adjacent = regions
-        .chunk_by(is_neighbour)
-        .find(|adjacent| adjacent.last().is_some_and(|region| region.end > next))?;
-    let (first, end) = (adjacent.first()?.first_range, adjacent.last()?.end);
-    let is_inside = |s: &Segment| first <= s.first_range && s.end_range() <= end;
-    let additions = directory.additions(column).into_iter().filter(is_inside);
-    let segments: Vec<Segment> = adjacent.iter().flat_map(Region::segments).chain(additions).collect();
-    let form = adjacent.first()?.first()?.map()?.form;
-    // Maps that overlap are being merged.
-    let is_sound = adjacent.iter().all(|region| region.next_part().is_none())
-        && segments.iter().all(|s| s.map().is_some_and(|size| size.form == form));
-    is_sound.then_some(AdjacentMaps { column, first, end, form, segments })
+/// The maps of a column, those together that can become one map, but for maps that are being merged.
+fn adjacent_maps(directory: &Directory<'_>, column: u16) -> Vec<AdjacentMaps> {
+    let (regions, additions) = (regions::of_column(directory, column), directory.additions(column));
+    let of = |group: &[Region]| {
+        let (first, end) = (group.first()?.first_range, group.last()?.end);
+        let form = group.first()?.first()?.map()?.form;
+        let is_inside = |s: &&Segment| first <= s.first_range && s.end_range() <= end;
+        let inside = additions.iter().filter(is_inside).copied();
+        let segments: Vec<Segment> = group.iter().flat_map(Region::segments).chain(inside).collect();
+        // Maps that overlap are being merged. An addition of another form would be retired with these maps.
+        let is_sound = group.iter().all(|region| region.next_part().is_none())
+            && segments.iter().all(|s| s.map().is_some_and(|size| size.form == form));
+        is_sound.then_some(AdjacentMaps { column, first, end, form, segments })
+    };
+    regions.chunk_by(Region::joins).filter_map(of).collect()
 }
 
 /// The part of the pairs that no row has, estimated; 0 if too few pairs could be looked up.
@@ -225,14 +261,14 @@ struct Scanned {
     ranges: RangeSet,
 }
 
-/// Reads at most `most` ranges of the table from range `from` on, and replaces the maps.
+/// Reads at most `most` ranges of the table from range `from` on, and replaces the maps. Returns the number of ranges.
 fn replace<'a>(
     directory: &mut Directory<'a>,
     work: &mut RebuildWork<'a, '_>,
     adjacent: &AdjacentMaps,
     from: u32,
     most: u32,
-) -> IndexResult<()> {
+) -> IndexResult<u32> {
     let from = from.clamp(adjacent.first, adjacent.end);
     let to = from.saturating_add(most).min(adjacent.end);
     let replaced = Replaced { column: adjacent.column, first_range: adjacent.first, end: adjacent.end };
@@ -242,7 +278,7 @@ fn replace<'a>(
         write(directory, adjacent, scanned)?;
         rescan::end(directory, rescan, next)?;
     }
-    Ok(())
+    Ok(to - from)
 }
 
 /// Reads ranges of the table. Those that cannot be hashed now keep the pairs that they have.

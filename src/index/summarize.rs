@@ -8,7 +8,7 @@
 use super::choose::{self, LayoutChoice};
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions, memory_of_column};
 use super::phase::Phase;
-use super::place::{ColumnPlacer, PlacerSettings};
+use super::place::{ColumnPlacer, Neighbours, PlacerSettings};
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::{self, Meta};
@@ -194,8 +194,10 @@ impl GapFiller<'_> {
         (from, to): (u32, u32),
     ) -> IndexResult<u64> {
         for &c in columns {
-            let before = directory.segments(c as u16).into_iter().rfind(|s| s.end_range() <= from);
-            self.placers[c].start_at(from, to, before)?;
+            let segments = directory.segments(c as u16);
+            let before = segments.iter().rfind(|s| s.end_range() <= from).copied();
+            let after = segments.iter().find(|s| s.first_range >= to).copied();
+            self.placers[c].start_at(from, to, Neighbours { before, after })?;
         }
         let mut open = 0;
         for range in from..to {

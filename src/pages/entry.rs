@@ -118,6 +118,11 @@ impl Segment {
         }
     }
 
+    /// Bits of a fingerprint of its map; 0 if it is none.
+    pub fn fingerprint_bits(&self) -> u8 {
+        self.map().map_or(0, |size| size.form.fingerprint_bits)
+    }
+
     /// Whether it has bounds.
     pub fn is_of_bounds(&self) -> bool {
         self.kind == SegmentKind::Bounds

@@ -11,7 +11,6 @@ use super::planner_lookup;
 use crate::pages::directory::Live;
 use crate::pages::entry::Segment;
 use crate::pages::map::{self, Map};
-use crate::pages::meta::SegmentLayout;
 use crate::pages::miss::{Fetch, Miss};
 use crate::pg::{Rel, page, settings};
 use pgrx::pg_sys::Oid;
@@ -37,7 +36,7 @@ struct KnownCounts {
     /// Ids, ascending, and the number of pairs in all of them.
     segments: Vec<u64>,
     pairs: u64,
-    counts: KeyCounts,
+    counts: ColumnCounts,
     /// The directory that was compared with this last, as planning remembers it.
     compared: Weak<Live>,
 }
@@ -58,7 +57,10 @@ thread_local! {
 #[derive(Clone, Copy)]
 pub struct ColumnCounts {
     counts: KeyCounts,
+    /// Bits of the fingerprints of the maps that were sampled.
     fingerprint_bits: u8,
+    /// Pairs of all maps for each pair of these.
+    pairs_in_all: f64,
 }
 
 impl ColumnCounts {
@@ -67,30 +69,28 @@ impl ColumnCounts {
         self.counts.pairs_of_key()
     }
 
-    /// The number of distinct keys.
+    /// The number of distinct keys. Keys of a single pair are not in the maps that were not sampled; those of two pairs
+    /// or more are taken to be in all.
     pub fn distinct(&self) -> Option<f64> {
-        self.counts.distinct(self.fingerprint_bits)
+        let distinct = self.counts.distinct(self.fingerprint_bits)?;
+        let single = (2.0 / self.pairs_of_key()? - 1.0).clamp(0.0, 1.0);
+        Some(distinct * (1.0 + (self.pairs_in_all - 1.0) * single))
     }
 }
 
-/// Bits of a fingerprint, if the column has maps.
-fn fingerprint_bits(facts: &Facts, column: u16) -> Option<u8> {
-    match facts.meta.columns.get(usize::from(column))?.layout {
-        SegmentLayout::Map(form) => Some(form.fingerprint_bits),
-        _ => None,
-    }
+/// Whether a column has maps.
+fn has_maps(facts: &Facts, column: u16) -> bool {
+    facts.meta.columns.get(usize::from(column)).is_some_and(|column| column.map().is_some())
 }
 
 /// The counts of a column with maps, if they are remembered and nothing has changed since the last query, as mostly.
 /// Then the segments, which may be hundreds, are not compared, and the index need not be open.
 pub fn remembered(index: Oid, facts: &Facts, column: u16) -> Option<ColumnCounts> {
-    let fingerprint_bits = fingerprint_bits(facts, column)?;
-    let live = facts.live.as_ref()?;
+    let live = facts.live.as_ref().filter(|_| has_maps(facts, column))?;
     let is_compared = |known: &&KnownCounts| std::ptr::eq(known.compared.as_ptr(), Rc::as_ptr(live));
-    let counts = KNOWN.with_borrow(|known| {
+    KNOWN.with_borrow(|known| {
         known.get(&(index.to_u32(), column)).filter(is_compared).map(|known| known.counts)
-    })?;
-    Some(ColumnCounts { counts, fingerprint_bits })
+    })
 }
 
 /// The counts of a column with maps; None if it has none, or the sample cannot be read.
@@ -98,10 +98,8 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
     if let Some(counts) = remembered(index.oid(), facts, column) {
         return Some(counts);
     }
-    let fingerprint_bits = fingerprint_bits(facts, column)?;
-    let live = facts.live.as_ref()?;
+    let live = facts.live.as_ref().filter(|_| has_maps(facts, column))?;
     let (key, file) = ((index.oid().to_u32(), column), index.file_number());
-    let of = |counts| ColumnCounts { counts, fingerprint_bits };
     let of_maps = live.of_column(column).iter().map(|live| &live.segment);
     let maps = of_maps.chain(live.additions.iter().filter(|s| s.column == column));
     let pairs = pairs_of(maps.clone());
@@ -112,20 +110,24 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
         Some(known.counts)
     };
     if let Some(counts) = KNOWN.with_borrow_mut(known) {
-        return Some(of(counts));
+        return Some(counts);
     }
     if !may_read() {
         return None;
     }
     let before = page::pages_read();
     // Nothing is borrowed here: reading may raise an error.
-    let counts = sample(facts.meta.bind(index), maps.clone(), fingerprint_bits, pairs);
+    let (fingerprint_bits, sampled) = main_form(maps.clone())?;
+    let of_form = maps.clone().filter(|segment| segment.fingerprint_bits() == fingerprint_bits);
+    let counts = sample(facts.meta.bind(index), of_form, fingerprint_bits, sampled);
     planner_lookup::spend(page::pages_read() - before);
     let counts = match counts {
         Ok(counts) => counts,
         Err(Miss::Damage(_)) => KeyCounts::default(), // not read again and again
         Err(Miss::Recycled(_)) => return None,
     };
+    let pairs_in_all = pairs as f64 / sampled.max(1) as f64;
+    let counts = ColumnCounts { counts, fingerprint_bits, pairs_in_all };
     let mut segments: Vec<u64> = maps.map(|segment| segment.id).collect();
     segments.sort_unstable();
     KNOWN.with_borrow_mut(|known| {
@@ -134,11 +136,21 @@ pub fn of_column(index: Rel, facts: &Facts, column: u16) -> Option<ColumnCounts>
         }
         known.insert(key, KnownCounts { file, segments, pairs, counts, compared: Rc::downgrade(live) });
     });
-    Some(of(counts))
+    Some(counts)
 }
 
 fn pairs_of<'s>(maps: impl Iterator<Item = &'s Segment>) -> u64 {
     maps.filter_map(Segment::map).map(|size| u64::from(size.pairs)).sum()
+}
+
+/// The fingerprint bits of the maps that have the most pairs, and their pairs. Maps of other lengths are not sampled: a
+/// table that has grown has so many keys that the short fingerprints of its old maps tell few of them apart.
+fn main_form<'s>(maps: impl Iterator<Item = &'s Segment>) -> Option<(u8, u64)> {
+    let mut pairs = BTreeMap::<u8, u64>::new();
+    for segment in maps {
+        *pairs.entry(segment.fingerprint_bits()).or_default() += pairs_of([segment].into_iter());
+    }
+    pairs.into_iter().max_by_key(|&(_, pairs)| pairs)
 }
 
 /// Whether this planner run may read samples.
@@ -146,15 +158,15 @@ fn may_read() -> bool {
     planner_lookup::pages_left() * 2 > settings::plan_probe_pages()
 }
 
-/// Reads the pairs of a few intervals of fingerprints in all maps. NULL, and "has a value", are no keys.
+/// Reads the pairs of a few intervals of fingerprints in maps with fingerprints of this length. NULL, and "has a
+/// value", are no keys.
 fn sample<'s>(
     index: Rel,
     maps: impl Iterator<Item = &'s Segment>,
     fingerprint_bits: u8,
     pairs: u64,
 ) -> Fetch<KeyCounts> {
-    let of_form = |s: &&Segment| s.map().is_some_and(|size| size.form.fingerprint_bits == fingerprint_bits);
-    let maps = maps.filter(of_form).map(|s| Map::of(index, s)).collect::<Result<Vec<_>, _>>()?;
+    let maps = maps.map(|s| Map::of(index, s)).collect::<Result<Vec<_>, _>>()?;
     let (mut counts, mut found) = (KeyCounts::default(), Vec::new());
     'windows: for window in windows(fingerprint_bits, pairs) {
         found.clear();

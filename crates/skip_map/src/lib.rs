@@ -12,6 +12,7 @@
 //! | a pair becomes a number | [`coding`] | [`Coding`] |
 //! | numbers come in any order and are sorted | [`sorter`], [`spill`] | [`Sorter`], [`Spill`] |
 //! | or come from runs that become one | [`mod@merge`], [`source`] | [`merge()`], [`NumberSource`] |
+//! | or are compared with pairs | [`cursor`] | [`RunCursor`] |
 //! | a portion of the pages at a time | [`portion`] | [`merge_portion()`] |
 //! | numbers are coded, up to 256 at a time | [`block`] | [`Block`] |
 //! | blocks lie on a page, behind a directory | [`page`] | [`Head`], [`read_page`] |
@@ -40,6 +41,7 @@ mod bits;
 pub mod block;
 pub mod choice;
 pub mod coding;
+pub mod cursor;
 pub mod fence;
 pub mod guess;
 pub mod key_count;
@@ -60,6 +62,7 @@ pub mod writer;
 pub use block::Block;
 pub use choice::PairCounts;
 pub use coding::{Coding, fingerprint_bits_for};
+pub use cursor::RunCursor;
 pub use fence::{FenceHead, check_fence, fence_entry, write_fence};
 pub use guess::{EvenSpread, Guess, Side, Start};
 pub use key_count::KeyCounts;

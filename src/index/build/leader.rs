@@ -3,7 +3,7 @@
 use super::super::collect::RangeCollector;
 use super::super::contents::RangeContents;
 use super::super::phase::Phase;
-use super::super::place::ColumnPlacer;
+use super::super::place::{ColumnPlacer, Neighbours};
 use super::super::place_map::{add_open, publish_open};
 use super::super::summarize::{self, Caller, Summary};
 use super::division::{self, Division, MESSAGE_BYTES};
@@ -96,7 +96,7 @@ impl<'a, 'd, 'i> Leader<'a, 'd, 'i> {
             columns.push(match placer {
                 ColumnPlacer::Map(_) => LeaderColumn::Map(Vec::new()),
                 mut placer => {
-                    placer.start_at(0, division.end, None)?;
+                    placer.start_at(0, division.end, Neighbours::default())?;
                     LeaderColumn::Placed(Box::new(placer))
                 }
             });

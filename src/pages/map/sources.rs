@@ -36,14 +36,6 @@ impl<'a> Sources<'a> {
         Ok(Self { runs: segments.chunk_by(follows).map(run).collect::<IndexResult<_>>()? })
     }
 
-    /// The numbers of each run of maps, their coding and their first part of a range.
-    pub fn numbers(&self) -> impl Iterator<Item = (Coding, u64, RunNumbers<'_, 'a>)> {
-        self.runs.iter().filter_map(|run| {
-            let first = run.first()?;
-            Some((first.coding(), first.first_part(), RunNumbers::new(run, 0..u64::MAX)))
-        })
-    }
-
     /// The sources of a merge: for each, its pairs of some keys. `starts` gives the first number to be read of a source
     /// with a coding.
     pub fn of_merge(

@@ -19,6 +19,7 @@ use crate::pg::{Damage, Rel, error::IndexResult, memory};
 use skip_bounds::Bounds;
 use skip_scan::RangeSet;
 use skip_segment::{NULLS_SLICE, VALUES_SLICE};
+use std::ops::Range;
 
 /// Delta pages folded at once: with 508 entries per page and 20 probes per entry, some 10 MB of bits to sort.
 const PAGES_AT_ONCE: usize = 64;
@@ -63,7 +64,7 @@ fn fold_entries(
             fold_into(index, &copy, pages, &entries)?;
         }
         let mut rest = same_column;
-        let mut of_maps: Vec<DeltaEntry> = Vec::new();
+        let mut of_maps: Vec<(MapForm, Vec<DeltaEntry>)> = Vec::new();
         for segment in segments {
             let parts = segment.part_span();
             let before = rest.partition_point(|e| u64::from(e.part) < parts.start);
@@ -72,20 +73,24 @@ fn fold_entries(
                 _ if before >= inside => {}
                 SegmentKind::Filters(_) => fold_into(index, segment, u32::MAX, &rest[before..inside])?,
                 SegmentKind::Bounds => widen(index, segment, &rest[before..inside])?,
-                SegmentKind::Map(_) | SegmentKind::Addition(_) => {
-                    of_maps.extend_from_slice(&rest[before..inside])
+                SegmentKind::Map(size) | SegmentKind::Addition(size) => {
+                    let entries = &rest[before..inside];
+                    match of_maps.last_mut().filter(|(form, _)| *form == size.form) {
+                        Some((_, of_form)) => of_form.extend_from_slice(entries),
+                        None => of_maps.push((size.form, entries.to_vec())),
+                    }
                 }
             }
             rest = &rest[inside..];
         }
-        if let Some(form) = segments.iter().find_map(Segment::map).map(|size| size.form) {
-            add_to_maps(directory, form, &of_maps)?;
+        for (form, entries) in of_maps {
+            add_to_maps(directory, form, &entries)?;
         }
     }
     Ok(())
 }
 
-/// Publishes an addition of a column's entries, which are sorted by part; maps summarize all of their ranges.
+/// Publishes an addition of a column's entries, which are sorted by part; maps of this form summarize their ranges.
 fn add_to_maps(directory: &mut Directory<'_>, form: MapForm, entries: &[DeltaEntry]) -> IndexResult<()> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
     let column = first.column;
@@ -101,7 +106,7 @@ fn add_to_maps(directory: &mut Directory<'_>, form: MapForm, entries: &[DeltaEnt
     let with_values = if rescan::is_active(directory, column) {
         RangeSet::empty(end.into())
     } else {
-        parts_with_values(directory, column, end)?
+        parts_with_values(directory, column, first_part..end)?
     };
     let is_new = |entry: &&DeltaEntry| entry.hash.is_some() && !with_values.contains(entry.part.into());
     numbers.extend(entries.iter().filter(is_new).map(|e| coding.number(VALUE_KEY, e.part - first_part)));
@@ -110,11 +115,13 @@ fn add_to_maps(directory: &mut Directory<'_>, form: MapForm, entries: &[DeltaEnt
     map::add(directory, column, form, (first_range, width), &numbers)
 }
 
-/// The parts below `end` that have a value according to the maps of a column.
-fn parts_with_values(directory: &Directory<'_>, column: u16, end: u32) -> IndexResult<RangeSet> {
-    let mut found = RangeSet::empty(end.into());
+/// The parts that have a value according to the maps of a column that have some of these parts.
+fn parts_with_values(directory: &Directory<'_>, column: u16, parts: Range<u32>) -> IndexResult<RangeSet> {
+    let mut found = RangeSet::empty(parts.end.into());
     for segment in directory.segments(column).iter().chain(&directory.additions(column)) {
-        if segment.map().is_some() {
+        let of_segment = segment.part_span();
+        let has_some = of_segment.start < parts.end.into() && u64::from(parts.start) < of_segment.end;
+        if segment.map().is_some() && has_some {
             let map = Map::of(directory.index(), segment)?;
             map.look_up(&[VALUE_KEY], |from, to| found.insert_span(from, to)).map_err(Miss::into_damage)?;
         }

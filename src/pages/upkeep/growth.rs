@@ -237,18 +237,8 @@ fn link(regions: &[Region], at: usize) -> Link {
     let this = &regions[at];
     let size = if this.is_of_maps() { this.blocks() } else { this.width().into() };
     let before = at.checked_sub(1).map(|before| &regions[before]);
-    let joins = before.is_some_and(|before| before.end == this.first_range && is_alike(before, this));
+    let joins = before.is_some_and(|before| before.joins(this));
     Link { size, joins }
-}
-
-/// Whether two regions can become one.
-fn is_alike(one: &Region, other: &Region) -> bool {
-    let (Some(one), Some(other)) = (one.first(), other.first()) else { return false };
-    match (one.map(), other.map()) {
-        (Some(one), Some(other)) => one.form == other.form,
-        (None, None) => one.kind == other.kind,
-        _ => false,
-    }
 }
 
 /// The blocks that a segment of all of these needs at most, or several of all key parts; None if it would be too large,

@@ -5,6 +5,9 @@
 //! as large, and into the maps below them when they have grown to a part of those maps' size. So each pair is moved
 //! O(log n) times, and a lookup reads O(log n) maps.
 //!
+//! Maps of different forms stay apart: those of a grown table have more fingerprint bits (`src/index/refine.rs`). An
+//! addition has the form of the maps below it, but for rare ones, which stay additions.
+//!
 //! The new map is published first, then the old ones are retired ([`crate::pages::map`] says what readers see). A large
 //! map is written key part by key part. After each of them, the sources all of whose keys are merged are retired. If
 //! that is interrupted, the next maintenance goes on with it ([`super::unfinished`]); additions are then left as they
@@ -58,7 +61,7 @@ fn merge_neighbours(directory: &mut Directory<'_>, column: u16) -> IndexResult<(
     while end > 1 {
         let joins = |at: &usize| {
             let (region, next) = (&regions[at - 1], &regions[*at]);
-            region.is_of_maps() && next.is_of_maps() && region.end == next.first_range
+            region.is_of_maps() && region.joins(next)
         };
         let first = (1..end).rev().take_while(joins).last().map_or(end - 1, |at| at - 1);
         let is_small = |at: &usize| regions[*at].blocks() < 2 * blocks(&regions[at + 1..end]).max(1);
@@ -88,7 +91,14 @@ pub fn merge_additions(
 ) -> IndexResult<()> {
     let mut additions = directory.additions(column);
     additions.retain(|s| s.id >= first_id);
-    additions.sort_unstable_by_key(|s| (s.blocks, s.id));
+    additions.sort_unstable_by_key(|s| (s.fingerprint_bits(), s.blocks, s.id));
+    additions
+        .chunk_by(|one, other| one.fingerprint_bits() == other.fingerprint_bits())
+        .try_for_each(|alike| merge_smallest(directory, alike, most_blocks))
+}
+
+/// Merges the smallest of some additions, which are sorted by size.
+fn merge_smallest(directory: &mut Directory<'_>, additions: &[Segment], most_blocks: u32) -> IndexResult<()> {
     let mut count = additions.len().min(1);
     while let Some(next) = additions.get(count) {
         let gathered = additions[..count].iter().map(|s| u64::from(s.blocks)).sum::<u64>();

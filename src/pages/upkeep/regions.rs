@@ -82,6 +82,18 @@ impl Region {
         self.live.first().map(|live| &live.segment)
     }
 
+    /// Whether it can become one segment with the region behind it: they are neighbours, with filters of one size or
+    /// maps of one form.
+    pub fn joins(&self, next: &Self) -> bool {
+        let (Some(one), Some(other)) = (self.first(), next.first()) else { return false };
+        let is_alike = match (one.map(), other.map()) {
+            (Some(one), Some(other)) => one.form == other.form,
+            (None, None) => one.kind == other.kind,
+            _ => false,
+        };
+        is_alike && self.end == next.first_range
+    }
+
     /// Whether all ranges are summarized for all keys.
     pub fn is_complete(&self) -> bool {
         let spans: Vec<KeySpan> = self.live.iter().map(LiveSegment::used_span).collect();
