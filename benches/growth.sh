@@ -39,11 +39,8 @@ sql -f "$here/growth.sql" -f "$here/growth_results.sql"
 common_context rows "$rows" btree_rows "$btree_rows" updates "$updates" rounds "$rounds" queue "$queue" runs "$runs" \
     settings "${settings[*]}"
 
-# growing_index VARIANT: the statement that creates the index. Filters that are built anew would have a lower rate than
-# those of the empty table, if none were set.
-growing_index() {
-    create_index "$1" events trace_id 0 | sed 's/layout = filters/&, false_positive_rate = 0.0001/'
-}
+# growing_index VARIANT: the statement that creates the index.
+growing_index() { create_index "$1" events trace_id 0; }
 
 # fresh_index VARIANT: builds the same index once more, as fresh_index.
 fresh_index() { sql -c "$(growing_index "$1" | sed 's/bench_index/fresh_index/')"; }

@@ -55,6 +55,7 @@ CREATE FUNCTION skip_index_segments(
     OUT width integer,
     OUT filter_bits bigint,
     OUT num_probes integer,
+    OUT fingerprint_bits integer,
     OUT pairs bigint,
     OUT first_block bigint,
     OUT blocks integer,
@@ -68,9 +69,9 @@ COMMENT ON FUNCTION skip_index_segments(regclass) IS
     'one row for each live segment of a skip index: kind (filters, map, bounds, or addition: a map of keys that came '
     'to ranges of other maps), the part of the keys that it has, for example 3/16 if it is the third of 16 maps into '
     'which a large map is divided by the keys'' hashes, NULL if it has all keys, block ranges covered, filter size in '
-    'bits and number of probes, or pairs of key and range in a map, blocks of the index, number of ranges that '
-    'are left open, fraction of the filter bits that are set; a partitioned index stands for the indexes of all its '
-    'partitions';
+    'bits and number of probes, or fingerprint bits and pairs of key and range of a map, blocks of the index, number '
+    'of ranges that are left open, fraction of the filter bits that are set; a partitioned index stands for the '
+    'indexes of all its partitions';
 
 CREATE FUNCTION skip_matching_ranges(index regclass, column_name name, value anyelement)
     RETURNS SETOF bigint

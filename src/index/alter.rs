@@ -57,10 +57,10 @@ pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Opt
     }
     let blocks = meta.watermark.saturating_mul(meta.pages_per_range);
     let rate = choose::rate_at_first(index, options, column, built.layout, blocks);
-    // The default rate of filters falls with the size of the table, which was smaller when they were built, or a little
-    // larger than its summarized ranges are now.
+    // The default rate of filters falls with the size of the table. It was smaller when they were built, or the rate is
+    // that of a larger table already, into which this one grows.
     let default = options.rate_of(index, column);
-    let least = if rate < default { rate / 2.0 } else { rate };
+    let least = if rate < default { rate / choose::GROWTH } else { rate };
     if !(least..=default).contains(&built.rate) && built.layout != SegmentLayout::Bounds {
         pending.push(format!("false_positive_rate = {}", number(rate)));
     }

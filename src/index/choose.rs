@@ -5,6 +5,8 @@
 //! So whoever finds a range below the watermark finds the choice as well. It is put off while most of the sample cannot
 //! be hashed, such as values out of line of a transaction in progress: nothing is known of them.
 //!
+//! When the table has grown, new ranges may get lower rates ([`super::refine`]).
+//!
 //! A map takes as much room as filters with a rate of 10 %, and a lookup in it reads a few pages instead of a few for
 //! each of some fourteen probes. So filters are chosen only for such a rate, or a higher one, that was set. Where
 //! values have several keys and no rate is set, the kind of keys says it ([`KeyKind::default_rate`]).
@@ -33,14 +35,14 @@ const RATE_OF_FILTERS: f64 = 0.1;
 /// After this number of ranges of the sample, none of which can be hashed, the choice is put off.
 const HOPELESS: u32 = 8;
 /// How many times its present size a table may reach before a lookup reads more than one page in vain.
-const GROWTH: f64 = 10.0;
+pub(super) const GROWTH: f64 = 10.0;
 /// The most pages of the table that a lookup of one key reads in vain where values have several keys: 8 MB. Tables of
 /// more than 8 GB get a lower rate than the default of the kind of keys.
-const MOST_IN_VAIN: f64 = 1000.0;
+pub(super) const MOST_IN_VAIN: f64 = 1000.0;
 /// The most pages of the table that a lookup in filters reads in vain, on average: half of a range of 16 pages. To read
 /// such a range takes as long as some fifteen probes, which is all that a lookup has by default. Tables of more than
 /// 625 MB get a lower rate than the default, at a probe more for each halving.
-const MOST_IN_VAIN_OF_FILTERS: f64 = 8.0;
+pub(super) const MOST_IN_VAIN_OF_FILTERS: f64 = 8.0;
 /// A table with fewer rows is treated as one of that size, because it may grow.
 const LEAST_ROWS: f64 = 10e6;
 /// Rows of a page of the table, where there is no sample.
@@ -148,6 +150,12 @@ fn by_samples(index: Rel, meta: &mut Meta, blocks: u32, samples: &[LayoutSample]
         };
         column.sample = samples.of(pairs);
     }
+}
+
+/// The most parts of `pages` pages that a table may have, so that its maps can always be merged into one.
+pub(super) fn most_parts(pages_per_range: u32, pages: u32) -> u32 {
+    let most_ranges = (u32::MAX / pages_per_range).saturating_add(1);
+    most_ranges.saturating_mul(pages_per_range / pages.max(1))
 }
 
 /// The rate of a column of a table of `blocks` blocks for which none is set; None if it follows from the number of
@@ -317,23 +325,17 @@ impl LayoutSample {
         if self.rows > 0.0 && self.pages > 0.0 { count / self.pages } else { ROWS_PER_PAGE }
     }
 
-    /// The most parts of `pages` pages that a table may have, so that its maps can always be merged into one.
-    fn most_parts(&self, pages: u32) -> u32 {
-        let most_ranges = (u32::MAX / self.pages_per_range).saturating_add(1);
-        most_ranges.saturating_mul(self.pages_per_range / pages.max(1))
-    }
-
     /// Fingerprint bits of maps with parts of `pages` pages, each of this number of pairs. A key that is nowhere
     /// matches pairs / 2^bits parts, which is `rate` of all parts.
     fn bits_for_rate(&self, pages: u32, rate: f64, pairs_per_page: f64) -> u8 {
-        fingerprint_bits_for(pairs_per_page * f64::from(pages), rate, self.most_parts(pages))
+        fingerprint_bits_for(pairs_per_page * f64::from(pages), rate, most_parts(self.pages_per_range, pages))
     }
 
     /// As [`LayoutSample::bits_for_rate`], but less than one page is read in vain, even when the table has grown to ten
     /// times its size.
     fn bits_for_growth(&self, pages: u32, blocks: u32, pairs_per_page: f64) -> u8 {
         let pairs = (f64::from(blocks) * pairs_per_page).max(LEAST_ROWS);
-        fingerprint_bits_for(GROWTH * pairs * f64::from(pages), 1.0, self.most_parts(pages))
+        fingerprint_bits_for(GROWTH * pairs * f64::from(pages), 1.0, most_parts(self.pages_per_range, pages))
     }
 
     fn of(&self, pairs: &PairCounts) -> Option<Sample> {

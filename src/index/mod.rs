@@ -55,6 +55,7 @@ mod rebuild_bounds;
 mod rebuild_filters;
 mod rebuild_maps;
 mod rebuild_work;
+mod refine;
 mod steady;
 mod summarize;
 mod target;

@@ -11,13 +11,13 @@ use super::place_filters::FilterPlacer;
 use super::rebuild_work::RebuildWork;
 use crate::pages::directory::Directory;
 use crate::pages::entry::{Rescan, Segment};
-use crate::pages::meta::SegmentLayout;
+use crate::pages::meta::{ColumnMeta, SegmentLayout};
 use crate::pages::miss::Miss;
 use crate::pages::segment;
 use crate::pages::upkeep::copy::copy_part;
 use crate::pages::upkeep::fill::{self, FillSample};
 use crate::pages::upkeep::rescan::{self, Replaced};
-use crate::pg::{Rel, error::IndexResult};
+use crate::pg::{Rel, error::IndexResult, options::Options};
 use skip_scan::RangeSet;
 use skip_segment::page::SLICE_BYTES;
 use skip_segment::{OPEN_SLICE, SegmentShape, or_slice, size};
@@ -124,11 +124,12 @@ fn worth_it(
     if segments.windows(2).any(|pair| pair[0].end_range() > pair[1].first_range) {
         return Ok(Vec::new()); // an interrupted merge, which the next maintenance ends
     }
-    let rate = work.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
+    let Some(frozen) = work.meta.columns.get(usize::from(column)) else { return Ok(Vec::new()) };
+    let default = Options::of(directory.index()).rate_of(directory.index(), column.into());
     let sample = |s: &Segment| fill::sample(directory.index(), s).map_err(Miss::into_damage);
     let fills = segments.iter().map(sample).collect::<IndexResult<Vec<FillSample>>>()?;
-    let mut full: Vec<FullSpan> =
-        segments.iter().zip(&fills).filter_map(|(segment, fill)| full_span(segment, fill, rate)).collect();
+    let full_span = |(segment, fill)| full_span(segment, fill, target_rate(segment, frozen, default));
+    let mut full: Vec<FullSpan> = segments.iter().zip(&fills).filter_map(full_span).collect();
     if full.iter().map(FullSpan::gain).sum::<f64>() < LEAST_GAIN {
         full.clear();
     }
@@ -148,6 +149,13 @@ fn worth_it(
 fn needed_bits(work: &RebuildWork<'_, '_>, column: u16, fill: &FillSample) -> u64 {
     let sizing = work.meta.columns.get(usize::from(column)).map(|column| column.sizing);
     sizing.map_or(0, |sizing| sizing.filter_bits(fill.most_keys as u64))
+}
+
+/// The target rate of a segment. It may have been made when the table was smaller, for a higher rate than new ranges
+/// get now ([`super::refine`]); not for a higher one than `default`, unless an option said so that does not hold any
+/// more.
+fn target_rate(segment: &Segment, column: &ColumnMeta, default: f64) -> f64 {
+    column.rate_of_filters(segment.span().num_probes).min(default.max(column.rate))
 }
 
 /// The span of a segment's ranges that have filled up, if it is worth reading again.

@@ -9,6 +9,7 @@ use super::choose::{self, LayoutChoice};
 use super::collect::{Failure, RangeCollector, RangeCollectorOptions, Versions, memory_of_column};
 use super::phase::Phase;
 use super::place::{ColumnPlacer, Neighbours, PlacerSettings};
+use super::refine;
 use crate::pages::directory::Directory;
 use crate::pages::entry::Segment;
 use crate::pages::meta::{self, Meta};
@@ -299,6 +300,9 @@ pub fn summarize_to(
         let left = most_ranges.saturating_sub(summary.ranges.min(u32::MAX.into()) as u32);
         // No other process uses an index that is being built: one step makes the widest segments.
         let step = if caller == Caller::Build { u32::MAX } else { STEP };
+        if caller != Caller::Build {
+            refine::follow_growth(heap, index, directory)?;
+        }
         watermark = end.min(watermark.saturating_add(step.min(left)));
         meta::update(index, |meta| meta.watermark = meta.watermark.max(watermark))?;
         summary.add(fill_gaps(heap, index, directory, watermark, left, caller)?);

@@ -32,7 +32,7 @@ use crate::pg::{
     page::{self, SharedPage},
     wal::{self, PageEdit},
 };
-use skip_filter::{HASH_SCHEME, Sizing};
+use skip_filter::{HASH_SCHEME, Sizing, rate_of_probes};
 use skip_segment::page::{
     NO_BLOCK, PageImage, PageKind, PageView, VERSION_BOUNDS, VERSION_PARTS, get_u16, get_u32, get_u64,
 };
@@ -126,28 +126,36 @@ pub struct Sample {
     pub pairs_of_ranges: f32,
 }
 
-/// The options of one indexed column. They are fixed at build, but for a layout that is chosen with the first ranges.
+/// The options of one indexed column. They are fixed at build, but for a layout that is chosen with the first ranges,
+/// and for rates: new ranges of a table that has grown get lower ones (`src/index/refine.rs`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnMeta {
     /// The canonical form of its values: the number of a [`crate::hash::Canon`], or [`NO_CANON`].
     pub canon: u16,
-    /// Bits per distinct value and number of probes of its filters.
+    /// Bits per distinct value and number of probes of new filters.
     pub sizing: Sizing,
-    /// The target false-positive rate.
+    /// The target false-positive rate, of new filters.
     pub rate: f64,
-    /// What its segments are.
+    /// What its segments are, and how new maps code their pairs.
     pub layout: SegmentLayout,
     /// The sample by which the layout was chosen, if there was one.
     pub sample: Option<Sample>,
 }
 
 impl ColumnMeta {
-    /// How its maps code pairs; None if it has no maps.
+    /// How new maps code pairs; None if it has no maps.
     pub fn map(&self) -> Option<MapForm> {
         match self.layout {
             SegmentLayout::Map(form) => Some(form),
             SegmentLayout::NotChosen(_) | SegmentLayout::Filters | SegmentLayout::Bounds => None,
         }
+    }
+
+    /// The target false-positive rate of filters with so many probes. Those with fewer than new ones were made when the
+    /// table was smaller, for a higher rate.
+    pub fn rate_of_filters(&self, num_probes: u8) -> f64 {
+        let is_older = num_probes < self.sizing.num_probes;
+        if is_older { self.rate.max(rate_of_probes(num_probes)) } else { self.rate }
     }
 
     /// Number of parts into which its segments divide a range.

@@ -210,8 +210,11 @@ impl Facts {
     /// `distinct` distinct values: the target false-positive rate, or a lower one, because many filters are larger than
     /// they need to be.
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
-        let target = self.meta.columns.get(usize::from(column)).map_or(1.0, |column| column.rate);
-        let Some(column) = self.columns.get(usize::from(column)) else { return target };
+        let number = usize::from(column);
+        let Some((column, frozen)) = self.columns.get(number).zip(self.meta.columns.get(number)) else {
+            return 1.0;
+        };
+        let target = frozen.rate;
         if !column.of_bounds.is_empty() {
             return column.overlap.unwrap_or(1.0);
         }
@@ -220,10 +223,11 @@ impl Facts {
             return target;
         }
         let of = |kind: &Filters| {
-            theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.num_probes) * kind.ranges
+            let rate = theoretical_rate(f64::from(kind.bits) / distinct.max(1.0), kind.num_probes);
+            rate.min(frozen.rate_of_filters(kind.num_probes)) * kind.ranges
         };
-        let false_ranges = column.filters.iter().map(of).sum::<f64>() + column.false_parts;
-        (false_ranges / ranges).min(target)
+        let false_parts = column.false_parts.min(target * column.in_maps);
+        (column.filters.iter().map(of).sum::<f64>() + false_parts) / ranges
     }
 }
 

@@ -24,4 +24,6 @@ pub mod policy;
 pub use distinct::DistinctHashes;
 pub use filter::Filter;
 pub use hash::{HASH_SCHEME, Probes, canonical_f64, checksum, hash_bytes, hash_f64, hash_i64, probes};
-pub use params::{MIN_FILTER_BITS, Sizing, calculation_best_practices, rate_at_fill, theoretical_rate};
+pub use params::{
+    MIN_FILTER_BITS, Sizing, calculation_best_practices, rate_at_fill, rate_of_probes, theoretical_rate,
+};

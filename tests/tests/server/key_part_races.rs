@@ -31,6 +31,15 @@ const TABLE: &str = "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int,
     INSERT INTO t (k, n, v) SELECT i, nullif(i % 50, 0), 'v' || i FROM generate_series(1, 12000) i;
     CREATE INDEX t_skip ON t USING skip (k, n, v) WITH (layout = map, pages_per_range = 1, delta_limit = 8192)";
 
+/// The same, with maps of another form for the rows that come after a high rate was reset.
+const OF_FORMS: &str = "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, n int, v text,
+                                        filler text DEFAULT repeat('x', 60)) WITH (fillfactor = 80);
+    INSERT INTO t (k, n, v) SELECT i, nullif(i % 50, 0), 'v' || i FROM generate_series(1, 6000) i;
+    CREATE INDEX t_skip ON t USING skip (k, n, v)
+        WITH (layout = map, pages_per_range = 1, delta_limit = 8192, false_positive_rate = 0.1);
+    ALTER INDEX t_skip RESET (false_positive_rate);
+    INSERT INTO t (k, n, v) SELECT i, nullif(i % 50, 0), 'v' || i FROM generate_series(6001, 12000) i";
+
 /// Counts what was done, so that a run that does nothing is seen.
 #[derive(Debug, Default)]
 struct Done {
@@ -194,12 +203,17 @@ fn settled(session: &mut Session, rng: &mut Rng, done: &Done) {
     }
 }
 
-alone!(divided_maps_under_load);
-fn divided_maps_under_load() {
+alone!(divided_maps_under_load = under_load(TABLE, 1.0));
+alone!(maps_of_several_forms_under_load = under_load(OF_FORMS, 2.0));
+/// The maps of a column have so many forms at first.
+fn under_load(table: &str, forms: f64) {
     let (primary, standby) = replicated(&SETTINGS);
     let (mut rng, done) = (Rng::with_seed(seed()), Done::default());
     let mut session = primary.connect("skip_template");
-    session.run(TABLE);
+    session.run(table);
+    let counted =
+        "SELECT count(DISTINCT fingerprint_bits) FROM skip_index_segments('t_skip') WHERE attnum = 1";
+    assert_eq!(session.number(counted), forms, "forms of maps");
     catch_up(&mut session, &mut standby.connect("skip_template"));
     drop(session);
     let mut crashes = 0;

@@ -60,6 +60,7 @@ mod queries;
 mod range_map;
 mod real_data;
 mod rebuild;
+mod refine;
 mod registry;
 mod replay;
 mod rescan;
