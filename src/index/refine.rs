@@ -15,6 +15,7 @@
 
 use super::choose::{GROWTH, MOST_IN_VAIN, MOST_IN_VAIN_OF_FILTERS, most_parts};
 use crate::pages::directory::{Directory, LiveSegment};
+use crate::pages::entry::Segment;
 use crate::pages::meta::{self, ColumnMeta, MapForm, Meta, SegmentLayout};
 use crate::pg::key_kind::KeyKind;
 use crate::pg::options::{FALSE_POSITIVE_RATE, Options};
@@ -52,7 +53,12 @@ pub fn follow_growth(heap: Rel, index: Rel, directory: &Directory<'_>) -> IndexR
         let making = Making::of(column);
         let Some(most) = most_in_vain(KeyKind::of_column(index, c), making.layout) else { continue };
         let pages = f64::from(meta.pages_per_part(c as u16));
-        let sums = SegmentSums::of(directory, c as u16, making);
+        // Mostly a look at all segments is enough; what is being merged counts twice here.
+        let all = directory.all_segments().filter(|s| usize::from(s.column) == c);
+        if SegmentSums::of(making, all.map(|s| (s, 1.0))).in_vain * pages <= most {
+            continue;
+        }
+        let sums = SegmentSums::of(making, used(directory, c as u16));
         if sums.in_vain * pages <= most {
             continue;
         }
@@ -107,14 +113,12 @@ struct SegmentSums {
 }
 
 impl SegmentSums {
-    fn of(directory: &Directory<'_>, column: u16, new: Making) -> Self {
+    /// The sums over segments, each with the share of its pairs that counts.
+    fn of(new: Making, segments: impl Iterator<Item = (Segment, f64)>) -> Self {
         let mut sums = Self::default();
-        // Of a map that is being merged, some keys are in the new one already.
-        let used = |live: &LiveSegment| live.keys.share() / live.key_part.keys().share();
-        let live = directory.in_use(column).into_iter().map(|live| (live.segment, used(&live)));
-        for (segment, used) in live.chain(directory.additions(column).into_iter().map(|s| (s, 1.0))) {
+        for (segment, share) in segments {
             let size = segment.map();
-            let pairs = used * size.map_or(0.0, |size| size.pairs.into());
+            let pairs = share * size.map_or(0.0, |size| size.pairs.into());
             sums.pairs += pairs;
             sums.in_vain += match (new.layout, size) {
                 (SegmentLayout::Map(form), Some(size)) if size.form == form => {
@@ -128,6 +132,14 @@ impl SegmentSums {
         }
         sums
     }
+}
+
+/// The segments of a column that lookups use, each with the share of its pairs that they find there. Of a map that is
+/// being merged, some keys are in the new one already.
+fn used(directory: &Directory<'_>, column: u16) -> impl Iterator<Item = (Segment, f64)> {
+    let share = |live: &LiveSegment| live.keys.share() / live.key_part.keys().share();
+    let live = directory.in_use(column).into_iter().map(move |live| (live.segment, share(&live)));
+    live.chain(directory.additions(column).into_iter().map(|s| (s, 1.0)))
 }
 
 /// Fingerprints for [`GROWTH`] times the present pairs: `pairs / 2^bits` is 1 then.
