@@ -20,12 +20,13 @@ pub struct Target {
 }
 
 impl Target {
-    /// Raises an error if the index is not built: it is not valid, and has no meta page.
+    /// Raises an error if the index is not built.
     fn check_built(&self) {
         let index = self.index.rel();
         // CREATE INDEX CONCURRENTLY makes an empty file, and waits for other transactions before it builds the index.
-        // If the server dies during the build, the file may have pages of zeros too.
-        if !index.is_valid_index() && Meta::read(index).is_err() {
+        // If the server dies during the build, some pages may be there, others of zeros, or none.
+        let is_empty = || !index.is_valid_index() && Meta::read(index).is_err();
+        if !index.is_ready_index() || is_empty() {
             fail(
                 PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("index \"{}\" is not built", index.name()),

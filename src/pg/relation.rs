@@ -165,6 +165,12 @@ impl<'a> Rel<'a> {
         unsafe { (*self.data().rd_index).indisvalid }
     }
 
+    /// Whether the index is built, so that inserts add to it.
+    pub fn is_ready_index(self) -> bool {
+        // SAFETY: rd_index of an open index relation.
+        unsafe { (*self.data().rd_index).indisready }
+    }
+
     /// The table that this index belongs to.
     pub fn table_of_index(self) -> pg_sys::Oid {
         // SAFETY: rd_index of an open index relation.
