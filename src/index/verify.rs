@@ -58,8 +58,10 @@ fn problems_of(table: Rel, index: Rel) -> Vec<Damage> {
     // Prevents merges and folds, so that a value stays in one place while it is looked up; not on a standby, where such
     // locks cannot be taken.
     let _maintenance = (!sandbox::in_recovery()).then(|| IndexLock::take(index, LockKind::Maintenance));
+    if !index.is_ready_index() {
+        return vec![Damage::new(META_BLOCK, NOT_VALID)]; // some of its pages may be there already
+    }
     if let Err(damage) = Meta::read(index) {
-        // The build may not have come to the first page.
         return vec![if index.is_valid_index() { damage } else { Damage::new(META_BLOCK, NOT_VALID) }];
     }
     let mut previous: Vec<Damage> = Vec::new();
