@@ -42,7 +42,7 @@ COMMENT ON FUNCTION skip_index_info(regclass) IS
     'segments that a lookup of one key reads (maps of other keys not counted) and their widths in ranges, filter '
     'sizes in bits and number of probes, or fingerprint bits and number of additions of maps, bytes on disk, delta '
     'entries, target false-positive rate, false-positive rate expected from the fill of the filters or the pairs of '
-    'the maps; options are those the index was built with, options changed since are pending until REINDEX; a '
+    'the maps; options are those of new block ranges, options changed since the build are pending until REINDEX; a '
     'partitioned index stands for the indexes of all its partitions';
 
 CREATE FUNCTION skip_index_segments(

@@ -25,8 +25,9 @@ fn notice(index: Rel, before: &Options, now: &Options) {
     (0..index.key_columns()).for_each(|column| _ = choose::at_first(index, now, column));
     // Damage to the index is reported by whatever uses the index.
     let Ok(meta) = Meta::read(index) else { return };
+    let blocks = meta.watermark.saturating_mul(meta.pages_per_range);
     let mut pending: Vec<String> =
-        (0..meta.columns.len()).filter_map(|column| pending(index, &meta, now, column)).collect();
+        (0..meta.columns.len()).filter_map(|column| pending(index, &meta, now, column, blocks)).collect();
     pending.sort_unstable_by_key(|text| std::cmp::Reverse(text.len()));
     if let Some(pending) = pending.first() {
         report(
@@ -39,8 +40,9 @@ fn notice(index: Rel, before: &Options, now: &Options) {
     }
 }
 
-/// The options of a column whose values differ from those that the index was built with; None if there are none.
-pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Option<String> {
+/// The options of a column whose values differ from those that the index was built with, over a table of `blocks`
+/// blocks; None if there are none.
+pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize, blocks: u32) -> Option<String> {
     let mut pending = Vec::new();
     let built = meta.columns.get(column)?;
     let pages = options.pages_of(index, column);
@@ -55,7 +57,6 @@ pub fn pending(index: Rel, meta: &Meta, options: &Options, column: usize) -> Opt
     } else if options.pages_of_index(index) != meta.pages_per_range {
         pending.push(format!("pages_per_range = {}", options.pages_of_index(index)));
     }
-    let blocks = meta.watermark.saturating_mul(meta.pages_per_range);
     let rate = choose::rate_at_first(index, options, column, built.layout, blocks);
     // The default rate of filters falls with the size of the table. It was smaller when they were built, or the rate is
     // that of a larger table already, into which this one grows.

@@ -34,7 +34,7 @@ const MOST_RANGES: u32 = 64;
 const RATE_OF_FILTERS: f64 = 0.1;
 /// After this number of ranges of the sample, none of which can be hashed, the choice is put off.
 const HOPELESS: u32 = 8;
-/// How many times its present size a table may reach before a lookup reads more than one page in vain.
+/// How many times its present size a table may reach before a lookup reads more in vain than it may.
 pub(super) const GROWTH: f64 = 10.0;
 /// The most pages of the table that a lookup of one key reads in vain where values have several keys: 8 MB. Tables of
 /// more than 8 GB get a lower rate than the default of the kind of keys.

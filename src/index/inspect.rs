@@ -177,8 +177,8 @@ fn info_row(
         let all = segments.iter().filter_map(|s| s.filters().ok()).map(|size| size.bits);
         (column.layout == SegmentLayout::Filters).then(|| i64::from(all.reduce(pick).unwrap_or(0)))
     };
-    let blocks = segments.iter().map(|live| &live.segment).chain(&additions);
-    let blocks = blocks.map(|s| i64::from(s.blocks)).sum::<i64>();
+    let own_blocks = segments.iter().map(|live| &live.segment).chain(&additions);
+    let own_blocks = own_blocks.map(|s| i64::from(s.blocks)).sum::<i64>();
     let kind = KeyKind::of_column(index, c);
     Ok((
         index.oid(),
@@ -197,11 +197,11 @@ fn info_row(
         (column.layout == SegmentLayout::Filters).then(|| column.sizing.num_probes.into()),
         column.map().map(|form| form.fingerprint_bits.into()),
         additions.len() as i64,
-        blocks * PAGE as i64,
+        own_blocks * PAGE as i64,
         entries,
         column.rate,
         if summarized > 0 { (passing / summarized as f64).min(1.0) } else { 0.0 },
-        alter::pending(index, meta, options, c),
+        alter::pending(index, meta, options, c, blocks),
     ))
 }
 

@@ -41,39 +41,61 @@ impl Making {
         let &ColumnMeta { sizing, rate, layout, .. } = column;
         Self { sizing, rate, layout }
     }
+
+    /// The number of ranges, or parts of ranges, that an absent key is expected to match in a map of so many pairs, or
+    /// in so many filters.
+    fn in_vain(self, pairs: f64, filters: f64) -> f64 {
+        match self.layout {
+            SegmentLayout::Map(form) => pairs / f64::from(form.fingerprint_bits).exp2(),
+            _ => filters * self.rate,
+        }
+    }
+
+    /// Whether a segment is made as new ones are.
+    fn has_made(self, segment: &Segment) -> bool {
+        match self.layout {
+            SegmentLayout::Map(form) => segment.map().is_some_and(|size| size.form == form),
+            _ => segment.span().num_probes == self.sizing.num_probes,
+        }
+    }
 }
 
-/// Lowers the rates of new ranges where a lookup would read too much in vain. The caller holds the maintenance lock.
+/// Lowers the rates of new ranges where a lookup would read too much in vain, once `coming` more ranges are made. The
+/// caller holds the maintenance lock.
 ///
 /// # Errors
 /// Damage to the meta page.
-pub fn follow_growth(heap: Rel, index: Rel, directory: &Directory<'_>) -> IndexResult<()> {
+pub fn follow_growth(heap: Rel, index: Rel, directory: &Directory<'_>, coming: u32) -> IndexResult<()> {
     let (meta, mut finer) = (Meta::read(index)?, Vec::new());
+    let summarized = f64::from(meta.watermark.max(1));
     for (c, column) in meta.columns.iter().enumerate() {
         let making = Making::of(column);
         let Some(most) = most_in_vain(KeyKind::of_column(index, c), making.layout) else { continue };
         let pages = f64::from(meta.pages_per_part(c as u16));
+        let is_too_much = |sums: &SegmentSums| {
+            let coming = making.in_vain(sums.pairs / summarized, 1.0) * f64::from(coming);
+            (sums.in_vain + coming) * pages > most
+        };
         // Mostly a look at all segments is enough; what is being merged counts twice here.
         let all = directory.all_segments().filter(|s| usize::from(s.column) == c);
-        if SegmentSums::of(making, all.map(|s| (s, 1.0))).in_vain * pages <= most {
-            continue;
-        }
-        let sums = SegmentSums::of(making, used(directory, c as u16));
-        if sums.in_vain * pages <= most {
+        if !is_too_much(&SegmentSums::of(making, all.map(|s| (s, 1.0)))) {
             continue;
         }
         let options = Options::of(index);
         if options.set_rate_of(index, c).is_some() {
             continue;
         }
+        let sums = SegmentSums::of(making, used(directory, c as u16));
+        if !is_too_much(&sums) {
+            continue;
+        }
         let blocks = f64::from(heap.blocks().max(1));
         let made = match making.layout {
             SegmentLayout::Map(form) => {
                 // The table may have many rows that are not summarized yet.
-                let summarized = f64::from(meta.watermark.max(1)) * f64::from(meta.pages_per_range);
-                let pairs = sums.pairs * (blocks / summarized).max(1.0);
+                let growth = blocks / (summarized * f64::from(meta.pages_per_range));
                 let most_parts = most_parts(meta.pages_per_range, meta.pages_per_part(c as u16));
-                longer_fingerprints(making, form, pairs * pages / most, most_parts)
+                longer_fingerprints(making, form, sums.pairs * growth.max(1.0) * pages / most, most_parts)
             }
             _ => larger_filters(making, most, blocks, options.rate_of(index, c)),
         };
@@ -117,18 +139,11 @@ impl SegmentSums {
     fn of(new: Making, segments: impl Iterator<Item = (Segment, f64)>) -> Self {
         let mut sums = Self::default();
         for (segment, share) in segments {
-            let size = segment.map();
-            let pairs = share * size.map_or(0.0, |size| size.pairs.into());
+            let pairs = share * segment.map().map_or(0.0, |size| size.pairs.into());
             sums.pairs += pairs;
-            sums.in_vain += match (new.layout, size) {
-                (SegmentLayout::Map(form), Some(size)) if size.form == form => {
-                    pairs / f64::from(form.fingerprint_bits).exp2()
-                }
-                (SegmentLayout::Filters, None) if segment.span().num_probes == new.sizing.num_probes => {
-                    f64::from(segment.width) * new.rate
-                }
-                _ => 0.0,
-            };
+            if new.has_made(&segment) {
+                sums.in_vain += new.in_vain(pairs, segment.width.into());
+            }
         }
         sums
     }

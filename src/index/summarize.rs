@@ -300,10 +300,11 @@ pub fn summarize_to(
         let left = most_ranges.saturating_sub(summary.ranges.min(u32::MAX.into()) as u32);
         // No other process uses an index that is being built: one step makes the widest segments.
         let step = if caller == Caller::Build { u32::MAX } else { STEP };
+        let next = end.min(watermark.saturating_add(step.min(left)));
         if caller != Caller::Build {
-            refine::follow_growth(heap, index, directory)?;
+            refine::follow_growth(heap, index, directory, next - watermark)?;
         }
-        watermark = end.min(watermark.saturating_add(step.min(left)));
+        watermark = next;
         meta::update(index, |meta| meta.watermark = meta.watermark.max(watermark))?;
         summary.add(fill_gaps(heap, index, directory, watermark, left, caller)?);
     }

@@ -1,4 +1,4 @@
-//! Block 0: the options fixed at build, the watermark, and where the other pages are.
+//! Block 0: how new segments are made, the watermark, and where the other pages are.
 //!
 //! The **watermark**: inserts into ranges below it go to the delta. Ranges from it on have no segments, and their rows
 //! need no entries in the delta. `aminsert` reads it after its tuple is in the heap ([`super::peeked_meta`]). A

@@ -2,8 +2,8 @@
 //!
 //! | page | module | holds |
 //! |---|---|---|
-//! | block 0 | [`meta`] | options frozen at build, the watermark, where the directory and the delta are |
-//! | block 0 | [`progress`] | what an insert reads of it for each row |
+//! | block 0 | [`meta`] | how new segments are made, the watermark, where the directory and the delta are |
+//! | block 0 | [`peeked_meta`] | what an insert reads of it for each row |
 //! | directory | [`directory`] | the live segments per column and the free extents |
 //! | segment | [`segment`] | bit-sliced filters of consecutive block ranges |
 //! | segment | [`map`] | for each key the ranges that may hold it |

@@ -207,8 +207,8 @@ impl Facts {
     }
 
     /// The expected false-positive rate of a column for ranges, or parts of ranges if it has maps, with at most
-    /// `distinct` distinct values: the target false-positive rate, or a lower one, because many filters are larger than
-    /// they need to be.
+    /// `distinct` distinct values: the target rates of its filters, or lower ones, because many are larger than they
+    /// need to be.
     pub fn rate(&self, column: u16, distinct: f64) -> f64 {
         let number = usize::from(column);
         let Some((column, frozen)) = self.columns.get(number).zip(self.meta.columns.get(number)) else {

@@ -66,15 +66,21 @@ pub struct ColumnCounts {
 impl ColumnCounts {
     /// The number of parts of ranges that a key is in, on average.
     pub fn pairs_of_key(&self) -> Option<f64> {
-        self.counts.pairs_of_key()
+        let sampled = self.counts.pairs_of_key()?;
+        Some(sampled * self.pairs_in_all / self.keys_in_all(sampled))
     }
 
-    /// The number of distinct keys. Keys of a single pair are not in the maps that were not sampled; those of two pairs
-    /// or more are taken to be in all.
+    /// The number of distinct keys.
     pub fn distinct(&self) -> Option<f64> {
         let distinct = self.counts.distinct(self.fingerprint_bits)?;
-        let single = (2.0 / self.pairs_of_key()? - 1.0).clamp(0.0, 1.0);
-        Some(distinct * (1.0 + (self.pairs_in_all - 1.0) * single))
+        Some(distinct * self.keys_in_all(self.counts.pairs_of_key()?))
+    }
+
+    /// Keys of all maps for each key of those that were sampled, which has `sampled` pairs there, on average. Keys of a
+    /// single pair are taken to be in no other maps, those of two pairs or more in all of them.
+    fn keys_in_all(&self, sampled: f64) -> f64 {
+        let single = (2.0 / sampled - 1.0).clamp(0.0, 1.0);
+        1.0 + (self.pairs_in_all - 1.0) * single
     }
 }
 

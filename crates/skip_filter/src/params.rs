@@ -143,10 +143,11 @@ pub fn theoretical_rate(bits_per_row: f64, num_probes: u8) -> f64 {
     (-(-f64::from(num_probes) / bits_per_row).exp_m1()).powi(i32::from(num_probes))
 }
 
-/// A bound of the rate that filters with so many probes were made for: 2^(1 - k). At a rate that [`Sizing::for_rate`]
-/// has the optimum for, half of the bits are set, and the rate is 2^-k; the number of probes is rounded.
+/// About the rate that filters with so many probes were made for, rather too high: 2^(1.25 - k). At a rate that
+/// [`Sizing::for_rate`] has the optimum for, half of the bits are set, and the rate is 2^-k; the number of probes is
+/// rounded.
 pub fn rate_of_probes(num_probes: u8) -> f64 {
-    f64::exp2(1.0 - f64::from(num_probes))
+    f64::exp2(1.25 - f64::from(num_probes))
 }
 
 /// The rate of a filter of which the part `fill` (0 to 1) of the bits is set: `fill^k`.

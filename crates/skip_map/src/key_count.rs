@@ -1,8 +1,8 @@
 //! How many distinct keys maps have, and in how many ranges a key is on average, from a sample of fingerprints.
 //!
 //! Fingerprints are the upper bits of a mixed hash, so the keys in an interval of fingerprints are a random sample of
-//! all keys. [`windows`] gives a few such intervals; in every map of a column the pairs of these are read, and counted
-//! by [`KeyCounts`]. A key that is in several maps is counted once.
+//! all keys. [`windows`] gives a few such intervals; in every map of a column with fingerprints of one length the pairs
+//! of these are read, and counted by [`KeyCounts`]. A key that is in several maps is counted once.
 
 use std::ops::Range;
 

@@ -3,7 +3,8 @@
 //! A column of `r` block ranges keeps at most [`Rule::most_segments`]: log8 of `r`, rounded down, but two at least; and
 //! one more of maps. Nothing is merged before there are more. Then the newest ones are gathered: two at least, and
 //! further ones as long as the next is less than a *ratio* times as large as those gathered. So small segments are
-//! merged often and large ones seldom.
+//! merged often and large ones seldom. Segments that cannot be merged with each other form chains: each older one
+//! becomes one segment, and the numbers here hold for the newest one.
 //!
 //! Why these numbers: [`crate::growing`] simulates them. Batches of 2,400 rows, of 3.1 bytes each, are merged in steps
 //! as inserts do it. For each number of rows the table has two figures: how often a row is written on average until

@@ -188,9 +188,10 @@ fn merge_newest(directory: &mut Directory<'_>, column: u16, effort: &Effort) -> 
     let Some(run) = effort.rule.run_to_merge(&links, (effort.room)(effort.rule, end, busy), is_good) else {
         return Ok(false);
     };
+    let chain = links.iter().rposition(|link| !link.joins).unwrap_or(0);
     if effort.defers
-        && links.len() <= effort.rule.room_until_commit(end, busy)
-        && can_defer(newest, &links, effort.rule.room(end, busy), effort)
+        && links.len() - chain <= effort.rule.room_until_commit(end, busy)
+        && can_defer(&newest[chain..], &links[chain..], effort.rule.room(end, busy), effort)
     {
         return Ok(false);
     }

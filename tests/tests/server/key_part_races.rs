@@ -251,6 +251,9 @@ fn under_load(table: &str, forms: f64) {
         let mut reader = standby.connect("skip_template");
         catch_up(&mut session, &mut reader);
         settled(&mut reader, &mut rng, done);
+        if round == 0 {
+            assert!(session.number(counted) >= forms, "forms of maps");
+        }
         if rng.bool() {
             // The table is cut short at any place.
             let keep = rng.f64();

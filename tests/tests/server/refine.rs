@@ -4,6 +4,7 @@
 //!
 //! With default rates that happens from a gigabyte on. Here an index is built with a high rate, which is then reset.
 use crate::lost_blocks::lengthened;
+use crate::rebuild::FAILING;
 use crate::registry::{alone, on_shared};
 use crate::rescan::wait_for;
 use crate::shared::{self, Database};
@@ -136,6 +137,10 @@ fn filters_get_larger(database: &Database) {
     assert_eq!(forms(&mut session, "num_probes", 1), ["3", "14"], "probes of filters");
     let rate = "SELECT false_positive_rate FROM skip_index_info('t_skip') WHERE attnum = 1";
     assert_eq!(session.one(rate), "0.0001", "the default, as the table is small");
+    // 16 pages are a tenth of 40 ranges of 4 pages.
+    let old = "SELECT sum(width) FROM skip_index_segments('t_skip') WHERE attnum = 1 AND num_probes = 3";
+    let old = session.number(old);
+    assert!((30.0..=42.0).contains(&old), "{old} ranges have the old rate");
     live_on(&mut session, &mut rng, 120_000);
     // Those with the rate that was reset are far above the default: VACUUM makes them anew.
     assert_eq!(forms(&mut session, "num_probes", 1), ["14"]);
@@ -157,20 +162,23 @@ fn filters_of_a_gigabyte() {
     let blocks = session.number("SELECT pg_relation_size('t') / 8192") as u64;
     lengthened(&server, session, "t", BLOCKS_OF_FILE - blocks);
     let mut session = server.connect("skip_template");
+    session.run("SELECT skip_summarize('t_skip')");
+    let rate = "SELECT false_positive_rate FROM skip_index_info('t_skip')";
+    assert_eq!(session.one(rate), "0.0001", "13 pages are read in vain");
     let file = server.data().join(session.one("SELECT pg_relation_filepath('t') || '.1'"));
     server.stop();
     File::create(&file).and_then(|file| file.set_len(40_000 * 8192)).expect("a file of the table");
     install().own(&file);
     server.restart();
     let mut session = server.connect("skip_template");
-    session.run("SELECT skip_summarize('t_skip')");
-    let rate = "SELECT false_positive_rate FROM skip_index_info('t_skip')";
-    assert_eq!(session.one(rate), "0.0001");
     session.run(&insert(20_001, 60_000));
     session.run("SELECT skip_summarize('t_skip')");
     let (lower, blocks) = (session.number(rate), session.number("SELECT pg_relation_size('t') / 8192"));
     assert!((0.9..1.1).contains(&(1.6 / blocks / lower)), "{lower} for {blocks} blocks");
     assert_eq!(forms(&mut session, "num_probes", 1), ["14", "17"]);
+    let older = session.number("SELECT sum(width) FROM skip_index_segments('t_skip') WHERE num_probes = 14");
+    // 16 pages are 0.0001 of 10,000 ranges. The inserts have summarized some before skip_summarize.
+    assert!((BLOCKS_OF_FILE as f64 / 16.0..=10_000.0).contains(&older), "{older} ranges have the old rate");
     let pending = "SELECT pending_options FROM skip_index_info('t_skip')";
     assert_eq!(session.one(&format!("SELECT ({pending}) IS NULL")), "t");
     for key in [1, 20_000, 20_001, 60_000, 60_001] {
@@ -195,6 +203,57 @@ fn a_rate_that_is_set_stays(database: &Database) {
     }
 }
 
+on_shared!(each_column_has_its_rate);
+/// A column's own rate stays when that of the index is reset.
+fn each_column_has_its_rate(database: &Database) {
+    let (mut session, mut rng) = (database.session(), Rng::with_seed(seed()));
+    session.run(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int, d int, n int);
+         CREATE INDEX t_skip ON t USING skip (k int4_skip_ops (false_positive_rate = 0.05, pages_per_range = 2), n,
+             d int4_skip_ops (pages_per_range = 1))
+             WITH (layout = map, false_positive_rate = 0.2, pages_per_range = 4)",
+    );
+    insert(&mut session, 0, 4000);
+    session.run("ALTER INDEX t_skip RESET (false_positive_rate)");
+    grow(&mut session, &mut rng, 4000..120_000);
+    let lengths = [1, 2, 3].map(|column| forms(&mut session, "fingerprint_bits", column).len());
+    assert!(lengths[0] == 1 && lengths[2] >= 2, "{lengths:?} forms");
+    ask(&mut session, &mut rng, 120_000);
+    sound(&mut session, "t_skip");
+    live_on(&mut session, &mut rng, 120_000);
+}
+
+on_shared!(open_ranges_of_older_maps_are_closed);
+/// What closes them has the form of the maps there, so it becomes a part of these.
+fn open_ranges_of_older_maps_are_closed(database: &Database) {
+    let mut session = database.session();
+    session.run(&format!(
+        "{FAILING} CREATE TABLE t (id int, k int);
+         CREATE INDEX t_skip ON t USING skip (same(k))
+             WITH (layout = map, pages_per_range = 1, false_positive_rate = 0.1, autosummarize = off);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;
+         SELECT skip_summarize('t_skip');
+         INSERT INTO t SELECT i, i FROM generate_series(20001, 40000) i;
+         INSERT INTO broken SELECT generate_series(20001, 40000, 3); ANALYZE broken;
+         SELECT skip_summarize('t_skip');
+         ALTER INDEX t_skip RESET (false_positive_rate);
+         INSERT INTO t SELECT i, i FROM generate_series(40001, 80000) i;
+         SELECT skip_summarize('t_skip')"
+    ));
+    assert_eq!(forms(&mut session, "fingerprint_bits", 1).len(), 2);
+    let open = "SELECT max(ranges - summarized) FROM skip_index_info('t_skip')";
+    assert!(session.number(open) > 50.0, "{open}");
+    session.run("TRUNCATE broken");
+    session.run("VACUUM t");
+    assert_eq!(session.number(open), 0.0);
+    let additions = "SELECT count(*) FROM skip_index_segments('t_skip') WHERE kind = 'addition'";
+    assert_eq!(session.number(additions), 0.0);
+    for key in [1, 20_000, 20_001, 30_000, 40_000, 40_001, 80_000, 80_001] {
+        same(&mut session, "t", &Question::using("t_skip", format!("same(k) = {key}")));
+    }
+    sound(&mut session, "t_skip");
+}
+
 on_shared!(each_form_is_rebuilt);
 /// Pairs of rows that are gone leave the maps of all forms, not only the first ones, in steps of a few pages too.
 fn each_form_is_rebuilt(database: &Database) {
@@ -217,6 +276,7 @@ fn each_form_is_rebuilt(database: &Database) {
         session.run("UPDATE t SET k = k + 1000000");
         session.run("VACUUM t");
     }
+    let bits = forms(&mut session, "fingerprint_bits", 1);
     let full = pairs(&mut session);
     session.run("SET pg_skip.vacuum_rebuild_pages = 500");
     for _ in 0..30 {
@@ -225,6 +285,7 @@ fn each_form_is_rebuilt(database: &Database) {
         same(&mut session, "t", &Question::using("t_skip", format!("k IN ({key}, {})", key - 1_000_000)));
     }
     let rebuilt = pairs(&mut session);
+    assert_eq!(forms(&mut session, "fingerprint_bits", 1), bits);
     println!("{fresh:?} pairs, {full:?} after updates, {rebuilt:?} rebuilt");
     let is_less = |(full, rebuilt): (&f64, &f64)| *rebuilt < 0.7 * full;
     assert!(full.len() == fresh.len() && full.iter().zip(&rebuilt).all(is_less), "{full:?}, {rebuilt:?}");
@@ -284,11 +345,13 @@ on_shared!(distinct_keys_are_known);
 /// The planner takes the number of distinct keys from the maps of the form that has the most pairs.
 fn distinct_keys_are_known(database: &Database) {
     let (mut session, mut rng) = (database.session(), Rng::with_seed(seed()));
-    table(&mut session, "map", "0.001");
+    table(&mut session, "map", "0.1");
     insert(&mut session, 0, 4000);
     session.run("ALTER INDEX t_skip RESET (false_positive_rate)");
     grow(&mut session, &mut rng, 4000..160_000);
-    assert!(forms(&mut session, "fingerprint_bits", 1).len() >= 2);
+    for column in [1, 2] {
+        assert!(forms(&mut session, "fingerprint_bits", column).len() >= 2);
+    }
     // Statistics of few rows, which find `n` distinct and `d` not.
     session
         .run("ALTER TABLE t ALTER id SET STATISTICS 1, ALTER k SET STATISTICS 1, ALTER d SET STATISTICS 1");
