@@ -323,8 +323,7 @@ mod tests {
     fn a_chain_that_begins_does_not_make_merges_frequent() {
         for rule in [Rule::FILTERS, Rule::MAPS] {
             let mut growing = GrowthSimulation::new(rule, 2, 5, 200, 600);
-            let mut chains = 1;
-            for batches in [1_000, 10_000, 100_000] {
+            for (chains, batches) in (1..).zip([1_000, 10_000, 100_000]) {
                 let (before, written) = (growing.batches(), growing.batches_written());
                 let mut most = 0;
                 while growing.batches() < batches {
@@ -341,7 +340,6 @@ mod tests {
                 println!("{rule:?}: written {times:.1} times up to {batches} batches, {most} segments");
                 assert!(times < 28.0, "{rule:?}: {times}");
                 growing.begin_chain();
-                chains += 1;
             }
         }
     }

@@ -254,6 +254,44 @@ fn open_ranges_of_older_maps_are_closed(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(values_of_several_keys);
+/// A search for an element may read 2,000 pages in vain. Fragments keep their rate. A row fills a page.
+fn values_of_several_keys(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (id int, tags int[], s text, filler text DEFAULT repeat('x', 6500));
+         ALTER TABLE t ALTER filler SET STORAGE PLAIN;
+         CREATE INDEX t_skip ON t USING skip (tags array_element_skip_ops, s text_ngram_skip_ops)
+             WITH (layout = map, pages_per_range = 1, false_positive_rate = 0.2, autosummarize = off)",
+    );
+    let insert = |from: u32, to: u32| {
+        format!(
+            "INSERT INTO t SELECT i, ARRAY(SELECT i * 64 + j FROM generate_series(0, 60) j), md5(i::text)
+             FROM generate_series({from}, {to}) i"
+        )
+    };
+    session.run(&insert(1, 100));
+    session.run("SELECT skip_summarize('t_skip')");
+    session.run("ALTER INDEX t_skip RESET (false_positive_rate)");
+    let vain =
+        "SELECT expected_false_positive_rate * summarized FROM skip_index_info('t_skip') WHERE attnum = 1";
+    let mut counted = Vec::new();
+    for (from, to) in [(101, 13_000), (13_001, 21_000)] {
+        session.run(&insert(from, to));
+        session.run("SELECT skip_summarize('t_skip')");
+        counted.push([1, 2].map(|column| forms(&mut session, "fingerprint_bits", column).len()));
+        println!("{} pages in vain of {to}", session.number(vain));
+    }
+    assert_eq!(counted, [[1, 1], [2, 1]], "forms of maps of elements and fragments");
+    assert!((1000.0..2000.0).contains(&session.number(vain)), "{} pages", session.number(vain));
+    for condition in
+        ["tags @> '{640}'", "tags @> '{1280000, 1280001}'", "s LIKE '%c4ca4238a0%'", "tags @> '{63}'"]
+    {
+        same(&mut session, "t", &Question::using("t_skip", condition));
+    }
+    sound(&mut session, "t_skip");
+}
+
 on_shared!(each_form_is_rebuilt);
 /// Pairs of rows that are gone leave the maps of all forms, not only the first ones, in steps of a few pages too.
 fn each_form_is_rebuilt(database: &Database) {
