@@ -42,7 +42,7 @@ pub(super) const MOST_IN_VAIN: f64 = 1000.0;
 /// The most pages of the table that a lookup in filters reads in vain, on average: half of a range of 16 pages. To read
 /// such a range takes as long as some fifteen probes, which is all that a lookup has by default. Tables of more than
 /// 625 MB get a lower rate than the default, at a probe more for each halving.
-pub(super) const MOST_IN_VAIN_OF_FILTERS: f64 = 8.0;
+const MOST_IN_VAIN_OF_FILTERS: f64 = 8.0;
 /// A table with fewer rows is treated as one of that size, because it may grow.
 const LEAST_ROWS: f64 = 10e6;
 /// Rows of a page of the table, where there is no sample.

@@ -13,7 +13,7 @@
 //! tenfold growth. Each segment's entry in the directory has its own number of probes, or fingerprint bits; the meta
 //! page only says how new ones are made. It changes under the maintenance lock, before the new ranges are read.
 
-use super::choose::{GROWTH, MOST_IN_VAIN, MOST_IN_VAIN_OF_FILTERS, most_parts};
+use super::choose::{GROWTH, MOST_IN_VAIN, most_parts};
 use crate::pages::directory::{Directory, LiveSegment};
 use crate::pages::entry::Segment;
 use crate::pages::meta::{self, ColumnMeta, MapForm, Meta, SegmentLayout};
@@ -23,9 +23,15 @@ use crate::pg::{Rel, error::IndexResult};
 use skip_filter::Sizing;
 use skip_map::fingerprint_bits_for;
 
-/// The pages that may be read in vain, as a multiple of those that a build allows: a table that is built does not get
-/// other filters as soon as a range is added.
-const OVERRUN: f64 = 2.0;
+/// The most pages of the table that a lookup of one key reads in vain of the maps of one form: about as much as the
+/// next group of maps costs, a page or two of the index.
+const MOST_OF_MAPS: f64 = 1.0;
+/// The same of filters, by their target rate; really they read a third of that. A lookup reads some fifteen pages of
+/// each segment of filters, and a new group has one to five of them. With a limit of 16 pages a lookup took half as
+/// long again right after the new group had begun (20 million rows, 2 GB), and no less in a table twice as large.
+const MOST_OF_FILTERS: f64 = 128.0;
+/// The same where values have several keys: a table that is built does not get other maps as soon as a range is added.
+const MOST_OF_SEVERAL_KEYS: f64 = 2.0 * MOST_IN_VAIN;
 
 /// How new segments of a column are made. The rest of the column's entry in the meta page may be changed by an insert,
 /// without the maintenance lock (`give_up_columns` in [`super::delta_writer`]).
@@ -113,14 +119,14 @@ pub fn follow_growth(heap: Rel, index: Rel, directory: &Directory<'_>, coming: u
 }
 
 /// The most pages of the table that a lookup of one key may read in vain of the segments of one form; None if that does
-/// not matter. A build chooses fingerprints of single keys with room to grow already.
+/// not matter.
 fn most_in_vain(kind: KeyKind, layout: SegmentLayout) -> Option<f64> {
     match layout {
         SegmentLayout::NotChosen(_) | SegmentLayout::Bounds => None,
         _ if kind.asks_for_several() => None,
-        _ if kind.default_rate().is_some() => Some(OVERRUN * MOST_IN_VAIN),
-        SegmentLayout::Filters => Some(OVERRUN * MOST_IN_VAIN_OF_FILTERS),
-        SegmentLayout::Map(_) => Some(1.0),
+        _ if kind.default_rate().is_some() => Some(MOST_OF_SEVERAL_KEYS),
+        SegmentLayout::Filters => Some(MOST_OF_FILTERS),
+        SegmentLayout::Map(_) => Some(MOST_OF_MAPS),
     }
 }
 

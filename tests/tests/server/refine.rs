@@ -131,24 +131,24 @@ fn filters_get_larger(database: &Database) {
     table(&mut session, "filters", "0.1");
     insert(&mut session, 0, 4000);
     session.run("ALTER INDEX t_skip RESET (false_positive_rate)");
-    grow(&mut session, &mut rng, 4000..120_000);
-    ask(&mut session, &mut rng, 120_000);
+    grow(&mut session, &mut rng, 4000..240_000);
+    ask(&mut session, &mut rng, 240_000);
     sound(&mut session, "t_skip");
     assert_eq!(forms(&mut session, "num_probes", 1), ["3", "14"], "probes of filters");
     let rate = "SELECT false_positive_rate FROM skip_index_info('t_skip') WHERE attnum = 1";
     assert_eq!(session.one(rate), "0.0001", "the default, as the table is small");
-    // 16 pages are a tenth of 40 ranges of 4 pages.
+    // 128 pages are a tenth of 320 ranges of 4 pages.
     let old = "SELECT sum(width) FROM skip_index_segments('t_skip') WHERE attnum = 1 AND num_probes = 3";
     let old = session.number(old);
-    assert!((30.0..=42.0).contains(&old), "{old} ranges have the old rate");
-    live_on(&mut session, &mut rng, 120_000);
+    assert!((300.0..=330.0).contains(&old), "{old} ranges have the old rate");
+    live_on(&mut session, &mut rng, 240_000);
     // Those with the rate that was reset are far above the default: VACUUM makes them anew.
     assert_eq!(forms(&mut session, "num_probes", 1), ["14"]);
 }
 
-alone!(filters_of_a_gigabyte);
-/// With default options: 16 pages of 1.3 GB would be read in vain. Most of the table is a hole in its file.
-fn filters_of_a_gigabyte() {
+alone!(filters_of_ten_gigabytes);
+/// With default options: 128 pages of 10.2 GB would be read in vain. Most of the table is holes in its files.
+fn filters_of_ten_gigabytes() {
     const BLOCKS_OF_FILE: u64 = 131_072;
     let server = Server::start(&["autovacuum=off"]);
     shared::prepare(&server);
@@ -156,32 +156,43 @@ fn filters_of_a_gigabyte() {
     let insert =
         |from: u32, to: u32| format!("INSERT INTO t SELECT i, i FROM generate_series({from}, {to}) i");
     session.run(
-        "CREATE TABLE t (id int, k int); CREATE INDEX t_skip ON t USING skip (k) WITH (layout = filters)",
+        "CREATE TABLE t (id int, k int);
+         CREATE INDEX t_skip ON t USING skip (k) WITH (layout = filters, pages_per_range = 128)",
     );
-    session.run(&insert(1, 20_000));
+    session.run(&insert(1, 40_000));
     let blocks = session.number("SELECT pg_relation_size('t') / 8192") as u64;
     lengthened(&server, session, "t", BLOCKS_OF_FILE - blocks);
-    let mut session = server.connect("skip_template");
-    session.run("SELECT skip_summarize('t_skip')");
+    // Further files of the table.
+    let add_files = |numbers: std::ops::Range<u64>| {
+        let path = server.connect("skip_template").one("SELECT pg_relation_filepath('t')");
+        server.stop();
+        for number in numbers {
+            let file = server.data().join(format!("{path}.{number}"));
+            File::create(&file)
+                .and_then(|file| file.set_len(BLOCKS_OF_FILE * 8192))
+                .expect("a file of the table");
+            install().own(&file);
+        }
+        server.restart();
+        let mut session = server.connect("skip_template");
+        session.run("SELECT skip_summarize('t_skip')");
+        session
+    };
     let rate = "SELECT false_positive_rate FROM skip_index_info('t_skip')";
-    assert_eq!(session.one(rate), "0.0001", "13 pages are read in vain");
-    let file = server.data().join(session.one("SELECT pg_relation_filepath('t') || '.1'"));
-    server.stop();
-    File::create(&file).and_then(|file| file.set_len(40_000 * 8192)).expect("a file of the table");
-    install().own(&file);
-    server.restart();
-    let mut session = server.connect("skip_template");
-    session.run(&insert(20_001, 60_000));
+    let mut session = add_files(1..9);
+    assert_eq!(session.one(rate), "0.0001", "118 pages are read in vain");
+    drop(session);
+    let mut session = add_files(9..10);
+    session.run(&insert(40_001, 80_000));
     session.run("SELECT skip_summarize('t_skip')");
     let (lower, blocks) = (session.number(rate), session.number("SELECT pg_relation_size('t') / 8192"));
-    assert!((0.9..1.1).contains(&(1.6 / blocks / lower)), "{lower} for {blocks} blocks");
+    assert!((0.9..1.1).contains(&(12.8 / blocks / lower)), "{lower} for {blocks} blocks");
     assert_eq!(forms(&mut session, "num_probes", 1), ["14", "17"]);
     let older = session.number("SELECT sum(width) FROM skip_index_segments('t_skip') WHERE num_probes = 14");
-    // 16 pages are 0.0001 of 10,000 ranges. The inserts have summarized some before skip_summarize.
-    assert!((BLOCKS_OF_FILE as f64 / 16.0..=10_000.0).contains(&older), "{older} ranges have the old rate");
+    assert_eq!(older * 128.0, (9 * BLOCKS_OF_FILE) as f64, "blocks with the old rate");
     let pending = "SELECT pending_options FROM skip_index_info('t_skip')";
     assert_eq!(session.one(&format!("SELECT ({pending}) IS NULL")), "t");
-    for key in [1, 20_000, 20_001, 60_000, 60_001] {
+    for key in [1, 40_000, 40_001, 80_000, 80_001] {
         same(&mut session, "t", &Question::using("t_skip", format!("k = {key}")));
     }
     sound(&mut session, "t_skip");
