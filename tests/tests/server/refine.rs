@@ -2,7 +2,8 @@
 //! is, so one column has segments of several forms, which are looked up, merged, folded into, rebuilt and verified
 //! beside each other.
 //!
-//! With default rates that happens from a gigabyte on. Here an index is built with a high rate, which is then reset.
+//! With default rates that happens from ten gigabytes on. Here an index is mostly built with a high rate, which is then
+//! reset.
 use crate::lost_blocks::lengthened;
 use crate::rebuild::FAILING;
 use crate::registry::{alone, on_shared};
