@@ -10,7 +10,8 @@ use crate::pg::{OpenRel, catalog, compat, fail, lock, memory, relation};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 /// Why an index is not valid.
-const NOT_FINISHED: &str = "CREATE INDEX CONCURRENTLY or REINDEX INDEX CONCURRENTLY has not finished, or has failed; or the index is being dropped.";
+const NOT_FINISHED: &str = "CREATE INDEX CONCURRENTLY or REINDEX INDEX CONCURRENTLY has not finished, or has failed; \
+    or the index is being dropped.";
 
 /// An index and its table, open and locked.
 pub struct Target {
