@@ -7,7 +7,7 @@
 use crate::lost_blocks::lengthened;
 use crate::rebuild::FAILING;
 use crate::registry::{alone, on_shared};
-use crate::rescan::wait_for;
+use crate::rescan::{WAITING, wait_for};
 use crate::shared::{self, Database};
 use fastrand::Rng;
 use pg_skip_tests::compare::{Question, same, sound};
@@ -344,17 +344,15 @@ fn each_form_is_rebuilt(database: &Database) {
 }
 
 on_shared!(maps_change_while_others_are_rebuilt);
-/// While the maps of the first form are rebuilt, the delta is folded, and additions to those of the second form are
-/// merged. Whether these are worth a rebuild is found from what is there then, not from pages that are free again.
+/// Before the maps of the first form are rebuilt, the delta is folded, and additions to those of the second form are
+/// merged, while VACUUM waits in its sample of the table. What VACUUM then finds of the second form must not come from
+/// pages that are free. This test seldom tells, as they are not used again so soon; `key_part_races.rs` does with some
+/// seeds.
 fn maps_change_while_others_are_rebuilt(database: &Database) {
     let (mut session, mut maintainer) = (database.session(), database.session());
+    session.run(WAITING);
     session.run(
-        "CREATE FUNCTION waiting(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
-             BEGIN
-                 IF $1 = -1 THEN PERFORM pg_advisory_xact_lock_shared(77); END IF;
-                 RETURN $1;
-             END $$;
-         CREATE TABLE t (id int, k int, pad text DEFAULT repeat('x', 100)) WITH (fillfactor = 40);
+        "CREATE TABLE t (id int, k int, pad text DEFAULT repeat('x', 100)) WITH (fillfactor = 40);
          CREATE INDEX t_skip ON t USING skip (waiting(k)) WITH (layout = map, false_positive_rate = 0.1,
              pages_per_range = 1, autosummarize = off, delta_limit = 1048576);
          INSERT INTO t SELECT i, i FROM generate_series(1, 100) i;

@@ -34,6 +34,14 @@ const GROWING: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor =
     INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 2000) i;
     CREATE INDEX t_skip ON t USING skip (a, b) WITH (pages_per_range = 1, delta_limit = 8192)";
 
+/// Maps whose high rate is reset: as the table grows, new maps get longer fingerprints.
+const OF_FORMS: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor = 60);
+    ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
+    INSERT INTO t SELECT i, i, 'b' || i FROM generate_series(1, 2000) i;
+    CREATE INDEX t_skip ON t USING skip (a, b)
+        WITH (pages_per_range = 1, layout = map, delta_limit = 8192, false_positive_rate = 0.2);
+    ALTER INDEX t_skip RESET (false_positive_rate)";
+
 /// A table whose layouts are chosen only when it grows. Maps tell parts of its ranges apart.
 const CHOOSING: &str = "CREATE TABLE t (id int, a int, b text) WITH (fillfactor = 60);
     ALTER TABLE t ALTER COLUMN b SET STORAGE EXTERNAL;
@@ -104,6 +112,12 @@ fn every_prefix_of_maintenance() {
 alone!(every_prefix_of_growth);
 fn every_prefix_of_growth() {
     every_prefix(GROWING, grow, 8);
+}
+
+alone!(every_prefix_of_growth_of_forms);
+/// The meta page says how new maps are made before any of them is there.
+fn every_prefix_of_growth_of_forms() {
+    every_prefix(OF_FORMS, grow_into_forms, 16);
 }
 
 alone!(every_prefix_with_a_choice);
@@ -325,6 +339,15 @@ fn grow(server: &Server) -> Maintained {
     let (file, end) = (file(&mut session), session.one(at));
     // The delta may have pages already that are used again.
     Maintained { rebuilt: start.clone(), start, end, file }
+}
+
+/// Grows the table until each column has maps of several forms.
+fn grow_into_forms(server: &Server) -> Maintained {
+    let maintained = grow(server);
+    let forms = "SELECT min(forms) FROM (
+        SELECT count(DISTINCT fingerprint_bits) AS forms FROM skip_index_segments('t_skip') GROUP BY attnum) AS each";
+    assert!(server.connect("skip_template").number(forms) >= 2.0, "forms of the maps of a column");
+    maintained
 }
 
 /// Grows the table while its maps are merged key part by key part, rebuilds them, cuts the table short and lets it grow

@@ -10,6 +10,14 @@ use pg_skip_tests::compare::{Question, same, sound};
 use pg_skip_tests::session::Session;
 use std::time::Duration;
 
+/// A function that waits for the advisory lock 77 if its argument is -1.
+pub const WAITING: &str =
+    "CREATE OR REPLACE FUNCTION waiting(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+     BEGIN
+         IF $1 = -1 THEN PERFORM pg_advisory_xact_lock_shared(77); END IF;
+         RETURN $1;
+     END $$";
+
 /// Waits until a statement waits for an advisory lock, while `goes_on`.
 pub fn wait_for(session: &mut Session, lock: u32, goes_on: impl Fn() -> bool) {
     let waits = format!(
@@ -30,13 +38,7 @@ fn an_old_key_comes_back(database: &Database, layout: &str) {
     let (mut session, mut maintainer) = (database.session(), database.session());
     let (mut writer, mut early) = (database.session(), database.session());
     session.run("DROP TABLE IF EXISTS t");
-    session.run(
-        "CREATE OR REPLACE FUNCTION waiting(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
-             BEGIN
-                 IF $1 = -1 THEN PERFORM pg_advisory_xact_lock_shared(77); END IF;
-                 RETURN $1;
-             END $$",
-    );
+    session.run(WAITING);
     session.run("CREATE TABLE t (id int, k int, pad text DEFAULT repeat('x', 100)) WITH (fillfactor = 40)");
     session.run("INSERT INTO t SELECT i, i FROM generate_series(1, 4000) i");
     // The scan waits at the last row.
