@@ -139,7 +139,7 @@ fn bloom_agg_step(call: Call<'_>) -> StatePointer {
     boundary::callback(|| {
         let mut steps = call.typed_site(1, &STEPS, |key_type| {
             let Some(key_type) = call.type_before_cast(1).or(key_type) else { undetermined() };
-            Steps { reader: KeyReader::new(key_type, call.collation()), last: None }
+            Steps { reader: KeyReader::of_argument(key_type, call.collation()), last: None }
         });
         let Some(value) = call.value(1, steps.reader.repr()) else { return call.same(0) };
         let wanted = steps.wanted(&call);

@@ -56,6 +56,14 @@ pub struct KeyReader {
 }
 
 impl KeyReader {
+    /// The reader for values that a call is given; an error also if the server could not derive a collation for them.
+    pub fn of_argument(input: Oid, collation: Oid) -> Self {
+        if collation == pg_sys::InvalidOid && types::has_collation(types::base_type(input)) {
+            no_collation(input);
+        }
+        Self::new(input, collation)
+    }
+
     /// The reader for values of a type under a collation; an error for types that cannot be hashed.
     pub fn new(input: Oid, collation: Oid) -> Self {
         if !types::exists(input) {
@@ -204,6 +212,16 @@ fn no_type(what: &str) -> ! {
         format!("there is no type {what}"),
         None,
         Some(hint.into()),
+    )
+}
+
+/// Raises the error that the server's own functions raise for strings of several collations.
+fn no_collation(input: Oid) -> ! {
+    fail(
+        PgSqlErrorCode::ERRCODE_INDETERMINATE_COLLATION,
+        format!("could not determine which collation to use for keys of type {}", types::display_name(input)),
+        Some("The arguments have different collations, and strings that are equal under one may differ under another.".into()),
+        Some("Use the COLLATE clause to set the collation explicitly.".into()),
     )
 }
 

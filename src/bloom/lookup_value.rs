@@ -35,7 +35,7 @@ impl LookupValue {
                     if given == pg_sys::InvalidOid { pg_sys::DEFAULT_COLLATION_OID } else { given };
                 Self::Literal { collation, reading: None }
             }
-            Some(input) => Self::Typed(KeyReader::new(input, call.collation())),
+            Some(input) => Self::Typed(KeyReader::of_argument(input, call.collation())),
             None => undetermined(),
         }
     }
@@ -44,7 +44,7 @@ impl LookupValue {
     pub fn elements(call: &Call<'_>, number: usize) -> Self {
         let array = call.type_of(number).map(types::base_type);
         match array.and_then(types::element) {
-            Some(input) => Self::Typed(KeyReader::new(input, call.collation())),
+            Some(input) => Self::Typed(KeyReader::of_argument(input, call.collation())),
             None => undetermined(),
         }
     }

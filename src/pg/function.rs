@@ -161,7 +161,7 @@ impl Call<'_> {
     /// although the texts are not. Raises an error if the type cannot be determined.
     pub fn type_before_cast(&self, number: usize) -> Option<pg_sys::Oid> {
         let aggregate = self.aggregate();
-        let types = if aggregate.is_nodes_own() {
+        let types_before = if aggregate.is_nodes_own() {
             // SAFETY: the node calls the function for an aggregate of its own. The aggregate's arguments follow the
             // state.
             unsafe {
@@ -172,10 +172,11 @@ impl Call<'_> {
         } else {
             self.types_in_window(number)
         };
-        // Built-in types that are cast implicitly to the type of an aggregate have the same equality as that type.
-        let made_by_users =
-            types.into_iter().map(|oid| oid.map(|oid| (!catalog::is_built_in(oid)).then_some(oid)));
-        let made_by_users: Vec<Option<Option<pg_sys::Oid>>> = made_by_users.collect();
+        // Built-in types that are cast implicitly to the type of an aggregate have the same equality as that type, and
+        // a domain has that of its base type.
+        let made_by_users = |oid| Some(types::base_type(oid)).filter(|&oid| !catalog::is_built_in(oid));
+        let made_by_users: Vec<Option<Option<pg_sys::Oid>>> =
+            types_before.into_iter().map(|oid| oid.map(made_by_users)).collect();
         let (first, others) = made_by_users.split_first()?;
         let Some(first) = first.filter(|_| others.iter().all(|other| other == first)) else {
             super::fail(

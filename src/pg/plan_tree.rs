@@ -148,7 +148,8 @@ fn parallel_divisor() -> f64 {
 }
 
 /// The type of a node's expression before an implicit cast that changes no byte, such as citext's to text. For a
-/// variable, the expression in the node below is examined; None if that cannot be found.
+/// variable, the expression in the node below is examined; None if that cannot be found, or if branches of an Append
+/// differ.
 ///
 /// # Safety
 /// `plan` is a valid plan, and `expression` one of its expressions.
@@ -179,9 +180,9 @@ pub(super) unsafe fn type_before_cast(
                 list::<pg_sys::TargetEntry>(columns).find(|&column| (*column).resno == var.varattno)?;
             type_before_cast(plan, (*column).expr.cast())
         });
-        // Branches of an Append have the same columns; a branch of another type would have the cast itself.
+        // A branch of an Append may have the cast, and another one none.
         let first = types.next()??;
-        types.try_fold(first, |one, other| other.map(|other| if other == var.vartype { one } else { other }))
+        types.all(|other| other == Some(first)).then_some(first)
     }
 }
 

@@ -355,5 +355,19 @@ fn casts_elsewhere(session: &mut Session) {
     // One node for keys of two types: it does not say which call is whose.
     let error = session.error("SELECT bloom_agg(k) OVER (), bloom_agg(t) OVER () FROM parts");
     assert_eq!(error.code().code(), "42P18", "{}", error.message());
+    // A domain is no type of its own.
+    session.run("CREATE DOMAIN label_of_parts AS text");
+    let of_domain =
+        "SELECT bloom_agg(t::label_of_parts) OVER () @> 'Key 7', bloom_agg(t) OVER () @> 'Key 7' FROM parts";
+    assert_eq!(session.one(&format!("SELECT DISTINCT a AND b FROM ({of_domain}) f (a, b)")), "t");
+    // Nor does a column of both types say which equality is meant.
+    let of_both =
+        |one, other| format!("(SELECT {one} FROM parts_0 UNION ALL SELECT {other} FROM parts_1) u (x)");
+    for (one, other) in [("k", "t"), ("t", "k")] {
+        let error = session.error(&format!("SELECT bloom_agg(x) FROM {}", of_both(one, other)));
+        assert_eq!(error.code().code(), "42P18", "{}", error.message());
+    }
+    let of_texts = of_both("k::text", "t");
+    assert_eq!(session.one(&format!("SELECT bloom_agg(x) @> 'Key 7' FROM {of_texts}")), "t");
     session.run("RESET ALL");
 }

@@ -204,6 +204,30 @@ fn under_collations(database: &Database) {
     );
 }
 
+on_shared!(under_several_collations);
+/// Without a collation it is not known which strings are equal.
+fn under_several_collations(database: &Database) {
+    let mut session = database.session();
+    shared::prepare_types(&mut session);
+    session.run(
+        "CREATE TABLE s (one text COLLATE nocase, other text COLLATE \"C\");
+         INSERT INTO s VALUES ('a', 'b');
+         CREATE TABLE f AS SELECT bloom_agg('ab'::text) AS b",
+    );
+    for query in [
+        "SELECT bloom_agg(one || other) FROM s",
+        "SELECT b @> (one || other) FROM f, s",
+        "SELECT b @> ARRAY[one, other] FROM f, s",
+        "SELECT bloom_add(b, one || other) FROM f, s",
+    ] {
+        let error = session.error(query);
+        assert_eq!(error.code().code(), "42P22", "{query}: {error}");
+    }
+    assert_eq!(session.one("SELECT b @> ((one || other) COLLATE \"C\") FROM f, s"), "t");
+    // A collation that is not the default wins over it.
+    assert_eq!(session.one("SELECT bloom_agg(one, NULL, NULL, 'skip') @> ('A' COLLATE nocase) FROM s"), "t");
+}
+
 on_shared!(under_a_collation_that_is_made_anew);
 /// The name and the version of ICU stay the same, but other strings are equal. Without a check of the definition, a key
 /// that is in the filter would not be found.
