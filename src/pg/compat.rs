@@ -9,8 +9,8 @@ mod soft_error;
 pub use explain_hook::{NodeHook, install_explain_hook};
 pub use feed::{PageFeed, release_page};
 pub use files::{
-    Locator, are_same_files, created_in_transaction, extend_file, file_number, locator, pin_recent,
-    pin_recent_guarded,
+    Locator, are_same_files, created_in_transaction, extend_file, file_number, locator, numbers_of,
+    pin_recent, pin_recent_guarded,
 };
 pub use old_snapshot::test_for_old_snapshot;
 use pgrx::pg_sys;

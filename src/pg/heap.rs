@@ -143,7 +143,10 @@ pub fn fill(heap: Rel, block: u32) -> BlockFill {
 
 /// A page of a table in a buffer.
 #[derive(Clone, Copy)]
-pub struct HeapPage(*const u8);
+pub struct HeapPage {
+    page: *const u8,
+    buffer: pg_sys::Buffer,
+}
 
 impl HeapPage {
     /// The page of a buffer.
@@ -152,14 +155,27 @@ impl HeapPage {
     /// The buffer stays pinned and locked, for reading at least, as long as the result is used.
     pub unsafe fn of(buffer: pg_sys::Buffer) -> Self {
         // SAFETY: a pinned buffer.
-        Self(unsafe { pg_sys::BufferGetPage(buffer).cast() })
+        Self { page: unsafe { pg_sys::BufferGetPage(buffer).cast() }, buffer }
+    }
+
+    /// The number of the block.
+    pub fn block(self) -> u32 {
+        // SAFETY: a pinned buffer.
+        unsafe { unguarded::BufferGetBlockNumber(self.buffer) }
+    }
+
+    /// The position in WAL of the page's last logged change. Setting hint bits may move it without a change of a row.
+    pub fn wal_position(self) -> u64 {
+        // SAFETY: a pinned buffer. Hint bits are set under a share lock, too: the server's function reads both halves
+        // of the position as they were written together.
+        unsafe { unguarded::BufferGetLSNAtomic(self.buffer) }
     }
 
     /// Address and length of every item with storage. Items that are not within the page are left out; the server finds
     /// nothing in them either.
     #[inline]
     pub fn items(self) -> impl Iterator<Item = (*const u8, usize)> {
-        let Self(page) = self;
+        let Self { page, .. } = self;
         // SAFETY: within a page, whose lower bound is compared with its size.
         let word = move |at: usize| unsafe { page.add(at).cast::<u32>().read_unaligned() };
         let end = (word(PD_LOWER) as usize & 0xFFFF).clamp(LINE_POINTERS, PAGE);
@@ -169,6 +185,15 @@ impl HeapPage {
             let is_row = (item >> 15) & 3 == LP_NORMAL && len >= T_BITS && start + len <= PAGE;
             is_row.then(|| (page.wrapping_add(start), len))
         })
+    }
+}
+
+mod unguarded {
+    use pgrx::pg_sys::{BlockNumber, Buffer, XLogRecPtr};
+    // SAFETY: the signatures of bufmgr.h in every supported version. Neither raises an error for a pinned buffer.
+    unsafe extern "C-unwind" {
+        pub fn BufferGetBlockNumber(buffer: Buffer) -> BlockNumber;
+        pub fn BufferGetLSNAtomic(buffer: Buffer) -> XLogRecPtr;
     }
 }
 

@@ -8,6 +8,7 @@
 //! | the delta's entries are looked up among the tests | [`entry_tests`] | [`EntryTests`] |
 //! | the answers are sets of block ranges | [`rangeset`] | [`RangeSet`] |
 //! | whose blocks are given out to the processes that read them | [`blocks`] | [`blocks::Blocks`] |
+//! | pages that were read in vain before are known | [`known_pages`] | [`known_pages::KnownPages`] |
 //! | rows are checked against long lists of keys | [`members`] | [`members::ElementHashes`] |
 //! | what scans found is added up, over all processes | [`counters`] | [`counters::CounterTable`] |
 //!
@@ -28,6 +29,7 @@ pub mod counters;
 pub mod entry_tests;
 pub mod estimate;
 pub mod expected;
+pub mod known_pages;
 pub mod members;
 pub mod names;
 pub mod picture;

@@ -104,6 +104,14 @@ pub unsafe fn pin_recent_guarded(file: Locator, block: u32, buffer: pg_sys::Buff
     unsafe { pg_sys::ReadRecentBuffer(file, pg_sys::ForkNumber::MAIN_FORKNUM, block, buffer) }
 }
 
+/// The numbers that make up such an identifier: tablespace, database, file.
+pub fn numbers_of(file: &Locator) -> [u32; 3] {
+    #[cfg(feature = "pg15")]
+    return [file.spcNode.to_u32(), file.dbNode.to_u32(), file.relNode.to_u32()];
+    #[cfg(not(feature = "pg15"))]
+    return [file.spcOid.to_u32(), file.dbOid.to_u32(), file.relNumber.to_u32()];
+}
+
 /// The identifier of a relation's files.
 ///
 /// # Safety

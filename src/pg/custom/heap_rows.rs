@@ -12,6 +12,7 @@
 //! A cursor may move back: [`Pages::turn`]. Pages are then read from the last to the first, and so are their rows. Each
 //! page has the same visible rows whenever it is read, because the snapshot is the same.
 
+use super::known_table::KnownTable;
 use super::raw::{ROWS_AHEAD, RawTest};
 use crate::pg::Rel;
 use crate::pg::compat::{self, PageFeed};
@@ -24,6 +25,7 @@ use skip_scan::blocks::Blocks;
 pub struct Pages {
     scan: *mut pg_sys::HeapScanDescData,
     feed: PageFeed,
+    known: KnownTable,
     /// The page that the scan is on.
     page: *const u8,
     /// The block of the page; None before the first one and after the last one.
@@ -67,8 +69,17 @@ impl Pages {
                 (*scan).rs_strategy = pg_sys::GetAccessStrategy(kind);
             }
             let feed = PageFeed::begin(heap.raw(), scan, blocks);
-            let page = std::ptr::null();
-            Self { scan, feed, page, block: None, count: 0, next: 0, is_backward: false, asked: 0 }
+            Self {
+                scan,
+                feed,
+                known: KnownTable::of(heap),
+                page: std::ptr::null(),
+                block: None,
+                count: 0,
+                next: 0,
+                is_backward: false,
+                asked: 0,
+            }
         }
     }
 
@@ -115,7 +126,8 @@ impl Pages {
     pub unsafe fn next_page(&mut self, test: Option<&RawTest>, failed: &mut u64) -> Option<u32> {
         // SAFETY: the scan has not ended, and the page is locked when it is looked at.
         unsafe {
-            let mut may_hold = |page| match test.and_then(|test| test.rules_out(page)) {
+            let known = &mut self.known;
+            let mut may_hold = |page| match test.and_then(|test| known.rules_out(test, page)) {
                 Some(rows) => {
                     *failed += rows;
                     false
@@ -124,6 +136,7 @@ impl Pages {
             };
             let look = test.map(|_| &mut may_hold as &mut dyn FnMut(_) -> _);
             self.block = self.feed.next(self.scan, look);
+            self.known.remember();
             (self.next, self.count, self.asked) = (0, 0, 0);
             if self.block.is_some() {
                 self.page = pg_sys::BufferGetPage((*self.scan).rs_cbuf).cast();

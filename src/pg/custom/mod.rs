@@ -26,6 +26,7 @@ pub mod expr;
 mod heap_rows;
 pub mod index;
 pub mod joins;
+mod known_table;
 pub mod ordering;
 pub mod plan;
 mod raw;

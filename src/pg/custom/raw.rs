@@ -10,6 +10,7 @@ use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, HeapPage, T_HOFF, T_INFOMAS
 use crate::pg::{Rel, cache, heap};
 use pgrx::pg_sys;
 use skip_filter::hash_bytes;
+use skip_scan::known_pages::short_hash;
 use skip_scan::members::HashBits;
 
 /// The functions of `=` operators that compare integers, or what is stored as one; and the bytes of both sides.
@@ -92,7 +93,59 @@ pub struct ColumnPlace {
     comparison: RawComparison,
 }
 
+/// A column's value in a row.
+#[derive(Clone, Copy)]
+enum ValueOnPage<'a> {
+    Integer(u64),
+    Uuid([u8; 16]),
+    Varlena(&'a [u8]),
+}
+
+impl ValueOnPage<'_> {
+    #[inline]
+    fn hash(self) -> u64 {
+        match self {
+            Self::Integer(number) => number,
+            Self::Uuid(uuid) => hash_uuid(uuid),
+            Self::Varlena(bytes) => hash_varlena(bytes),
+        }
+    }
+}
+
 impl ColumnPlace {
+    /// The column's value in a row. None if the row has an unexpected layout, or the value is compressed or out of
+    /// line.
+    ///
+    /// # Safety
+    /// `row` is a whole tuple of the table, `len` bytes long, on a pinned page that outlives the result.
+    #[inline]
+    unsafe fn value_in<'a>(self, row: *const u8, len: usize) -> Option<ValueOnPage<'a>> {
+        // SAFETY: a header is longer than the bytes read here, and values are checked to be within the row.
+        unsafe {
+            let word = |at: usize| row.add(at).cast::<u16>().read_unaligned();
+            let start = usize::from(*row.add(T_HOFF)) + self.at;
+            if word(T_INFOMASK) & HEAP_HASNULL != 0 || word(T_INFOMASK2) & HEAP_NATTS_MASK < self.number {
+                return None;
+            }
+            let is_within = |bytes: usize| start + bytes <= len;
+            let value = row.add(start);
+            match self.comparison {
+                RawComparison::Integer { column, .. } if is_within(column) => {
+                    Some(ValueOnPage::Integer(match column {
+                        2 => value.cast::<u16>().read_unaligned().into(),
+                        4 => value.cast::<u32>().read_unaligned().into(),
+                        _ => value.cast::<u64>().read_unaligned(),
+                    }))
+                }
+                RawComparison::Uuid if is_within(16) => {
+                    Some(ValueOnPage::Uuid(value.cast::<[u8; 16]>().read_unaligned()))
+                }
+                RawComparison::Varlena => bytes_of(row, start, len).map(ValueOnPage::Varlena),
+                _ => None,
+            }
+        }
+    }
+
     /// The place of column `number` (from 1) of a table, if it has a fixed offset and the operator compares its bytes.
     pub fn of(table: Rel, number: i16, operator: Operator) -> Option<Self> {
         let Operator { function, collation, column_is_left } = operator;
@@ -127,7 +180,13 @@ impl ColumnPlace {
                 Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into())
             }),
         };
-        RawTest { place: self, wanted }
+        let hash = match &wanted {
+            WantedValue::Integer(number) => Some(ValueOnPage::Integer(*number).hash()),
+            WantedValue::Uuid(uuid) => Some(ValueOnPage::Uuid(*uuid).hash()),
+            WantedValue::Varlena(bytes) => Some(ValueOnPage::Varlena(bytes).hash()),
+            WantedValue::OneOf(_) => None,
+        };
+        RawTest { place: self, short_hash: hash.map(short_hash), wanted }
     }
 
     /// The test for the elements of an array. NULL equals nothing.
@@ -147,7 +206,7 @@ impl ColumnPlace {
                     RawComparison::Varlena => Value::new(value, Repr::Varlena).with_bytes(hash_varlena),
                 });
             }
-            RawTest { place: self, wanted: WantedValue::OneOf(members) }
+            RawTest { place: self, short_hash: None, wanted: WantedValue::OneOf(members) }
         }
     }
 }
@@ -189,6 +248,8 @@ pub const ROWS_AHEAD: usize = 12;
 /// A column's value, to be compared with rows.
 pub struct RawTest {
     place: ColumnPlace,
+    /// That of the value, if it is a single one.
+    short_hash: Option<u16>,
     wanted: WantedValue,
 }
 
@@ -230,46 +291,36 @@ impl RawTest {
     /// `row` is a whole tuple of the table, `len` bytes long, on a pinned page.
     #[inline]
     pub unsafe fn may_hold(&self, row: *const u8, len: usize) -> bool {
-        let ColumnPlace { number, at, comparison } = self.place;
-        // SAFETY: a header is longer than the bytes read here, and values are checked to be within the row.
-        unsafe {
-            let word = |at: usize| row.add(at).cast::<u16>().read_unaligned();
-            let start = usize::from(*row.add(T_HOFF)) + at;
-            let is_odd = word(T_INFOMASK) & HEAP_HASNULL != 0 || word(T_INFOMASK2) & HEAP_NATTS_MASK < number;
-            if is_odd {
-                return true;
-            }
-            let is_within = |bytes: usize| start + bytes <= len;
-            let value = row.add(start);
-            match comparison {
-                RawComparison::Integer { column, .. } if is_within(column) => {
-                    let found = match column {
-                        2 => value.cast::<u16>().read_unaligned().into(),
-                        4 => value.cast::<u32>().read_unaligned().into(),
-                        _ => value.cast::<u64>().read_unaligned(),
-                    };
-                    match &self.wanted {
-                        WantedValue::Integer(wanted) => *wanted == found,
-                        WantedValue::OneOf(members) => members.may_contain(found),
-                        _ => true,
-                    }
-                }
-                RawComparison::Uuid if is_within(16) => {
-                    let found = value.cast::<[u8; 16]>().read_unaligned();
-                    match &self.wanted {
-                        WantedValue::Uuid(wanted) => *wanted == found,
-                        WantedValue::OneOf(members) => members.may_contain(hash_uuid(found)),
-                        _ => true,
-                    }
-                }
-                RawComparison::Varlena => bytes_of(row, start, len).is_none_or(|found| match &self.wanted {
-                    WantedValue::Varlena(wanted) => **wanted == *found,
-                    WantedValue::OneOf(members) => members.may_contain(hash_varlena(found)),
-                    _ => true,
-                }),
-                _ => true,
-            }
+        // SAFETY: as the caller promises.
+        let Some(found) = (unsafe { self.place.value_in(row, len) }) else { return true };
+        match (&self.wanted, found) {
+            (WantedValue::Integer(wanted), ValueOnPage::Integer(found)) => *wanted == found,
+            (WantedValue::Uuid(wanted), ValueOnPage::Uuid(found)) => *wanted == found,
+            (WantedValue::Varlena(wanted), ValueOnPage::Varlena(found)) => **wanted == *found,
+            (WantedValue::OneOf(members), found) => members.may_contain(found.hash()),
+            _ => true,
         }
+    }
+
+    /// The short hash of the value; None for a list of values.
+    pub fn short_hash(&self) -> Option<u16> {
+        self.short_hash
+    }
+
+    /// The short hash of the value in a row. None if the row has an unexpected layout.
+    ///
+    /// # Safety
+    /// As [`RawTest::may_hold`].
+    pub unsafe fn short_hash_of(&self, row: *const u8, len: usize) -> Option<u16> {
+        // SAFETY: as the caller promises.
+        unsafe { self.place.value_in(row, len) }.map(|found| short_hash(found.hash()))
+    }
+
+    /// What tells the column, and the form of its values, from others of the table.
+    pub fn column_code(&self) -> u64 {
+        let ColumnPlace { number, at, comparison } = self.place;
+        // A row's header and its columns of fixed length are within a page.
+        u64::from(number) << 32 | (at as u64 & 0xFFFF) << 16 | u64::from(comparison.len().cast_unsigned())
     }
 }
 

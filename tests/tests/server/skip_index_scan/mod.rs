@@ -18,6 +18,7 @@ mod generated;
 mod hooks;
 mod isolation;
 mod keys;
+mod known_pages;
 mod lists;
 mod planned;
 mod prepared;
