@@ -11,7 +11,7 @@
 
 /// Pages that a session remembers: as many as sessions that insert side by side leave unsummarized at most
 /// (`MOST_EMPTY` of skip_segment's `pace`). With hashes of 75 rows each they take some 100 kB.
-const PAGES: usize = 512;
+pub const MOST_PAGES: usize = 512;
 
 /// A page, and a column of its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,8 @@ impl PageColumn {
     /// Where the page is remembered. Neighbouring blocks have different places.
     fn place(&self) -> usize {
         let column = self.column.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        (self.block as usize).wrapping_add(self.file[2] as usize * 31).wrapping_add(column as usize) % PAGES
+        (self.block as usize).wrapping_add(self.file[2] as usize * 31).wrapping_add(column as usize)
+            % MOST_PAGES
     }
 }
 
@@ -109,7 +110,7 @@ impl KnownPages {
     /// takes the place of another page.
     pub fn remember(&mut self, column: PageColumn, position: u64, rows: Option<KnownRows>) {
         if self.pages.is_empty() {
-            self.pages.resize_with(PAGES, RememberedPage::default);
+            self.pages.resize_with(MOST_PAGES, RememberedPage::default);
         }
         if let Some(page) = self.pages.get_mut(column.place()) {
             *page = RememberedPage { column, position, rows };
@@ -168,7 +169,7 @@ mod tests {
             PageColumn { file: [2, 2, 3], ..FIRST },
             PageColumn { file: [1, 3, 3], ..FIRST },
             PageColumn { file: [1, 2, 4], ..FIRST },
-            PageColumn { block: FIRST.block + PAGES as u32, ..FIRST },
+            PageColumn { block: FIRST.block + MOST_PAGES as u32, ..FIRST },
             PageColumn { column: 10, ..FIRST },
         ];
         for other in others {
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn remembers_all_blocks_of_a_tail() {
         let mut known = KnownPages::new();
-        let blocks = 1000..1000 + PAGES as u32;
+        let blocks = 1000..1000 + MOST_PAGES as u32;
         for block in blocks.clone() {
             known.remember(PageColumn { block, ..FIRST }, block.into(), Some(rows(&[block.into()])));
         }

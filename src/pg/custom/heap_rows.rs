@@ -72,7 +72,7 @@ impl Pages {
             Self {
                 scan,
                 feed,
-                known: KnownTable::of(heap),
+                known: KnownTable::of(heap, (*blocks).count()),
                 page: std::ptr::null(),
                 block: None,
                 count: 0,

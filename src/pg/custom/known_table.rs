@@ -17,7 +17,7 @@ use super::raw::RawTest;
 use crate::pg::Rel;
 use crate::pg::compat;
 use crate::pg::heap::HeapPage;
-use skip_scan::known_pages::{Knowledge, KnownPages, KnownRows, PageColumn};
+use skip_scan::known_pages::{Knowledge, KnownPages, KnownRows, MOST_PAGES, PageColumn};
 use std::cell::RefCell;
 
 /// The most rows of a page: MaxHeapTuplesPerPage of htup_details.h.
@@ -48,12 +48,14 @@ enum PageNews {
 }
 
 impl KnownTable {
-    pub fn of(table: Rel) -> Self {
+    /// For a scan of so many blocks. If they are more than a session remembers, each would take the place of one that
+    /// is read later, and nothing would ever be known.
+    pub fn of(table: Rel, blocks: u64) -> Self {
         HASHES.with_borrow_mut(|hashes| {
             hashes.clear();
             hashes.reserve(MOST_ROWS);
         });
-        let file = table.needs_wal().then(|| {
+        let file = (table.needs_wal() && blocks <= MOST_PAGES as u64).then(|| {
             // SAFETY: the table is open.
             compat::numbers_of(&unsafe { compat::locator(table.raw()) })
         });
@@ -116,7 +118,8 @@ unsafe fn collect(test: &RawTest, page: HeapPage) -> bool {
         for (row, len) in page.items() {
             // SAFETY: an item of the page.
             match unsafe { test.short_hash_of(row, len) } {
-                Some(hash) if hashes.len() < hashes.capacity() => hashes.push(hash),
+                Some(None) => {} // NULL is no lookup's value
+                Some(Some(hash)) if hashes.len() < hashes.capacity() => hashes.push(hash),
                 _ => return false,
             }
         }

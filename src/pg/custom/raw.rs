@@ -6,7 +6,7 @@
 //! have an unexpected layout.
 
 use crate::pg::datum::{self, ArrayElements, Repr, Value};
-use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, HeapPage, T_HOFF, T_INFOMASK, T_INFOMASK2};
+use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, HeapPage, T_BITS, T_HOFF, T_INFOMASK, T_INFOMASK2};
 use crate::pg::{Rel, cache, heap};
 use pgrx::pg_sys;
 use skip_filter::hash_bytes;
@@ -93,56 +93,56 @@ pub struct ColumnPlace {
     comparison: RawComparison,
 }
 
-/// A column's value in a row.
+/// Where a column's value is in a row.
 #[derive(Clone, Copy)]
-enum ValueOnPage<'a> {
-    Integer(u64),
-    Uuid([u8; 16]),
-    Varlena(&'a [u8]),
-}
-
-impl ValueOnPage<'_> {
-    #[inline]
-    fn hash(self) -> u64 {
-        match self {
-            Self::Integer(number) => number,
-            Self::Uuid(uuid) => hash_uuid(uuid),
-            Self::Varlena(bytes) => hash_varlena(bytes),
-        }
-    }
+enum StartInRow {
+    /// So many bytes from its beginning, or behind its end in a damaged row.
+    At(usize),
+    Null,
+    /// The row has an unexpected layout, such as a NULL before the column.
+    Unknown,
 }
 
 impl ColumnPlace {
-    /// The column's value in a row. None if the row has an unexpected layout, or the value is compressed or out of
-    /// line.
+    /// Where the column's value is in a row.
     ///
     /// # Safety
-    /// `row` is a whole tuple of the table, `len` bytes long, on a pinned page that outlives the result.
-    #[inline]
-    unsafe fn value_in<'a>(self, row: *const u8, len: usize) -> Option<ValueOnPage<'a>> {
-        // SAFETY: a header is longer than the bytes read here, and values are checked to be within the row.
+    /// `row` is a whole tuple of the table, `len` bytes long, on a pinned page.
+    #[inline(always)]
+    unsafe fn start_in(self, row: *const u8, len: usize) -> StartInRow {
+        // SAFETY: a header is longer than the bytes read here.
         unsafe {
             let word = |at: usize| row.add(at).cast::<u16>().read_unaligned();
-            let start = usize::from(*row.add(T_HOFF)) + self.at;
             if word(T_INFOMASK) & HEAP_HASNULL != 0 || word(T_INFOMASK2) & HEAP_NATTS_MASK < self.number {
-                return None;
+                return self.start_beside_nulls(row, len);
             }
-            let is_within = |bytes: usize| start + bytes <= len;
-            let value = row.add(start);
-            match self.comparison {
-                RawComparison::Integer { column, .. } if is_within(column) => {
-                    Some(ValueOnPage::Integer(match column {
-                        2 => value.cast::<u16>().read_unaligned().into(),
-                        4 => value.cast::<u32>().read_unaligned().into(),
-                        _ => value.cast::<u64>().read_unaligned(),
-                    }))
-                }
-                RawComparison::Uuid if is_within(16) => {
-                    Some(ValueOnPage::Uuid(value.cast::<[u8; 16]>().read_unaligned()))
-                }
-                RawComparison::Varlena => bytes_of(row, start, len).map(ValueOnPage::Varlena),
-                _ => None,
+            StartInRow::At(usize::from(*row.add(T_HOFF)) + self.at)
+        }
+    }
+
+    /// The same for a row with a bitmap of NULLs, or with too few columns.
+    ///
+    /// # Safety
+    /// As [`ColumnPlace::start_in`].
+    #[inline(never)]
+    unsafe fn start_beside_nulls(self, row: *const u8, len: usize) -> StartInRow {
+        // SAFETY: a header is longer than the bytes read here; bits are checked to be within the row.
+        unsafe {
+            let columns = row.add(T_INFOMASK2).cast::<u16>().read_unaligned() & HEAP_NATTS_MASK;
+            // A bit for each column of the row, 0 for NULL.
+            let (byte, bit) = (usize::from((self.number - 1) / 8), (self.number - 1) % 8);
+            if columns < self.number || T_BITS + byte >= len {
+                return StartInRow::Unknown;
             }
+            let bits = |byte: usize| *row.add(T_BITS + byte);
+            if bits(byte) >> bit & 1 == 0 {
+                return StartInRow::Null;
+            }
+            let before = (1u8 << bit) - 1;
+            if bits(byte) & before != before || (0..byte).any(|byte| bits(byte) != u8::MAX) {
+                return StartInRow::Unknown;
+            }
+            StartInRow::At(usize::from(*row.add(T_HOFF)) + self.at)
         }
     }
 
@@ -180,13 +180,7 @@ impl ColumnPlace {
                 Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into())
             }),
         };
-        let hash = match &wanted {
-            WantedValue::Integer(number) => Some(ValueOnPage::Integer(*number).hash()),
-            WantedValue::Uuid(uuid) => Some(ValueOnPage::Uuid(*uuid).hash()),
-            WantedValue::Varlena(bytes) => Some(ValueOnPage::Varlena(bytes).hash()),
-            WantedValue::OneOf(_) => None,
-        };
-        RawTest { place: self, short_hash: hash.map(short_hash), wanted }
+        RawTest { place: self, wanted }
     }
 
     /// The test for the elements of an array. NULL equals nothing.
@@ -206,7 +200,7 @@ impl ColumnPlace {
                     RawComparison::Varlena => Value::new(value, Repr::Varlena).with_bytes(hash_varlena),
                 });
             }
-            RawTest { place: self, short_hash: None, wanted: WantedValue::OneOf(members) }
+            RawTest { place: self, wanted: WantedValue::OneOf(members) }
         }
     }
 }
@@ -248,8 +242,6 @@ pub const ROWS_AHEAD: usize = 12;
 /// A column's value, to be compared with rows.
 pub struct RawTest {
     place: ColumnPlace,
-    /// That of the value, if it is a single one.
-    short_hash: Option<u16>,
     wanted: WantedValue,
 }
 
@@ -285,35 +277,83 @@ impl RawTest {
         Some(rows)
     }
 
-    /// Whether a row may have the value: false only if it certainly has a different one.
+    /// Whether a row may have the value: false only if it certainly has a different one, or NULL.
     ///
     /// # Safety
     /// `row` is a whole tuple of the table, `len` bytes long, on a pinned page.
     #[inline]
     pub unsafe fn may_hold(&self, row: *const u8, len: usize) -> bool {
-        // SAFETY: as the caller promises.
-        let Some(found) = (unsafe { self.place.value_in(row, len) }) else { return true };
-        match (&self.wanted, found) {
-            (WantedValue::Integer(wanted), ValueOnPage::Integer(found)) => *wanted == found,
-            (WantedValue::Uuid(wanted), ValueOnPage::Uuid(found)) => *wanted == found,
-            (WantedValue::Varlena(wanted), ValueOnPage::Varlena(found)) => **wanted == *found,
-            (WantedValue::OneOf(members), found) => members.may_contain(found.hash()),
-            _ => true,
+        // SAFETY: as the caller promises; values are checked to be within the row. What is found is not made a value of
+        // its own before it is compared: that takes twice the time.
+        unsafe {
+            let start = match self.place.start_in(row, len) {
+                StartInRow::At(start) => start,
+                StartInRow::Null => return false, // no operator of these kinds is true of NULL
+                StartInRow::Unknown => return true,
+            };
+            let is_within = |bytes: usize| start + bytes <= len;
+            match self.place.comparison {
+                RawComparison::Integer { column, .. } if is_within(column) => {
+                    let found = integer_at(row.add(start), column);
+                    match &self.wanted {
+                        WantedValue::Integer(wanted) => *wanted == found,
+                        WantedValue::OneOf(members) => members.may_contain(found),
+                        _ => true,
+                    }
+                }
+                RawComparison::Uuid if is_within(16) => {
+                    let found = row.add(start).cast::<[u8; 16]>().read_unaligned();
+                    match &self.wanted {
+                        WantedValue::Uuid(wanted) => *wanted == found,
+                        WantedValue::OneOf(members) => members.may_contain(hash_uuid(found)),
+                        _ => true,
+                    }
+                }
+                RawComparison::Varlena => bytes_of(row, start, len).is_none_or(|found| match &self.wanted {
+                    WantedValue::Varlena(wanted) => **wanted == *found,
+                    WantedValue::OneOf(members) => members.may_contain(hash_varlena(found)),
+                    _ => true,
+                }),
+                _ => true,
+            }
         }
     }
 
     /// The short hash of the value; None for a list of values.
     pub fn short_hash(&self) -> Option<u16> {
-        self.short_hash
+        match &self.wanted {
+            WantedValue::Integer(number) => Some(short_hash(*number)),
+            WantedValue::Uuid(uuid) => Some(short_hash(hash_uuid(*uuid))),
+            WantedValue::Varlena(bytes) => Some(short_hash(hash_varlena(bytes))),
+            WantedValue::OneOf(_) => None,
+        }
     }
 
-    /// The short hash of the value in a row. None if the row has an unexpected layout.
+    /// The short hash of the value in a row, or that it is NULL. None if the row has an unexpected layout, or the value
+    /// is compressed or out of line.
     ///
     /// # Safety
     /// As [`RawTest::may_hold`].
-    pub unsafe fn short_hash_of(&self, row: *const u8, len: usize) -> Option<u16> {
-        // SAFETY: as the caller promises.
-        unsafe { self.place.value_in(row, len) }.map(|found| short_hash(found.hash()))
+    pub unsafe fn short_hash_of(&self, row: *const u8, len: usize) -> Option<Option<u16>> {
+        // SAFETY: as in may_hold.
+        unsafe {
+            let start = match self.place.start_in(row, len) {
+                StartInRow::At(start) => start,
+                StartInRow::Null => return Some(None),
+                StartInRow::Unknown => return None,
+            };
+            let is_within = |bytes: usize| start + bytes <= len;
+            let hash = match self.place.comparison {
+                RawComparison::Integer { column, .. } => {
+                    is_within(column).then(|| integer_at(row.add(start), column))
+                }
+                RawComparison::Uuid => {
+                    is_within(16).then(|| hash_uuid(row.add(start).cast::<[u8; 16]>().read_unaligned()))
+                }
+                RawComparison::Varlena => bytes_of(row, start, len).map(hash_varlena),
+            };
+            hash.map(|hash| Some(short_hash(hash)))
+        }
     }
 
     /// What tells the column, and the form of its values, from others of the table.
@@ -321,6 +361,22 @@ impl RawTest {
         let ColumnPlace { number, at, comparison } = self.place;
         // A row's header and its columns of fixed length are within a page.
         u64::from(number) << 32 | (at as u64 & 0xFFFF) << 16 | u64::from(comparison.len().cast_unsigned())
+    }
+}
+
+/// The integer of so many bytes at an address.
+///
+/// # Safety
+/// The bytes are readable.
+#[inline(always)]
+unsafe fn integer_at(value: *const u8, bytes: usize) -> u64 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match bytes {
+            2 => value.cast::<u16>().read_unaligned().into(),
+            4 => value.cast::<u32>().read_unaligned().into(),
+            _ => value.cast::<u64>().read_unaligned(),
+        }
     }
 }
 

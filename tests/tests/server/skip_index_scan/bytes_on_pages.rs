@@ -4,6 +4,7 @@ use crate::registry::on_shared;
 use crate::shared::Database;
 use pg_skip_tests::both_ways::Way;
 use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::explain::executed;
 use pg_skip_tests::session::Session;
 
 /// Checks a list of keys of a column, as constants and as parameters of a type.
@@ -175,6 +176,70 @@ fn columns_that_came_and_went(database: &Database) {
     check(&mut session, "t", &lists("n", "bigint", &["12", "6", "0", "7"]));
     check(&mut session, "t", &lists("w", "text", &["added", "w3", "w", "v7"]));
     sound(&mut session, "t_skip");
+}
+
+on_shared!(rows_with_nulls);
+/// NULLs before a column move it, NULLs behind it make the row's header longer: in each byte of the bitmap.
+fn rows_with_nulls(database: &Database) {
+    let mut session = database.session();
+    // Rows have all of the columns, all but one, the first ones, or some by chance.
+    let columns: Vec<String> = (1..=17).map(|number| format!("c{number} int")).collect();
+    let value = |number: u32| {
+        format!(
+            "CASE WHEN n % 40 = {number} OR n % 3 = 0 AND n / 3 % 19 >= {number}
+                       OR n % 5 = 1 AND hashint4(n * 32 + {number}) % 2 = 0
+             THEN NULL ELSE (n * {number}) % 700 END"
+        )
+    };
+    let values: Vec<String> = (1..=17).map(value).collect();
+    session.run(&format!(
+        "CREATE TABLE t ({}, v text, id int);
+         INSERT INTO t SELECT {}, CASE WHEN n % 7 > 0 THEN 'v' || n % 700 END, n FROM generate_series(1, 4000) n;
+         CREATE INDEX t_skip ON t USING skip (c1, c2, c8, c9, c10, c16, c17, v)
+             WITH (pages_per_range = 1, autosummarize = off);
+         INSERT INTO t SELECT {}, 'v' || n, n FROM generate_series(4001, 4300) n",
+        columns.join(", "),
+        values.join(", "),
+        values.join(", "),
+    ));
+    let mut conditions = Vec::new();
+    for column in ["c1", "c2", "c8", "c9", "c10", "c16", "c17"] {
+        for number in [0, 1, 7, 350, 693, 699, 700] {
+            conditions.push(format!("{column} = {number}"));
+        }
+        conditions.push(format!("{column} IS NULL"));
+        conditions.push(format!("{column} IN (3, 350, 999)"));
+    }
+    conditions.extend(["v = 'v0'", "v = 'v350'", "v = 'v4100'", "v = 'v'", "v IS NULL"].map(String::from));
+    // Pages are known from the third time on.
+    for _ in 0..3 {
+        check(&mut session, "t", &conditions);
+    }
+    sound(&mut session, "t_skip");
+}
+
+on_shared!(nulls_behind_a_column);
+/// They do not keep a lookup from leaving a page early: then rows are counted that look live, although their inserter
+/// rolled back. NULLs before a column do.
+fn nulls_behind_a_column(database: &Database) {
+    let (mut session, mut other) = (database.session(), database.session());
+    Way::skip_scan().set(&mut session);
+    for (row, column, is_left_early) in [
+        ("n, n, n", "k", true),
+        ("n, n, NULL", "k", true),
+        ("n, NULL, n", "k", true),
+        ("NULL, n, n", "k", false),
+        ("NULL, n, NULL", "id", true),
+    ] {
+        session.run(
+            "DROP TABLE IF EXISTS t; CREATE TABLE t (id int, k int, after int);
+             CREATE INDEX t_skip ON t USING skip (k, id) WITH (autosummarize = off)",
+        );
+        other.run(&format!("BEGIN; INSERT INTO t SELECT {row} FROM generate_series(1, 50) n; ROLLBACK"));
+        let node = executed(&mut session, &format!("SELECT id FROM t WHERE {column} = 1000"));
+        let removed = node.number("Rows Removed by Index Recheck");
+        assert_eq!(removed, if is_left_early { 50 } else { 0 }, "({row}): {column}");
+    }
 }
 
 on_shared!(versions_that_only_some_see);
