@@ -66,7 +66,7 @@ bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, for 
 	@[ -n "$(PG_CONFIG)" ] || $(SETUP) hll
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; benches/bloom.sh "$$pg_config"
 
-bench-growth: ## Measure growth to ROWS=100000000, updates and a queue, for docs/growth.md (some two hours)
+bench-growth: ## Measure growth to ROWS=100000000, updates and a queue, for docs/growth.md (20 minutes or more)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/growth.sh "$$pg_config"
 
 bench-inside: ## Measure searches inside values beside GIN, pg_trgm, BRIN, for docs/inside-benchmarks.md (hours); ROWS=…

@@ -2,7 +2,7 @@
 # Measures how skip's indexes do while a table grows by inserts alone, then after random updates and VACUUM, and for a
 # queue, whose rows come and go; beside a btree. Writes docs/growth.md.
 #
-#   growth.sh PG_CONFIG         some two hours and 40 GB of disk under ${TMPDIR:-/tmp}
+#   growth.sh PG_CONFIG         20 minutes to two hours, and 40 GB of disk under ${TMPDIR:-/tmp}
 #
 #   ROWS=100000000              rows in the end; if they are fewer, page, results and plot go to target/bench
 #   OUT=directory               where they go instead

@@ -220,7 +220,10 @@ fn no_collation(input: Oid) -> ! {
     fail(
         PgSqlErrorCode::ERRCODE_INDETERMINATE_COLLATION,
         format!("could not determine which collation to use for keys of type {}", types::display_name(input)),
-        Some("The arguments have different collations, and strings that are equal under one may differ under another.".into()),
+        Some(
+            "The arguments have different collations, and strings that are equal under one may differ under another."
+                .into(),
+        ),
         Some("Use the COLLATE clause to set the collation explicitly.".into()),
     )
 }

@@ -284,7 +284,7 @@ impl RawTest {
     #[inline]
     pub unsafe fn may_hold(&self, row: *const u8, len: usize) -> bool {
         // SAFETY: as the caller promises; values are checked to be within the row. What is found is not made a value of
-        // its own before it is compared: that takes twice the time.
+        // its own before it is compared: that takes nearly twice the time.
         unsafe {
             let start = match self.place.start_in(row, len) {
                 StartInRow::At(start) => start,
