@@ -9,8 +9,8 @@
 //! gives the present position, and gets nothing if it is another one. So the caller must ensure that every change of a
 //! row moves the position.
 
-/// Pages that a session remembers: as many as sessions that insert side by side leave unsummarized at most
-/// (`MOST_EMPTY` of skip_segment's `pace`). With hashes of 75 rows each they take some 100 kB.
+/// Pages that a session remembers. Sessions that insert side by side seldom leave more unsummarized: at most
+/// `MOST_EMPTY` of skip_segment's `pace`, and a batch. With hashes of 75 rows each, the pages take some 100 kB.
 pub const MOST_PAGES: usize = 512;
 
 /// A page, and a column of its rows.

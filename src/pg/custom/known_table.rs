@@ -48,8 +48,8 @@ enum PageNews {
 }
 
 impl KnownTable {
-    /// For a scan of so many blocks. If they are more than a session remembers, each would take the place of one that
-    /// is read later, and nothing would ever be known.
+    /// For a scan of so many blocks. If they are more than a session remembers, pages take each other's places; from
+    /// twice as many consecutive blocks on, nothing is ever known.
     pub fn of(table: Rel, blocks: u64) -> Self {
         HASHES.with_borrow_mut(|hashes| {
             hashes.clear();

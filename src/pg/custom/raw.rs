@@ -250,7 +250,7 @@ impl RawTest {
     #[inline]
     pub fn prefetch(&self, row: *const u8) {
         cache::prefetch_line(row.wrapping_add(T_INFOMASK2));
-        // Most rows have a header without a null bitmap; for the others, this prefetches the wrong cache line.
+        // Most rows have a header of this size; for the others, this may prefetch the wrong cache line.
         cache::prefetch_line(row.wrapping_add(USUAL_HEADER + self.place.at));
     }
 

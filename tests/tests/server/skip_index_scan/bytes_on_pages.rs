@@ -186,7 +186,7 @@ fn rows_with_nulls(database: &Database) {
     let columns: Vec<String> = (1..=17).map(|number| format!("c{number} int")).collect();
     let value = |number: u32| {
         format!(
-            "CASE WHEN n % 40 = {number} OR n % 3 = 0 AND n / 3 % 19 >= {number}
+            "CASE WHEN n % 40 = {number} OR n % 3 = 0 AND n / 3 % 19 < {number}
                        OR n % 5 = 1 AND hashint4(n * 32 + {number}) % 2 = 0
              THEN NULL ELSE (n * {number}) % 700 END"
         )
@@ -214,6 +214,33 @@ fn rows_with_nulls(database: &Database) {
     // Pages are known from the third time on.
     for _ in 0..3 {
         check(&mut session, "t", &conditions);
+    }
+    sound(&mut session, "t_skip");
+}
+
+on_shared!(known_rows_with_nulls);
+/// Pages become known although the columns behind the one that is looked up are NULL, or the column itself is.
+fn known_rows_with_nulls(database: &Database) {
+    let mut session = database.session();
+    let columns = |from: u32, to: u32| {
+        (from..=to).map(|number| format!("c{number} int")).collect::<Vec<_>>().join(", ")
+    };
+    session.run(&format!(
+        "CREATE TABLE t (id int, {}, k int, v text, {});
+         CREATE INDEX t_skip ON t USING skip (k, v) WITH (pages_per_range = 1, autosummarize = off);
+         INSERT INTO t (id, {}, k, v, c12)
+             SELECT n, {}, CASE WHEN n % 4 > 0 THEN n % 500 END, CASE WHEN n % 3 > 0 THEN 'v' || n % 500 END,
+                    CASE WHEN n % 2 = 0 THEN n END
+             FROM generate_series(1, 3000) n",
+        columns(1, 8),
+        columns(9, 18),
+        columns(1, 8).replace(" int", ""),
+        ["n"; 8].join(", "),
+    ));
+    let conditions =
+        ["k = 7", "k = 8", "k = 499", "k = 500", "v = 'v7'", "v = 'v8'", "v = 'v9'", "v = 'v500'"];
+    for _ in 0..4 {
+        check(&mut session, "t", &conditions.map(String::from));
     }
     sound(&mut session, "t_skip");
 }
