@@ -175,7 +175,7 @@ fn ask(session: &mut Session) {
     same(session, "golden", &Question::any("c IS NOT NULL"));
 }
 
-/// What stands where, read without the extension's code: offsets as src/pages/meta.rs and the pages of skip_segment
+/// What stands where, read without the extension's code: offsets as src/pages/meta/mod.rs and the pages of skip_segment
 /// document them.
 fn check_bytes(file: &[u8], golden: &Golden) {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());

@@ -1,6 +1,6 @@
 //! Pages that a session has read before, in vain: whatever happens to their rows, nothing is lost.
 use crate::registry::{alone, on_shared};
-use crate::shared::Database;
+use crate::shared::{Database, together};
 use crate::standby::{catch_up, replicated};
 use fastrand::Rng;
 use pg_skip_tests::both_ways::{Way, skips};
@@ -8,6 +8,8 @@ use pg_skip_tests::explain::executed;
 use pg_skip_tests::seed;
 use pg_skip_tests::server::Server;
 use pg_skip_tests::session::Session;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// A table of a few pages with room for changes, and an index that summarizes none of it.
 fn create(session: &mut Session, kind: &str) {
@@ -116,6 +118,47 @@ fn changed_by_others(database: &Database) {
             }
         }
     }
+}
+
+on_shared!(changed_while_they_are_read);
+/// A row whose insert was committed before a lookup began is found, while the pages are being learnt.
+fn changed_while_they_are_read(database: &Database) {
+    let (mut writer, first, second) = (database.session(), database.session(), database.session());
+    create(&mut writer, "");
+    let committed = AtomicU32::new(0);
+    let is_over = AtomicBool::new(false);
+    let read = |mut reader: Session, seed: u64| {
+        let mut rng = Rng::with_seed(seed);
+        Way::skip_scan().set(&mut reader);
+        let mut lookups = 0;
+        // The writer may fail.
+        let end = Instant::now() + Duration::from_secs(60);
+        while (!is_over.load(Ordering::Acquire) || lookups < 200) && Instant::now() < end {
+            let newest = committed.load(Ordering::Acquire);
+            let number = newest - rng.u32(0..=newest.min(20));
+            if number > 0 {
+                let condition = &conditions(1000 + number)[rng.usize(..4)];
+                assert_eq!(found(&mut reader, condition), [(1000 + number).to_string()], "{condition}");
+            }
+            let absent = &conditions(900_001 + rng.u32(..1000))[rng.usize(..4)];
+            assert_eq!(found(&mut reader, absent), Vec::<String>::new(), "{absent}");
+            lookups += 1;
+        }
+    };
+    together(vec![
+        Box::new(|| read(first, seed())),
+        Box::new(|| read(second, seed() + 1)),
+        Box::new(|| {
+            for number in 1..=1500 {
+                let row = 1000 + number;
+                writer.run(&format!(
+                    "INSERT INTO t VALUES ({row}, md5('{row}')::uuid, {row}, {row}, 'value {row}')"
+                ));
+                committed.store(number, Ordering::Release);
+            }
+            is_over.store(true, Ordering::Release);
+        }),
+    ]);
 }
 
 on_shared!(changed_by_the_session_itself);
