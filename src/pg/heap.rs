@@ -171,10 +171,10 @@ impl HeapPage {
         unsafe { unguarded::BufferGetLSNAtomic(self.buffer) }
     }
 
-    /// Address and length of every item with storage. Items that are not within the page are left out; the server finds
-    /// nothing in them either.
+    /// Address, length and offset number of every item with storage. Items that are not within the page are left out; the
+    /// server finds nothing in them either.
     #[inline]
-    pub fn items(self) -> impl Iterator<Item = (*const u8, usize)> {
+    pub fn items(self) -> impl Iterator<Item = (*const u8, usize, u16)> {
         let Self { page, .. } = self;
         // SAFETY: within a page, whose lower bound is compared with its size.
         let word = move |at: usize| unsafe { page.add(at).cast::<u32>().read_unaligned() };
@@ -183,7 +183,7 @@ impl HeapPage {
             let item = word(at);
             let (start, len) = ((item & 0x7FFF) as usize, (item >> 17) as usize);
             let is_row = (item >> 15) & 3 == LP_NORMAL && len >= T_BITS && start + len <= PAGE;
-            is_row.then(|| (page.wrapping_add(start), len))
+            is_row.then(|| (page.wrapping_add(start), len, ((at - LINE_POINTERS) / 4 + 1) as u16))
         })
     }
 }
@@ -420,7 +420,13 @@ impl ColumnFinder {
     }
 }
 
+/// The end of the value that is at `at` in a row's data, or behind padding. None if it does not fit in the data.
+pub(super) fn end_of_value(data: &[u8], mut at: usize, layout: ColumnLayout) -> Option<usize> {
+    next_field(data, &mut at, layout).map(|_| at)
+}
+
 /// Reads the value at `at` and moves past it, like att_align_pointer, fetchatt and att_addlength_pointer.
+#[inline]
 fn next_field<'a>(data: &'a [u8], at: &mut usize, layout: ColumnLayout) -> Option<Field<'a>> {
     if layout.len > 0 {
         let from = at.next_multiple_of(layout.align);

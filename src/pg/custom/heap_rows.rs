@@ -114,12 +114,13 @@ impl Pages {
     }
 
     /// Moves to the next page and returns its block; None after the last one. If no tuple on the page passes `test`,
-    /// the page has no rows; the number of those that look live by their hint bits is added to `failed`.
+    /// the page has no rows; the number of those that look live by their hint bits is added to `failed`. Else the rows
+    /// before the first that may pass are left out, and counted.
     ///
-    /// Nothing is then asked of the visibility of its tuples, which takes most of the time of a page. An index scan
-    /// does not look at tuples that the index does not name either: a serializable transaction, which has locked the
-    /// whole table by now, need not know of conflicts with the writers of other tuples. A tuple that comes to the page
-    /// later is not visible to the snapshot.
+    /// Nothing is then asked of the visibility of the page's tuples, which takes most of the time of a page. An index
+    /// scan does not look at tuples that the index does not name either: a serializable transaction, which has locked
+    /// the whole table by now, need not know of conflicts with the writers of other tuples. A tuple that comes to the
+    /// page later is not visible to the snapshot, whatever its offset number. Pruning leaves each version its number.
     ///
     /// # Safety
     /// The test is made for the table.
@@ -127,10 +128,15 @@ impl Pages {
         // SAFETY: the scan has not ended, and the page is locked when it is looked at.
         unsafe {
             let known = &mut self.known;
-            let mut may_hold = |page| match test.and_then(|test| known.rules_out(test, page)) {
-                Some(rows) => {
+            let mut first = 0;
+            let mut may_hold = |page| match test.map(|test| known.rules_out(test, page)) {
+                Some(Ok(rows)) => {
                     *failed += rows;
                     false
+                }
+                Some(Err(number)) => {
+                    first = number;
+                    true
                 }
                 None => true,
             };
@@ -144,9 +150,23 @@ impl Pages {
             }
             if self.is_backward {
                 self.next = self.count + 1;
+            } else if first > 1 {
+                self.next = self.rows_before(first);
+                self.asked = self.next;
+                *failed += self.next as u64;
             }
             self.block
         }
+    }
+
+    /// The number of visible rows of the page with smaller offset numbers.
+    ///
+    /// # Safety
+    /// The scan is on a page.
+    unsafe fn rows_before(&self, number: u16) -> usize {
+        // SAFETY: as the caller promises. The list has ascending numbers, as they are on the page.
+        let listed = unsafe { &(&(*self.scan).rs_vistuples)[..self.count] };
+        listed.partition_point(|&listed| listed < number)
     }
 
     /// Puts the page's next row in the direction of the scan into the slot, as [`Pages::next_row`].

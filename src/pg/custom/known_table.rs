@@ -66,7 +66,7 @@ impl KnownTable {
     ///
     /// # Safety
     /// A page of the table, under a share lock at least.
-    pub unsafe fn rules_out(&mut self, test: &RawTest, page: HeapPage) -> Option<u64> {
+    pub unsafe fn rules_out(&mut self, test: &RawTest, page: HeapPage) -> Result<u64, u16> {
         // An error may have come before the last page was remembered.
         self.news = PageNews::Nothing;
         // SAFETY: as the caller promises.
@@ -78,7 +78,7 @@ impl KnownTable {
         }
         let column = PageColumn { file, block: page.block(), column: test.column_code() };
         match KNOWN.with_borrow(|known| known.look_up(&column, position, wanted)) {
-            Knowledge::RuledOut(live) => Some(live),
+            Knowledge::RuledOut(live) => Ok(live),
             Knowledge::MayHold => rules_out(),
             Knowledge::Nothing => {
                 self.news = PageNews::Page(column, position);
@@ -90,7 +90,7 @@ impl KnownTable {
                 if unsafe { collect(test, page) } {
                     self.news = PageNews::Rows(column, position, live);
                 }
-                Some(live)
+                Ok(live)
             }
         }
     }
@@ -108,14 +108,14 @@ impl KnownTable {
     }
 }
 
-/// Collects the short hashes of a page's rows; false if there is no room, or a row has an unexpected layout.
+/// Collects the short hashes of a page's rows; false if there is no room, or a row's value is not found.
 ///
 /// # Safety
 /// As [`KnownTable::rules_out`].
 unsafe fn collect(test: &RawTest, page: HeapPage) -> bool {
     HASHES.with_borrow_mut(|hashes| {
         hashes.clear();
-        for (row, len) in page.items() {
+        for (row, len, _) in page.items() {
             // SAFETY: an item of the page.
             match unsafe { test.short_hash_of(row, len) } {
                 Some(None) => {} // NULL is no lookup's value

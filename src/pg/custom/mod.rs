@@ -16,6 +16,7 @@
 //!
 //! An [`Implementation`] decides what to plan and what to read. This folder translates between it and PostgreSQL.
 
+mod column_offset;
 pub mod describe;
 mod distinct;
 pub mod document;

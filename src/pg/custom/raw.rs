@@ -1,12 +1,13 @@
 //! A test of a row in the form in which it is on its page, before it becomes a row of the executor.
 //!
 //! Hardly any row of a range that is read for one key, or for a list of keys, has such a key. If values are equal
-//! exactly if their bytes are, and the column has the same offset in every row, a few instructions show that a row has
-//! another value. For a list they look into a bitmap of hashes. The server checks the rows that pass, and the rows that
-//! have an unexpected layout.
+//! exactly if their bytes are, a few instructions show that a row has another value. For a list they look into a bitmap
+//! of hashes. The server checks the rows that pass, and the rows in which the column is not found
+//! ([`super::column_offset`]).
 
+use super::column_offset::{ColumnOffset, StartInRow};
 use crate::pg::datum::{self, ArrayElements, Repr, Value};
-use crate::pg::heap::{HEAP_HASNULL, HEAP_NATTS_MASK, HeapPage, T_BITS, T_HOFF, T_INFOMASK, T_INFOMASK2};
+use crate::pg::heap::{HeapPage, T_INFOMASK, T_INFOMASK2};
 use crate::pg::{Rel, cache, heap};
 use pgrx::pg_sys;
 use skip_filter::hash_bytes;
@@ -84,91 +85,33 @@ pub struct Operator {
 }
 
 /// The place of a column in rows, and how its values are compared.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct ColumnPlace {
-    /// Number of the column, from 1.
-    number: u16,
-    /// Offset from the end of the row's header; of a varlena, before it is aligned.
-    at: usize,
+    offset: ColumnOffset,
     comparison: RawComparison,
 }
 
-/// Where a column's value is in a row.
-#[derive(Clone, Copy)]
-enum StartInRow {
-    /// So many bytes from its beginning, or behind its end in a damaged row.
-    At(usize),
-    Null,
-    /// The row has an unexpected layout, such as a NULL before the column.
-    Unknown,
-}
-
 impl ColumnPlace {
-    /// Where the column's value is in a row.
-    ///
-    /// # Safety
-    /// `row` is a whole tuple of the table, `len` bytes long, on a pinned page.
-    #[inline(always)]
-    unsafe fn start_in(self, row: *const u8, len: usize) -> StartInRow {
-        // SAFETY: a header is longer than the bytes read here.
-        unsafe {
-            let word = |at: usize| row.add(at).cast::<u16>().read_unaligned();
-            if word(T_INFOMASK) & HEAP_HASNULL != 0 || word(T_INFOMASK2) & HEAP_NATTS_MASK < self.number {
-                return self.start_beside_nulls(row, len);
-            }
-            StartInRow::At(usize::from(*row.add(T_HOFF)) + self.at)
-        }
-    }
-
-    /// The same for a row with a bitmap of NULLs, or with too few columns.
-    ///
-    /// # Safety
-    /// As [`ColumnPlace::start_in`].
-    #[inline(never)]
-    unsafe fn start_beside_nulls(self, row: *const u8, len: usize) -> StartInRow {
-        // SAFETY: a header is longer than the bytes read here; bits are checked to be within the row.
-        unsafe {
-            let columns = row.add(T_INFOMASK2).cast::<u16>().read_unaligned() & HEAP_NATTS_MASK;
-            // A bit for each column of the row, 0 for NULL.
-            let (byte, bit) = (usize::from((self.number - 1) / 8), (self.number - 1) % 8);
-            if columns < self.number || T_BITS + byte >= len {
-                return StartInRow::Unknown;
-            }
-            let bits = |byte: usize| *row.add(T_BITS + byte);
-            if bits(byte) >> bit & 1 == 0 {
-                return StartInRow::Null;
-            }
-            let before = (1u8 << bit) - 1;
-            if bits(byte) & before != before || (0..byte).any(|byte| bits(byte) != u8::MAX) {
-                return StartInRow::Unknown;
-            }
-            StartInRow::At(usize::from(*row.add(T_HOFF)) + self.at)
-        }
-    }
-
-    /// The place of column `number` (from 1) of a table, if it has a fixed offset and the operator compares its bytes.
+    /// The place of column `number` (from 1) of a table, if the operator compares its bytes.
     pub fn of(table: Rel, number: i16, operator: Operator) -> Option<Self> {
         let Operator { function, collation, column_is_left } = operator;
         let comparison = RawComparison::of(function, collation, column_is_left)?;
-        let number = u16::try_from(number).ok().filter(|&number| number > 0)?;
-        let columns = datum::column_layouts(table, number.into());
-        let mut at = 0usize;
-        let (last, before) = columns.split_last()?;
-        for column in before {
-            at = at.next_multiple_of(column.align) + usize::try_from(column.len).ok()?;
-        }
-        if comparison != RawComparison::Varlena {
-            at = at.next_multiple_of(last.align);
-        }
-        let is_whole = columns.len() == usize::from(number) && last.len == comparison.len();
-        is_whole.then_some(Self { number, at, comparison })
+        let number = usize::try_from(number).ok().filter(|&number| number > 0)?;
+        let columns = datum::column_layouts(table, number);
+        let is_whole = columns.len() == number && columns.last()?.len == comparison.len();
+        is_whole.then_some(Self { offset: ColumnOffset::of_last(&columns)?, comparison })
+    }
+
+    /// Whether the column is found without a walk over the columns before it.
+    pub fn is_fixed(&self) -> bool {
+        self.offset.is_fixed()
     }
 
     /// The test for a value of the key.
     ///
     /// # Safety
     /// `value` is a value of the type on the other side of the operator, not NULL.
-    pub unsafe fn equals(self, value: pg_sys::Datum) -> RawTest {
+    pub unsafe fn equals(&self, value: pg_sys::Datum) -> RawTest {
         let wanted = match self.comparison {
             RawComparison::Integer { column, key } => WantedValue::Integer(as_stored(value, column, key)),
             RawComparison::Uuid => {
@@ -180,14 +123,14 @@ impl ColumnPlace {
                 Value::new(value, Repr::Varlena).with_bytes(|bytes| bytes.into())
             }),
         };
-        RawTest { place: self, wanted }
+        RawTest { place: self.clone(), wanted }
     }
 
     /// The test for the elements of an array. NULL equals nothing.
     ///
     /// # Safety
     /// `array` is an array of values of the type on the other side of the operator, neither compressed nor out of line.
-    pub unsafe fn equals_any(self, array: pg_sys::Datum) -> RawTest {
+    pub unsafe fn equals_any(&self, array: pg_sys::Datum) -> RawTest {
         // SAFETY: both vectors have `count` elements; those that are not NULL are values of the array's type.
         unsafe {
             let ArrayElements { values, nulls, count, .. } = ArrayElements::of(array.cast_mut_ptr());
@@ -200,7 +143,7 @@ impl ColumnPlace {
                     RawComparison::Varlena => Value::new(value, Repr::Varlena).with_bytes(hash_varlena),
                 });
             }
-            RawTest { place: self, wanted: WantedValue::OneOf(members) }
+            RawTest { place: self.clone(), wanted: WantedValue::OneOf(members) }
         }
     }
 }
@@ -251,30 +194,30 @@ impl RawTest {
     pub fn prefetch(&self, row: *const u8) {
         cache::prefetch_line(row.wrapping_add(T_INFOMASK2));
         // Most rows have a header of this size; for the others, this may prefetch the wrong cache line.
-        cache::prefetch_line(row.wrapping_add(USUAL_HEADER + self.place.at));
+        cache::prefetch_line(row.wrapping_add(USUAL_HEADER + self.place.offset.fixed_part()));
     }
 
-    /// None if some tuple of a page, visible or not, may have the value; else the number of its tuples that look live
-    /// by their hint bits.
+    /// The number of a page's tuples that look live by their hint bits, if no tuple, visible or not, may have the value;
+    /// else the offset number of the first that may have it.
     ///
     /// # Safety
     /// A page of the table, under a share lock at least.
-    pub unsafe fn rules_out(&self, page: HeapPage) -> Option<u64> {
+    pub unsafe fn rules_out(&self, page: HeapPage) -> Result<u64, u16> {
         let (mut rows, mut ahead) = (0, page.items());
-        ahead.by_ref().take(ROWS_AHEAD).for_each(|(row, _)| self.prefetch(row));
-        for (row, len) in page.items() {
-            if let Some((row, _)) = ahead.next() {
+        ahead.by_ref().take(ROWS_AHEAD).for_each(|(row, ..)| self.prefetch(row));
+        for (row, len, number) in page.items() {
+            if let Some((row, ..)) = ahead.next() {
                 self.prefetch(row);
             }
             // SAFETY: the item is within the page, and not shorter than a tuple's header.
             unsafe {
                 if self.may_hold(row, len) {
-                    return None;
+                    return Err(number);
                 }
                 rows += u64::from(heap::looks_live(row.add(T_INFOMASK).cast::<u16>().read_unaligned()));
             }
         }
-        Some(rows)
+        Ok(rows)
     }
 
     /// Whether a row may have the value: false only if it certainly has a different one, or NULL.
@@ -286,7 +229,7 @@ impl RawTest {
         // SAFETY: as the caller promises; values are checked to be within the row. What is found is not made a value of
         // its own before it is compared: that takes nearly twice the time.
         unsafe {
-            let start = match self.place.start_in(row, len) {
+            let start = match self.place.offset.start_in(row, len) {
                 StartInRow::At(start) => start,
                 StartInRow::Null => return false, // no operator of these kinds is true of NULL
                 StartInRow::Unknown => return true,
@@ -329,7 +272,7 @@ impl RawTest {
         }
     }
 
-    /// The short hash of the value in a row, or that it is NULL. None if the row has an unexpected layout, or the value
+    /// The short hash of the value in a row, or that it is NULL. None if the column is not found in the row, or the value
     /// is compressed or out of line.
     ///
     /// # Safety
@@ -337,7 +280,7 @@ impl RawTest {
     pub unsafe fn short_hash_of(&self, row: *const u8, len: usize) -> Option<Option<u16>> {
         // SAFETY: as in may_hold.
         unsafe {
-            let start = match self.place.start_in(row, len) {
+            let start = match self.place.offset.start_in(row, len) {
                 StartInRow::At(start) => start,
                 StartInRow::Null => return Some(None),
                 StartInRow::Unknown => return None,
@@ -358,9 +301,10 @@ impl RawTest {
 
     /// What tells the column, and the form of its values, from others of the table.
     pub fn column_code(&self) -> u64 {
-        let ColumnPlace { number, at, comparison } = self.place;
+        let ColumnPlace { offset, comparison } = &self.place;
+        let (number, at) = (u64::from(offset.number()), offset.fixed_part() as u64);
         // A row's header and its columns of fixed length are within a page.
-        u64::from(number) << 32 | (at as u64 & 0xFFFF) << 16 | u64::from(comparison.len().cast_unsigned())
+        number << 32 | (at & 0xFFFF) << 16 | u64::from(comparison.len().cast_unsigned())
     }
 }
 

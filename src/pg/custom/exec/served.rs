@@ -42,7 +42,6 @@ pub(super) struct Served {
 }
 
 /// A condition that is checked on rows as they are on their pages.
-#[derive(Clone, Copy)]
 struct OnPages {
     place: ColumnPlace,
     /// The number of the key.
@@ -106,7 +105,7 @@ impl Served {
             let keys: Vec<KeySource> = keys.iter().map(|&key| KeySource::new(key, planstate)).collect();
             let on_pages = on_pages(conditions, of_plan, scan);
             let needs_memory = !lists.is_empty()
-                || on_pages.is_some_and(|condition| condition.is_list)
+                || on_pages.as_ref().is_some_and(|condition| condition.is_list)
                 || keys.iter().any(|key| matches!(key, KeySource::Evaluated(..)));
             let memory = match needs_memory {
                 true => new_context(pg_sys::CurrentMemoryContext, c"pg_skip keys"),
@@ -199,14 +198,13 @@ impl Served {
     /// # Safety
     /// The keys have their values, and the memory of the values is the current context if an array is among them.
     unsafe fn make_raw_test(&mut self) {
-        let Some(OnPages { place, key, is_list }) = self.on_pages else { return };
-        if self.raw.is_some() && matches!(self.keys.get(key), Some(KeySource::Constant(_))) {
+        let Some(OnPages { place, key, is_list }) = &self.on_pages else { return };
+        if self.raw.is_some() && matches!(self.keys.get(*key), Some(KeySource::Constant(_))) {
             return;
         }
         // SAFETY: the key is of the type on the other side of the operator, and was detoasted.
-        self.raw = self
-            .value(key)
-            .map(|value| unsafe { if is_list { place.equals_any(value) } else { place.equals(value) } });
+        let test = |value| unsafe { if *is_list { place.equals_any(value) } else { place.equals(value) } };
+        self.raw = self.value(*key).map(test);
     }
 
     /// The value of a key, None if it is NULL.
@@ -242,7 +240,7 @@ impl Served {
 }
 
 /// The condition that is checked on rows as they are on their pages: a single key rather than a list, which lets more
-/// rows pass.
+/// rows pass; and a column with the same offset in every row rather than one that is walked to.
 ///
 /// # Safety
 /// As [`Served::new`].
@@ -253,7 +251,7 @@ unsafe fn on_pages(
 ) -> Option<OnPages> {
     // SAFETY: as the caller promises.
     let all = conditions.iter().filter_map(|&condition| unsafe { on_pages_of(condition, keys, scan) });
-    all.min_by_key(|condition| condition.is_list)
+    all.min_by_key(|condition| (condition.is_list, !condition.place.is_fixed()))
 }
 
 /// The same for one condition; None if it does not compare bytes.

@@ -32,6 +32,7 @@ mod snapshots;
 mod tables;
 mod triggers;
 mod unsummarized;
+mod walked_rows;
 
 use pg_skip_tests::session::Session;
 
