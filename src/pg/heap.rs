@@ -171,8 +171,8 @@ impl HeapPage {
         unsafe { unguarded::BufferGetLSNAtomic(self.buffer) }
     }
 
-    /// Address, length and offset number of every item with storage. Items that are not within the page are left out; the
-    /// server finds nothing in them either.
+    /// Address, length and offset number of every item with storage. Items that are not within the page are left out;
+    /// the server finds nothing in them either.
     #[inline]
     pub fn items(self) -> impl Iterator<Item = (*const u8, usize, u16)> {
         let Self { page, .. } = self;

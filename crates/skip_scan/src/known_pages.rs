@@ -10,8 +10,8 @@
 //! row moves the position.
 
 /// Pages that a session remembers. Sessions that insert side by side seldom leave more unsummarized: at most
-/// `MOST_EMPTY` of skip_segment's `pace`, and a batch. With hashes of 75 rows each, the pages take some 100 kB.
-pub const MOST_PAGES: usize = 512;
+/// `MOST_EMPTY` (512) of skip_segment's `pace`, and a batch. With hashes of 75 rows each, the pages take some 230 kB.
+pub const MOST_PAGES: usize = 1024;
 
 /// A page, and a column of its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,11 +12,11 @@
 //!
 //! | segments kept, ratio | 10^6 rows | 10^7 | 10^8 | 10^10 |
 //! |---|---|---|---|---|
-//! | log8, 8: filters | 15 times, 2.3 | 19 times, 3.5 | 23 times, 4.6 | 33 times, 7.1 |
-//! | log8, 4 | 15 times, 2.3 | 19 times, 3.6 | 21 times, 4.7 | 29 times, 7.2 |
-//! | log8 and one, 8 | 11 times, 2.8 | 16 times, 4.0 | 22 times, 5.2 | 33 times, 7.8 |
-//! | log8 and one, 4: maps | 8 times, 2.9 | 11 times, 4.2 | 15 times, 5.4 | 22 times, 7.9 |
-//! | log8 and two, 4 | 7 times, 3.4 | 10 times, 4.7 | 14 times, 5.9 | 21 times, 8.4 |
+//! | log8, 8: filters | 15 times, 2.2 | 19 times, 3.3 | 23 times, 4.2 | 33 times, 6.2 |
+//! | log8, 4 | 15 times, 2.3 | 18 times, 3.4 | 21 times, 4.5 | 28 times, 6.6 |
+//! | log8 and one, 8 | 12 times, 2.7 | 16 times, 3.7 | 22 times, 4.7 | 32 times, 6.7 |
+//! | log8 and one, 4: maps | 8 times, 2.9 | 11 times, 4.0 | 14 times, 5.1 | 22 times, 7.2 |
+//! | log8 and two, 4 | 7 times, 3.3 | 10 times, 4.5 | 14 times, 5.6 | 20 times, 7.7 |
 //!
 //! A lookup reads a page or two of each segment of maps, but some thirteen of each segment of filters, so filters are
 //! kept in fewer. The largest segment is merged once the others are an eighth of it (ratio 8) or a quarter (ratio 4).
@@ -26,9 +26,9 @@
 //! twice as many segments.
 //!
 //! A merge that is too large for one insert is done in steps, while new segments come. They are merged among
-//! themselves, and have to do with less room ([`Rule::room`]). With steps of 60 times what comes meanwhile, or more
-//! while there are many segments ([`Summarized::step_factor`]), the simulation never had more than [`Rule::bound`] in
-//! all up to 10,000 million rows.
+//! themselves, and have to do with less room ([`Rule::room`]). With steps of 60 times what comes meanwhile, and more
+//! while there are more segments than are kept ([`Summarized::step_factor`]), the simulation never had more than
+//! [`Rule::bound`] in all up to 10,000 million rows.
 
 use std::ops::Range;
 
@@ -184,14 +184,19 @@ impl Summarized {
         u32::try_from(pages.div_ceil(usual)).unwrap_or(u32::MAX).max(1)
     }
 
-    /// By what the usual number of pages of a step of merges is multiplied: steps follow each sixteen new blocks of the
-    /// table, so a column with more pages needs larger ones. But it needs them only from the middle between
-    /// [`Rule::most_segments`], which is about its average number of segments, and [`Rule::bound`] on: no insert shall
-    /// wait longer than it must. Then steps are also twice as large, so that there are fewer segments again: in the
-    /// simulation of 10,000 million rows there were 18 maps at most, and 22 otherwise, where [`Rule::bound`] is 21.
+    /// By what the usual number of pages of a step of merges is multiplied: by one more for each segment above
+    /// [`Rule::most_segments`]. So the more segments a lookup meets, the sooner they are merged. The simulation of
+    /// 1,000 million rows has 12 maps at most. With factor 2, from the middle between that number and [`Rule::bound`]
+    /// on, it had 17.
+    ///
+    /// Steps follow each sixteen new blocks of the table, so a column with more pages needs larger ones. But it needs
+    /// them only from the middle between [`Rule::most_segments`], which is about its average number of segments, and
+    /// [`Rule::bound`] on: no insert shall wait longer than it must.
     pub fn step_factor(self) -> u32 {
-        let many = (self.rule.most_segments(self.end) + self.rule.bound(self.end)) / 2;
-        if self.segments < many { 1 } else { self.richness().saturating_mul(2) }
+        let most = self.rule.most_segments(self.end);
+        let middle = (most + self.rule.bound(self.end)) / 2;
+        let factor = u32::try_from(self.segments.saturating_sub(most)).unwrap_or(u32::MAX).saturating_add(1);
+        if self.segments < middle { factor } else { factor.max(self.richness().saturating_mul(2)) }
     }
 }
 
@@ -227,11 +232,9 @@ mod tests {
         let factor = |segments, blocks| of(segments, blocks).step_factor();
         // An average of 4, and 13 at most.
         assert_eq!((rule.most_segments(4096), rule.bound(4096)), (4, 13));
-        assert_eq!([7, 8, 20].map(|segments| factor(segments, 2048)), [1, 2, 2], "a usual column");
-        assert_eq!([7, 8, 20].map(|segments| factor(segments, 40_000)), [1, 40, 40]);
-        assert_eq!(factor(20, 100), 2, "few keys");
-        let small = Summarized { rule, segments: 20, end: 20, blocks: 21, table_blocks: 40 };
-        assert_eq!(small.step_factor(), 2, "a small table");
+        assert_eq!([0, 4, 5, 7, 8, 20].map(|segments| factor(segments, 2048)), [1, 1, 2, 4, 5, 17]);
+        assert_eq!([4, 7, 8, 20].map(|segments| factor(segments, 40_000)), [1, 4, 40, 40], "many keys");
+        assert_eq!(factor(20, 100), 17, "few keys");
     }
 
     #[test]
@@ -355,8 +358,8 @@ mod tests {
 
     #[test]
     fn few_segments_remain_and_each_batch_is_written_few_times() {
-        let of_filters = [(4_000, 18.5, 9), (40_000, 23.5, 11), (200_000, 27.0, 15)];
-        let of_maps = [(4_000, 12.0, 10), (40_000, 15.0, 12), (200_000, 17.0, 16)];
+        let of_filters = [(4_000, 18.5, 9), (40_000, 23.5, 10), (200_000, 27.0, 11)];
+        let of_maps = [(4_000, 12.0, 10), (40_000, 15.0, 11), (200_000, 17.0, 12)];
         for (rule, limits) in [(Rule::FILTERS, of_filters), (Rule::MAPS, of_maps)] {
             let (mut growing, mut most) = (GrowthSimulation::new(rule, 2, 5, 200, 600), 0);
             for (batches, written, segments) in limits {

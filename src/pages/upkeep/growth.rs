@@ -7,8 +7,8 @@
 //!
 //! The number of pages is the setting `pg_skip.merge_pages`, for a step of a column and for a merge at once. Sixteen
 //! blocks of a table give about half a page of a segment, so the default of 32 is 64 times what comes, as the bound in
-//! [`skip_segment::growth`] wants it. Blocks of values that have many keys each give more. The steps of such a column
-//! are larger in proportion while it has many segments ([`Summarized::step_factor`]).
+//! [`skip_segment::growth`] wants it. Steps are larger while a column has more segments than usual; if its values have
+//! many keys, in proportion ([`Summarized::step_factor`]).
 //!
 //! Segments here are [`regions`]: what the lookup of one key meets as one segment.
 //!

@@ -197,8 +197,8 @@ impl RawTest {
         cache::prefetch_line(row.wrapping_add(USUAL_HEADER + self.place.offset.fixed_part()));
     }
 
-    /// The number of a page's tuples that look live by their hint bits, if no tuple, visible or not, may have the value;
-    /// else the offset number of the first that may have it.
+    /// The number of a page's tuples that look live by their hint bits, if no tuple, visible or not, may have the
+    /// value; else the offset number of the first that may have it.
     ///
     /// # Safety
     /// A page of the table, under a share lock at least.
@@ -272,8 +272,8 @@ impl RawTest {
         }
     }
 
-    /// The short hash of the value in a row, or that it is NULL. None if the column is not found in the row, or the value
-    /// is compressed or out of line.
+    /// The short hash of the value in a row, or that it is NULL. None if the column is not found in the row, or the
+    /// value is compressed or out of line.
     ///
     /// # Safety
     /// As [`RawTest::may_hold`].

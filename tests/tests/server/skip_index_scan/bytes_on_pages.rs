@@ -246,8 +246,8 @@ fn known_rows_with_nulls(database: &Database) {
 }
 
 on_shared!(pages_that_are_left_early);
-/// Neither NULLs nor columns of variable length keep a lookup from leaving a page early: then rows are counted that look
-/// live, although their inserter rolled back. A column that rows do not have does.
+/// Neither NULLs nor columns of variable length keep a lookup from leaving a page early: then rows are counted that
+/// look live, although their inserter rolled back. A column that rows do not have does.
 fn pages_that_are_left_early(database: &Database) {
     let (mut session, mut other) = (database.session(), database.session());
     Way::skip_scan().set(&mut session);
