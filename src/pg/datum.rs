@@ -452,6 +452,15 @@ fn alignment(code: u8) -> usize {
 pub struct ColumnLayout {
     /// pg_attribute.attlen: bytes, or -1 for a varlena.
     pub len: i16,
-    /// Alignment in bytes.
+    /// Alignment in bytes: 1, 2, 4 or 8.
     pub align: usize,
+}
+
+impl ColumnLayout {
+    /// The first offset from `at` on with the column's alignment. (`usize::next_multiple_of` divides, which takes
+    /// longer than the rest of a step over a column.)
+    #[inline]
+    pub fn aligned(self, at: usize) -> usize {
+        (at + self.align - 1) & !(self.align - 1)
+    }
 }

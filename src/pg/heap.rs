@@ -365,7 +365,7 @@ impl ColumnFinder {
         let mut offsets = Vec::with_capacity(last + 1);
         let mut at = Some(0usize);
         for layout in layouts.iter().take(last + 1) {
-            let here = if layout.len > 0 { at.map(|a| a.next_multiple_of(layout.align)) } else { None };
+            let here = if layout.len > 0 { at.map(|a| layout.aligned(a)) } else { None };
             offsets.push(here);
             at = here.map(|a| a + layout.len as usize);
         }
@@ -421,6 +421,7 @@ impl ColumnFinder {
 }
 
 /// The end of the value that is at `at` in a row's data, or behind padding. None if it does not fit in the data.
+#[inline]
 pub(super) fn end_of_value(data: &[u8], mut at: usize, layout: ColumnLayout) -> Option<usize> {
     next_field(data, &mut at, layout).map(|_| at)
 }
@@ -429,7 +430,7 @@ pub(super) fn end_of_value(data: &[u8], mut at: usize, layout: ColumnLayout) -> 
 #[inline]
 fn next_field<'a>(data: &'a [u8], at: &mut usize, layout: ColumnLayout) -> Option<Field<'a>> {
     if layout.len > 0 {
-        let from = at.next_multiple_of(layout.align);
+        let from = layout.aligned(*at);
         *at = from + layout.len as usize;
         return data.get(from..*at).map(Field::Fixed);
     }
@@ -437,7 +438,7 @@ fn next_field<'a>(data: &'a [u8], at: &mut usize, layout: ColumnLayout) -> Optio
         return None; // cstring: no table column has that type
     }
     // A varlena with a short header is not aligned. Padding bytes are zero, and no short header is.
-    let from = if *data.get(*at)? != 0 { *at } else { at.next_multiple_of(layout.align) };
+    let from = if *data.get(*at)? != 0 { *at } else { layout.aligned(*at) };
     let head = *data.get(from)?;
     let (field, end) = match head {
         0x01 => {
