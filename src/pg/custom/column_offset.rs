@@ -22,6 +22,7 @@ pub struct ColumnOffset {
     /// Where the column behind those is in a row without NULLs, from the end of the row's header. It is not aligned yet
     /// if it is of variable length.
     at: usize,
+    /// The column itself.
     column: ColumnLayout,
 }
 
