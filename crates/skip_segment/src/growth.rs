@@ -20,10 +20,10 @@
 //!
 //! A lookup reads a page or two of each segment of maps, but some thirteen of each segment of filters, so filters are
 //! kept in fewer. The largest segment is merged once the others are an eighth of it (ratio 8) or a quarter (ratio 4).
-//! What they take is free when the merge ends. An index of maps that grows to 10 million rows by 100,000 at a time
-//! takes 1.26 times the blocks of its segments on average, and 1.25 times with ratio 8 (from 3 million rows on, 1.17
-//! and 1.15). The rule of a binary counter, which merges whenever the next segment is less than twice as large, leaves
-//! twice as many segments.
+//! What they take is free when the merge ends. An index of maps that grew to 10 million rows by 100,000 at a time took
+//! 1.26 times the blocks of its segments on average, and 1.25 times with ratio 8 (from 3 million rows on, 1.17 and
+//! 1.15); that was measured before [`Summarized::step_factor`] grew with each segment. The rule of a binary counter,
+//! which merges whenever the next segment is less than twice as large, leaves twice as many segments.
 //!
 //! A merge that is too large for one insert is done in steps, while new segments come. They are merged among
 //! themselves, and have to do with less room ([`Rule::room`]). With steps of 60 times what comes meanwhile, and more
@@ -186,12 +186,11 @@ impl Summarized {
 
     /// By what the usual number of pages of a step of merges is multiplied: by one more for each segment above
     /// [`Rule::most_segments`]. So the more segments a lookup meets, the sooner they are merged. The simulation of
-    /// 1,000 million rows has 12 maps at most. With factor 2, from the middle between that number and [`Rule::bound`]
-    /// on, it had 17.
+    /// 1,000 million rows has 12 maps at most. It had 17 when the factor was 1 up to the middle between
+    /// [`Rule::most_segments`] and [`Rule::bound`], and 2 from there on.
     ///
     /// Steps follow each sixteen new blocks of the table, so a column with more pages needs larger ones. But it needs
-    /// them only from the middle between [`Rule::most_segments`], which is about its average number of segments, and
-    /// [`Rule::bound`] on: no insert shall wait longer than it must.
+    /// them only from that middle on: no insert shall wait longer than it must.
     pub fn step_factor(self) -> u32 {
         let most = self.rule.most_segments(self.end);
         let middle = (most + self.rule.bound(self.end)) / 2;

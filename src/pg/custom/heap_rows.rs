@@ -120,7 +120,8 @@ impl Pages {
     /// Nothing is then asked of the visibility of the page's tuples, which takes most of the time of a page. An index
     /// scan does not look at tuples that the index does not name either: a serializable transaction, which has locked
     /// the whole table by now, need not know of conflicts with the writers of other tuples. A tuple that comes to the
-    /// page later is not visible to the snapshot, whatever its offset number. Pruning leaves each version its number.
+    /// page later is not visible to the snapshot, whatever its offset number. Pruning moves rows within their page, but
+    /// they keep their offset numbers.
     ///
     /// # Safety
     /// The test is made for the table.

@@ -261,6 +261,9 @@ fn pages_that_are_left_early(database: &Database) {
         ("t text, k text", "n, repeat('t', n::int), 'k' || n", "k = 'k'"),
         ("t text, a int[], k int", "n, NULL, ARRAY[n], n", "k = 1000"),
         ("t text, k int DEFAULT 7, l int", "n", "k = 1000"),
+        // Where the NULL would be, the next column has the value.
+        ("k int, after int", "n, NULL, 1000", "k = 1000"),
+        ("t text, k int, after int", "n, 't', NULL, 1000", "k = 1000"),
     ] {
         session.run(&format!(
             "DROP TABLE IF EXISTS t; CREATE TABLE t (id int, {columns});

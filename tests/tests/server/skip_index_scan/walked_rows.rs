@@ -1,13 +1,16 @@
 //! The column that is compared on the page stands behind columns of variable length, and behind NULLs: random tables,
 //! with columns of every type in random order, some of them dropped or added between the rows.
 use crate::registry::on_shared;
-use crate::shared::{Database, blame, prepare_types};
+use crate::shared::{Database, blame, prepare_types, together};
 use fastrand::Rng;
+use pg_skip_tests::both_ways::Way;
 use pg_skip_tests::compare::{Question, difference, sound};
 use pg_skip_tests::session::Session;
 use pg_skip_tests::values::{TYPES, Value, constant};
 use pg_skip_tests::{cases, seed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Types that are compared on the page.
 const COMPARED: [&str; 10] =
@@ -18,6 +21,7 @@ struct Column {
     name: String,
     kind: usize,
     is_dropped: bool,
+    is_indexed: bool,
     /// How many of a hundred rows have NULL.
     nulls: u32,
 }
@@ -25,7 +29,7 @@ struct Column {
 impl Column {
     fn random(rng: &mut Rng, number: usize, kind: usize) -> Self {
         let nulls = rng.choice([0, 0, 0, 5, 60]).unwrap_or(0);
-        Self { name: format!("c{number}"), kind, is_dropped: false, nulls }
+        Self { name: format!("c{number}"), kind, is_dropped: false, is_indexed: false, nulls }
     }
 
     fn declared(&self) -> String {
@@ -124,19 +128,29 @@ impl Table {
             if !self.columns[number].is_compared() {
                 continue;
             }
-            let name = self.columns[number].name.clone();
+            let (name, is_indexed) = (self.columns[number].name.clone(), self.columns[number].is_indexed);
             let cast = TYPES[self.columns[number].kind].cast;
             let constants: Vec<String> = (0..4).map(|_| self.columns[number].value(&mut self.rng)).collect();
-            let mut predicates: Vec<String> =
-                constants.iter().map(|constant| format!("{name} = {constant}")).collect();
-            predicates.push(format!("{name} = ANY (ARRAY[{}]::{cast}[])", constants.join(", ")));
+            let question = |constant: &String| {
+                let predicate = format!("{name} = {constant}");
+                // Nothing is read for NULL.
+                if is_indexed && !constant.starts_with("NULL") {
+                    Question::using("t_skip", predicate)
+                } else {
+                    Question::any(predicate)
+                }
+            };
+            let mut questions: Vec<Question> = constants.iter().map(question).collect();
+            let list = format!("{name} = ANY (ARRAY[{}]::{cast}[])", constants.join(", "));
+            questions.push(Question::any(list));
             for _ in 0..2 {
                 let row = self.rng.usize(..100);
-                predicates.push(format!("{name} = (SELECT {name} FROM t AS other WHERE other.id = {row})"));
+                let value = format!("(SELECT {name} FROM t AS other WHERE other.id = {row})");
+                questions.push(Question::any(format!("{name} = {value}")));
             }
             // Pages are known from the third time on.
-            for predicate in predicates.iter().chain(&predicates).chain(&predicates) {
-                if let Some(problem) = difference(session, "t", &Question::any(predicate.clone())) {
+            for question in questions.iter().chain(&questions).chain(&questions) {
+                if let Some(problem) = difference(session, "t", question) {
                     panic!("{problem}");
                 }
             }
@@ -159,16 +173,67 @@ fn walked(database: &Database, number: u64) {
     }
 }
 
+on_shared!(rows_that_move_while_they_are_read);
+/// Each key has one row at any time. Updates prune pages and use line pointers again, within a page and across pages,
+/// and so does VACUUM, while lookups leave out the rows before the first that may have the key.
+fn rows_that_move_while_they_are_read(database: &Database) {
+    let (mut writer, mut cleaner) = (database.session(), database.session());
+    let readers = [database.session(), database.session()];
+    writer.run(
+        "CREATE TABLE t (id int, filler text, k int, v text) WITH (fillfactor = 60, autovacuum_enabled = off);
+         CREATE INDEX t_skip ON t USING skip (k, v) WITH (autosummarize = off);
+         INSERT INTO t SELECT n, repeat('f', n % 90), n, 'value ' || n FROM generate_series(1, 300) n",
+    );
+    let is_over = AtomicBool::new(false);
+    let read = |mut reader: Session, seed: u64| {
+        let mut rng = Rng::with_seed(seed);
+        Way::skip_scan().set(&mut reader);
+        // The writer may fail.
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_over.load(Ordering::Acquire) && Instant::now() < end {
+            let number = rng.u32(1..=300);
+            for condition in [format!("k = {number}"), format!("v = 'value {number}'")] {
+                let found = reader.column(&format!("SELECT id FROM t WHERE {condition}"));
+                assert_eq!(found, [number.to_string()], "{condition}");
+            }
+        }
+    };
+    let [first, second] = readers;
+    together(vec![
+        Box::new(|| read(first, seed())),
+        Box::new(|| read(second, seed() + 1)),
+        Box::new(|| {
+            while !is_over.load(Ordering::Acquire) {
+                cleaner.run("VACUUM t");
+            }
+        }),
+        Box::new(|| {
+            let mut rng = Rng::with_seed(seed() + 2);
+            for _ in 0..3000 {
+                let (number, length) = (rng.u32(1..=300), rng.u32(..90));
+                let filler = if length < 9 { "NULL".into() } else { format!("repeat('f', {length})") };
+                writer.run(&match rng.u32(..3) {
+                    0 => format!(
+                        "WITH gone AS (DELETE FROM t WHERE id = {number} RETURNING id, k, v)
+                         INSERT INTO t SELECT id, {filler}, k, v FROM gone"
+                    ),
+                    _ => format!("UPDATE t SET filler = {filler} WHERE id = {number}"),
+                });
+            }
+            is_over.store(true, Ordering::Release);
+        }),
+    ]);
+}
+
 /// Rows of three forms of the table, the last of them not summarized.
 fn history(table: &mut Table, session: &mut Session) {
     table.fill(session, 150);
     table.alter(session);
-    let compared: Vec<String> = table
-        .columns
-        .iter()
-        .filter(|column| column.is_compared())
-        .map(|column| column.name.clone())
-        .collect();
+    let mut compared = Vec::new();
+    for column in table.columns.iter_mut().filter(|column| column.is_compared()) {
+        column.is_indexed = true;
+        compared.push(column.name.clone());
+    }
     table.run(
         session,
         &format!(
