@@ -8,7 +8,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: all help demo test check check-all bench bench-bloom bench-growth bench-inside bench-against sweep \
+.PHONY: all help demo test check check-all bench bench-bloom bench-growth bench-busy bench-inside bench-against sweep \
 	sweep-inside install lint unit server-tests test-assert test-filters test-16-17 test-postgres test-demo \
 	test-clients test-upgrade package docker fuzz
 
@@ -68,6 +68,9 @@ bench-bloom: ## Measure bloom_agg against count and hll on 20 million rows, for 
 
 bench-growth: ## Measure growth to ROWS=100000000, updates and a queue, for docs/growth.md (20 minutes or more)
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/growth.sh "$$pg_config"
+
+bench-busy: ## Measure lookups beside inserts, for docs/busy-tables.md (a quarter of an hour)
+	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/busy.sh "$$pg_config"
 
 bench-inside: ## Measure searches inside values beside GIN, pg_trgm, BRIN, for docs/inside-benchmarks.md (hours); ROWS=…
 	@$(ONE_SERVER); $(INSTALL) "$$pg_config"; ROWS="$(ROWS)" benches/inside.sh "$$pg_config"

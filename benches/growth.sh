@@ -53,8 +53,6 @@ measure() {
         -c 'DROP INDEX IF EXISTS fresh_index' 2>/dev/null
 }
 
-millions() { printf '%s million' "$(awk "BEGIN { print $1 / 1000000 }")"; }
-
 for variant in $variants; do
     case $variant in none | btree) last=$((rows < btree_rows ? rows : btree_rows)) ;; *) last=$rows ;; esac
     sql -c 'TRUNCATE events' -c 'DROP INDEX IF EXISTS bench_index' 2>/dev/null

@@ -147,5 +147,8 @@ brin_class() {
             WHERE attrelid = '$1'::regclass AND attname = '$2'"
 }
 
+# millions ROWS: in words.
+millions() { printf '%s million' "$(awk "BEGIN { print $1 / 1000000 }")"; }
+
 # How a variant is called in tables.
 title() { sql -c "SELECT title FROM bench.variant WHERE variant = '$1'"; }
