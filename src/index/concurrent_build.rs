@@ -7,6 +7,11 @@
 //! miss it. Therefore every tuple version that is on the table's pages now is looked up in its filter, and added if the
 //! filter lacks it. Later rows come through aminsert. A tuple version that was pruned before is no problem: its removal
 //! ended the standby's transactions that saw it, or waited for them.
+//!
+//! So the index has all rows of these pages, and the command is told so: it need not insert each row again, which took
+//! ten times as long as to build the index. The snapshot by which it looks for missing rows was taken before, so it
+//! sees none that came to the pages after they were read here. It is not told of the rows of ranges that had to be left
+//! open: it evaluates their expressions once more, and fails if they fail.
 
 use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
 use super::contents::RangeContents;
@@ -21,11 +26,14 @@ use crate::pages::map::{self, MapWriter};
 use crate::pages::miss::Miss;
 use crate::pages::segment::{self, Bit, Group};
 use crate::pages::upkeep::{self, unfinished};
-use crate::pg::Rel;
+use crate::pg::am::TupleAddress;
 use crate::pg::error::{IndexResult, or_raise};
+use crate::pg::heap::HeapReader;
 use crate::pg::lock::{IndexLock, LockKind};
+use crate::pg::{Rel, memory};
 use skip_segment::{NULLS_SLICE, OPEN_SLICE, RangeState, VALUES_SLICE};
 use std::iter::Peekable;
+use std::ops::Range;
 use std::vec::IntoIter;
 
 /// The most bits that are gathered before they are written. Each takes 8 bytes, so this is 8 MB.
@@ -34,13 +42,14 @@ const MOST_BITS: usize = 1 << 20;
 /// The most ranges of bounds that are gathered before they are widened: those of some pages.
 const MOST_WIDENINGS: usize = 4096;
 
-/// Adds the keys of the table's tuple versions that the filters or maps lack.
-pub fn add_missed_rows(heap: Rel, index: Rel) {
+/// Adds the keys of the table's tuple versions that the filters or maps lack, and calls `has` with the addresses of all
+/// rows that the index has then.
+pub fn add_missed_rows(heap: Rel, index: Rel, has: &mut dyn FnMut(TupleAddress)) {
     let _maintenance = IndexLock::take(index, LockKind::Maintenance);
-    or_raise(index, add_lacking(heap, index));
+    or_raise(index, add_lacking(heap, index, has));
 }
 
-fn add_lacking(heap: Rel, index: Rel) -> IndexResult<()> {
+fn add_lacking(heap: Rel, index: Rel, has: &mut dyn FnMut(TupleAddress)) -> IndexResult<()> {
     let (meta, mut directory) = upkeep::load(index)?;
     // What is added here would have to be added to them too, and ranges be opened.
     unfinished::abandon_all(&mut directory)?;
@@ -57,10 +66,19 @@ fn add_lacking(heap: Rel, index: Rel) -> IndexResult<()> {
     let mut columns: Vec<LackingColumn> =
         checks.map(|(c, check)| LackingColumn::new(&directory, c as u16, check)).collect();
     let blocks = heap.blocks();
-    for range in 0..meta.ranges_in(blocks).min(meta.watermark) {
-        collector.collect(meta.blocks_of(range, blocks));
-        for (column, collected) in columns.iter_mut().zip(&collector.columns) {
-            column.add(index, range, collected.contents())?;
+    let mut reader = HeapReader::new(heap, true);
+    for range in 0..meta.ranges_in(blocks) {
+        // Ranges behind the watermark are read when they are summarized. Until then they match.
+        let mut is_open = false;
+        if range < meta.watermark {
+            collector.collect(meta.blocks_of(range, blocks));
+            for (column, collected) in columns.iter_mut().zip(&collector.columns) {
+                column.add(index, range, collected.contents())?;
+                is_open |= collected.contents().state.open;
+            }
+        }
+        if !is_open {
+            tell_of_rows(&mut reader, meta.blocks_of(range, blocks), has);
         }
     }
     for column in columns {
@@ -68,6 +86,15 @@ fn add_lacking(heap: Rel, index: Rel) -> IndexResult<()> {
     }
     summarize::warn_of_failure(heap, index, collector.failure.take());
     Ok(())
+}
+
+/// Calls `has` with the addresses of all rows on these blocks.
+fn tell_of_rows(reader: &mut HeapReader<'_>, blocks: Range<u32>, has: &mut dyn FnMut(TupleAddress)) {
+    for block in blocks {
+        memory::check_for_interrupts();
+        reader.load(block, None);
+        reader.row_offsets().for_each(|offset| has(TupleAddress { block, offset }));
+    }
 }
 
 /// What is added to the segments of a column.

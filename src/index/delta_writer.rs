@@ -260,8 +260,8 @@ impl KnownSegments {
         }
     }
 
-    /// The bits of the 64 ranges around `range`, if many consecutive rows are inserted into them. That happens in
-    /// CREATE INDEX CONCURRENTLY, which calls aminsert for every row of the table.
+    /// The bits of the 64 ranges around `range`, if many consecutive rows are inserted into them. CREATE INDEX
+    /// CONCURRENTLY does so with the rows of ranges that were left open.
     fn recent_group(&mut self, index: Rel, segment: &Segment, range: u32) -> Fetch<Option<&Group>> {
         let number = (range - segment.first_range) / 64;
         let recent = &mut self.groups[usize::from(segment.column)];

@@ -36,8 +36,8 @@ impl am::AccessMethod for SkipMethod {
         insert::insert(heap, index, row, place, cache);
     }
 
-    fn before_valid(heap: Rel, index: Rel) {
-        concurrent_build::add_missed_rows(heap, index);
+    fn before_valid(heap: Rel, index: Rel, has: &mut dyn FnMut(TupleAddress)) {
+        concurrent_build::add_missed_rows(heap, index, has);
     }
 
     fn vacuum_cleanup(heap: Rel, index: Rel) {

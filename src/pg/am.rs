@@ -30,9 +30,9 @@ pub trait AccessMethod {
         place: TupleAddress,
         cache: InsertCache<'_, Self::InsertState>,
     );
-    /// Called when CREATE INDEX CONCURRENTLY compares the index with the table, before the index becomes valid, and
-    /// when VACUUM processes an index that such a command has left behind.
-    fn before_valid(heap: Rel, index: Rel);
+    /// Called when CREATE INDEX CONCURRENTLY compares the index with the table, before the index becomes valid. Calls
+    /// `has` with the addresses of rows that the index has. The command inserts the others that its snapshot sees.
+    fn before_valid(heap: Rel, index: Rel, has: &mut dyn FnMut(TupleAddress));
     /// Called when VACUUM has finished the table.
     fn vacuum_cleanup(heap: Rel, index: Rel);
     /// Calls `add` with every run of heap blocks (first, end) that may hold matching rows, the end excluded; returns an
@@ -250,14 +250,14 @@ unsafe extern "C-unwind" fn insert<A: AccessMethod>(
 }
 
 /// ambulkdelete. Deleted rows need no work: their values stay in the filters and cost false positives at most. But
-/// CREATE INDEX CONCURRENTLY calls this, too, to learn which rows the index has. It is told of none, so it inserts all
-/// rows that its snapshot sees. An index that such a command has left behind is not valid before it is built anew:
-/// VACUUM need not complete it, and must not fail for want of the space for that.
+/// CREATE INDEX CONCURRENTLY calls this, too, to learn which rows the index has. An index that such a command has left
+/// behind is not valid before it is built anew: VACUUM need not complete it, and must not fail for want of the space
+/// for that.
 unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
     info: *mut pg_sys::IndexVacuumInfo,
     stats: *mut pg_sys::IndexBulkDeleteResult,
-    _callback: pg_sys::IndexBulkDeleteCallback,
-    _state: *mut std::ffi::c_void,
+    callback: pg_sys::IndexBulkDeleteCallback,
+    state: *mut std::ffi::c_void,
 ) -> *mut pg_sys::IndexBulkDeleteResult {
     boundary::callback(|| {
         if !stats.is_null() {
@@ -267,7 +267,15 @@ unsafe extern "C-unwind" fn bulk_delete<A: AccessMethod>(
         let index = unsafe { Rel::from_raw((*info).index) };
         if !index.is_valid_index() && !super::catalog::in_vacuum() {
             // The command holds the table's lock already.
-            A::before_valid(OpenRel::table(index.table_of_index(), lock::Mode::None).rel(), index);
+            let heap = OpenRel::table(index.table_of_index(), lock::Mode::None);
+            A::before_valid(heap.rel(), index, &mut |TupleAddress { block, offset }| {
+                let mut tid = pg_sys::ItemPointerData::default();
+                pgrx::itemptr::item_pointer_set_all(&mut tid, block, offset);
+                if let Some(callback) = callback {
+                    // SAFETY: the server's function, with its state; outside of VACUUM it keeps the address.
+                    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(|| callback(&mut tid, state)) };
+                }
+            });
         }
         // SAFETY: a palloc'd struct for the caller.
         unsafe { PgBox::<pg_sys::IndexBulkDeleteResult>::alloc0().into_pg() }

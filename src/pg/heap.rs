@@ -22,6 +22,7 @@ const PD_LOWER: usize = 12;
 const PD_UPPER: usize = 14;
 const PD_SPECIAL: usize = 16;
 const LP_NORMAL: u32 = 1;
+const LP_REDIRECT: u32 = 2;
 // Offsets and flags of HeapTupleHeaderData.
 pub(super) const T_XMIN: usize = 0;
 pub(super) const T_INFOMASK2: usize = 18;
@@ -104,6 +105,14 @@ impl<'a> HeapReader<'a> {
         let page = &self.page.0;
         line_pointers(page)
             .filter_map(move |(offset, at, len)| Some(Tuple { offset, bytes: page.get(at..at + len)? }))
+    }
+
+    /// The offset numbers on the last loaded page by which an index may refer to rows: those of tuples, and those that
+    /// were redirected to other versions of their rows.
+    pub fn row_offsets(&self) -> impl Iterator<Item = u16> {
+        items(&self.page.0)
+            .filter(|(_, item)| matches!(state(*item), LP_NORMAL | LP_REDIRECT))
+            .map(|item| item.0)
     }
 
     /// The standing of a tuple on the last loaded page; Dead if the page was loaded without a horizon.
@@ -197,17 +206,22 @@ mod unguarded {
     }
 }
 
+/// Offset number and line pointer of every item.
+fn items(page: &[u8; PAGE]) -> impl Iterator<Item = (u16, u32)> + '_ {
+    let end = usize::from(get_u16(page, PD_LOWER)).clamp(LINE_POINTERS, PAGE);
+    let pointers = page[LINE_POINTERS..end].chunks_exact(4).map(|item| get_u32(item, 0));
+    (1..).zip(pointers)
+}
+
+/// The state of a line pointer.
+fn state(item: u32) -> u32 {
+    (item >> 15) & 3
+}
+
 /// Offset number, start and length of every item with storage.
 fn line_pointers(page: &[u8; PAGE]) -> impl Iterator<Item = (u16, usize, usize)> + '_ {
-    let end = usize::from(get_u16(page, PD_LOWER)).clamp(LINE_POINTERS, PAGE);
-    page[LINE_POINTERS..end].chunks_exact(4).enumerate().filter_map(|(i, item)| {
-        let item = get_u32(item, 0);
-        ((item >> 15) & 3 == LP_NORMAL).then_some((
-            i as u16 + 1,
-            (item & 0x7FFF) as usize,
-            (item >> 17) as usize,
-        ))
-    })
+    let with_storage = items(page).filter(|(_, item)| state(*item) == LP_NORMAL);
+    with_storage.map(|(offset, item)| (offset, (item & 0x7FFF) as usize, (item >> 17) as usize))
 }
 
 /// # Safety

@@ -279,6 +279,38 @@ fn functions_that_insert_during_a_build(database: &Database) {
     sound(&mut session, "t_skip");
 }
 
+on_shared!(a_concurrent_build_evaluates_each_row_once_more);
+/// To look for rows that the build has missed. The index has all rows then, and the server is told so: it need not
+/// insert each of them.
+fn a_concurrent_build_evaluates_each_row_once_more(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE SEQUENCE calls;
+         CREATE FUNCTION counted(k int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+             $$ BEGIN PERFORM nextval('public.calls'); RETURN k; END $$;
+         CREATE TABLE t WITH (autovacuum_enabled = off) AS SELECT i AS id, i AS k FROM generate_series(1, 20000) i",
+    );
+    let mut calls = |before: &str, command: &str| {
+        session.run(before);
+        session.run("ALTER SEQUENCE calls RESTART");
+        session.run(command);
+        let calls = session.number("SELECT last_value FROM calls");
+        for key in [1, 17, 20_000] {
+            same(&mut session, "t", &Question::using("t_skip", format!("counted(k) = {key}")));
+        }
+        sound(&mut session, "t_skip");
+        calls
+    };
+    for layout in ["map", "filters"] {
+        let index = format!("t_skip ON t USING skip (counted(k)) WITH (layout = {layout})");
+        let drop = "DROP INDEX IF EXISTS t_skip";
+        let plain = calls(drop, &format!("CREATE INDEX {index}"));
+        let concurrent = calls(drop, &format!("CREATE INDEX CONCURRENTLY {index}"));
+        let again = calls("SELECT", "REINDEX INDEX CONCURRENTLY t_skip");
+        assert_eq!([concurrent, again], [plain + 20_000.0; 2], "{layout}");
+    }
+}
+
 alone!(filters_of_a_large_table);
 /// If no rate is set, a lookup in filters reads eight pages in vain on average, however large the table is.
 fn filters_of_a_large_table() {
