@@ -11,7 +11,8 @@
 //! So the index has all rows of these pages, and the command is told so: it need not insert each row again, which took
 //! ten times as long as to build the index. The snapshot by which it looks for missing rows was taken before, so it
 //! sees none that came to the pages after they were read here. It is not told of the rows of ranges that had to be left
-//! open: it evaluates their expressions once more, and fails if they fail.
+//! open, nor of those behind the watermark if their values are to be computed by users' code, which has not run here:
+//! the command runs that code, and fails if it fails.
 
 use super::collect::{self, RangeCollector, RangeCollectorOptions, Versions};
 use super::contents::RangeContents;
@@ -67,9 +68,10 @@ fn add_lacking(heap: Rel, index: Rel, has: &mut dyn FnMut(TupleAddress)) -> Inde
         checks.map(|(c, check)| LackingColumn::new(&directory, c as u16, check)).collect();
     let blocks = heap.blocks();
     let mut reader = HeapReader::new(heap, true);
+    let runs_users_code = collect::runs_user_code(heap, index);
     for range in 0..meta.ranges_in(blocks) {
         // Ranges behind the watermark are read when they are summarized. Until then they match.
-        let mut is_open = false;
+        let mut is_open = range >= meta.watermark && runs_users_code;
         if range < meta.watermark {
             collector.collect(meta.blocks_of(range, blocks));
             for (column, collected) in columns.iter_mut().zip(&collector.columns) {
