@@ -311,6 +311,36 @@ fn a_concurrent_build_evaluates_each_row_once_more(database: &Database) {
     }
 }
 
+on_shared!(rows_that_come_during_a_build_may_fail_it);
+/// They are in blocks behind the watermark, because 2,034 rows fill nine blocks. The index evaluates nothing of them,
+/// so the command has to.
+fn rows_that_come_during_a_build_may_fail_it(database: &Database) {
+    let (mut holder, mut builder, mut writer) = (database.session(), database.session(), database.session());
+    holder.run(
+        "CREATE FUNCTION inverse(k int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+             $$ BEGIN
+                 IF k = 2034 THEN PERFORM pg_advisory_lock_shared(8); PERFORM pg_advisory_unlock_shared(8); END IF;
+                 RETURN 1000000 / k;
+             END $$;
+         CREATE TABLE t (id int, k int) WITH (autovacuum_enabled = off);
+         INSERT INTO t SELECT i, i FROM generate_series(1, 2034) i;
+         SELECT pg_advisory_lock(8)",
+    );
+    let error = std::thread::scope(|scope| {
+        let command =
+            "CREATE INDEX CONCURRENTLY t_skip ON t USING skip (inverse(k)) WITH (pages_per_range = 1)";
+        let building = scope.spawn(move || builder.error(command));
+        let waits = "SELECT count(*) > 0 FROM pg_locks
+                     WHERE locktype = 'advisory' AND objid = 8 AND NOT granted
+                         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        wait_until("the build waits", || holder.one(waits) == "t");
+        writer.run("INSERT INTO t SELECT 0, 0 FROM generate_series(1, 1000)");
+        holder.run("SELECT pg_advisory_unlock(8)");
+        building.join().expect("the build")
+    });
+    assert_eq!(error.code().code(), "22012", "{}", error.message());
+}
+
 alone!(filters_of_a_large_table);
 /// If no rate is set, a lookup in filters reads eight pages in vain on average, however large the table is.
 fn filters_of_a_large_table() {
