@@ -27,17 +27,10 @@ seconds_each=${SECONDS_EACH:-4}
 variants=${VARIANTS:-btree skip filters}
 choose_out 5000000 "$rows"
 
-settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=16GB min_wal_size=4GB
-          checkpoint_timeout=1h synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0
-          max_parallel_maintenance_workers=0)
-start_server "$1" "${settings[@]}"
-sql -c 'CREATE EXTENSION pg_skip'
-sql -f "$here/lib.sql"
-sql -v rows=0 -f "$here/twenty_million.sql" >/dev/null
-sql -f "$here/growth.sql"
+start_growing_server "$1"
 common_context rows "$rows" runs "$runs" rates "$rates" seconds_each "$seconds_each" settings "${settings[*]}"
 
-# In VARIANT COMMAND…: runs a command with the schema of this kind of index first in the search path.
+# in_schema VARIANT COMMAND…: runs a command with the schema of this kind of index first in the search path.
 in_schema() { PGOPTIONS="-c search_path=$1,public" "${@:2}"; }
 
 # A table for each kind of index, which has grown in the same way as that of growth.sh. The second indexed column is

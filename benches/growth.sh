@@ -27,15 +27,8 @@ runs=${RUNS:-5}
 variants=${VARIANTS:-none btree skip filters}
 choose_out 100000000 "$rows"
 
-settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=4GB min_wal_size=1GB
-          checkpoint_timeout=1h synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0
-          max_parallel_maintenance_workers=0)
-start_server "$1" "${settings[@]}"
-sql -c 'CREATE EXTENSION pg_skip'
-sql -f "$here/lib.sql"
-# The table and its rows, without rows yet.
-sql -v rows=0 -f "$here/twenty_million.sql" >/dev/null
-sql -f "$here/growth.sql" -f "$here/growth_results.sql"
+start_growing_server "$1"
+sql -f "$here/growth_results.sql"
 common_context rows "$rows" btree_rows "$btree_rows" updates "$updates" rounds "$rounds" queue "$queue" runs "$runs" \
     settings "${settings[*]}"
 

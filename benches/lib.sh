@@ -147,6 +147,19 @@ brin_class() {
             WHERE attrelid = '$1'::regclass AND attname = '$2'"
 }
 
+# start_growing_server PG_CONFIG: a server for tables that grow by inserts, with the table of twenty_million.sql, which
+# has no rows yet, and growth.sql. Its settings are in $settings.
+start_growing_server() {
+    settings=(shared_buffers="$(buffers_mb 8192)MB" maintenance_work_mem=256MB max_wal_size=4GB min_wal_size=1GB
+              checkpoint_timeout=1h synchronous_commit=off autovacuum=off jit=off max_parallel_workers_per_gather=0
+              max_parallel_maintenance_workers=0)
+    start_server "$1" "${settings[@]}"
+    sql -c 'CREATE EXTENSION pg_skip'
+    sql -f "$here/lib.sql"
+    sql -v rows=0 -f "$here/twenty_million.sql" >/dev/null
+    sql -f "$here/growth.sql"
+}
+
 # millions ROWS: in words.
 millions() { printf '%s million' "$(awk "BEGIN { print $1 / 1000000 }")"; }
 

@@ -9,7 +9,7 @@
 //! ended the standby's transactions that saw it, or waited for them.
 //!
 //! So the index has all rows of these pages, and the command is told so: it need not insert each row again, which took
-//! ten times as long as to build the index. The snapshot by which it looks for missing rows was taken before, so it
+//! longer than to build the index. The snapshot by which it looks for missing rows was taken before, so it
 //! sees none that came to the pages after they were read here. It is not told of the rows of ranges that had to be left
 //! open, nor of those behind the watermark if their values are to be computed by users' code, which has not run here:
 //! the command runs that code, and fails if it fails.
