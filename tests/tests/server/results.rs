@@ -12,12 +12,13 @@ fn root() -> PathBuf {
 
 /// Results, a script that prints from them, and the page that has what it prints. Results that the tree does not have
 /// are left out.
-const SHOWN: [(&str, &str, &str); 5] = [
+const SHOWN: [(&str, &str, &str); 6] = [
     ("benchmarks", "report_head.sql", "docs/benchmarks.md"),
     ("benchmarks", "report.sql", "docs/benchmarks.md"),
     ("benchmarks", "readme_head.sql", "README.md"),
     ("benchmarks", "readme.sql", "README.md"),
     ("options", "sweep_report.sql", "docs/options.md"),
+    ("busy", "busy_report.sql", "docs/busy-tables.md"),
 ];
 
 on_shared!(figures_come_from_the_results);
