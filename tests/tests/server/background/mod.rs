@@ -5,6 +5,7 @@ use crate::inside::skips_many;
 use crate::registry::on_shared;
 use crate::shared::{self, Database, wait_until};
 use pg_skip_tests::compare::{Question, same, sound};
+use pg_skip_tests::likely::likely;
 use pg_skip_tests::session::Session;
 use std::time::{Duration, Instant};
 
@@ -115,7 +116,13 @@ fn by_default_if_values_have_several_keys(database: &Database) {
         ));
         session.run(&insert(number * 20_000, 20_000));
         if has_worker {
-            wait_until("there is a worker", || workers(&mut session) == 1.0);
+            let mut is_seen = false;
+            wait_until("the ranges are summarized, or there is a worker", || {
+                is_seen = workers(&mut session) == 1.0;
+                is_seen || tail(&mut session) <= MOST_TAIL
+            });
+            // A session does the work itself if its worker takes a second to start, as on a busy machine.
+            likely(is_seen, || format!("no worker was seen: {columns}"));
         } else {
             assert_eq!(workers(&mut session), 0.0, "{columns}");
         }
