@@ -125,7 +125,8 @@ same figures.
 
 - Machine: $(machine).
 - $(versions pg_skip).
-- Settings: \`${settings[*]}\`.
+- Settings:
+  $(settings_in_lines).
 - Each kind of index has a table of its own, of the shape of
   [benches/twenty_million.sql](../benches/twenty_million.sql), with a second indexed column \`request\`, a text behind
   another text. It has grown to $(millions "$rows") rows by inserts of one row, of 1,000 and of 50,000 rows. Nothing but
@@ -134,6 +135,8 @@ same figures.
   (benches/look_up.pgbench, look_up_text.pgbench), for $seconds_each seconds.
 - Inserts at the same time: two clients, each transaction an INSERT of one row (benches/insert.pgbench), as many rows a
   second as asked for (\`pgbench -R\`). All of them share the processors with the lookups.
+  These rows stay: each round begins with more of them. The pages of a lookup are counted right after that, as the
+  median of 100 keys.
 - Medians of $runs rounds in which the kinds took turns, the least and the greatest in brackets.
 
 END

@@ -109,7 +109,8 @@ revision $(sql -c "SELECT bench.context('revision')"):
 
 - Machine: $(machine).
 - $(versions pg_skip).
-- Settings: \`${settings[*]}\`.
+- Settings:
+  $(settings_in_lines).
 - "fresh" is a second index of the same kind and options that was built when the other was measured, on the same table.
   Both take turns. Times are those of whole queries, parsing and planning included: medians of $runs runs of up to 200
   keys each, the least and the greatest median in brackets. Index pages are those that one lookup reads, as EXPLAIN

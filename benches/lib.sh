@@ -160,6 +160,9 @@ start_growing_server() {
     sql -f "$here/growth.sql"
 }
 
+# settings_in_lines: the server's settings as code in an item of a list, in lines of at most 120 characters.
+settings_in_lines() { printf '%s\n' "\`${settings[*]}\`" | fold -s -w 110 | sed 's/ *$//; 2,$s/^/  /'; }
+
 # millions ROWS: in words.
 millions() { printf '%s million' "$(awk "BEGIN { print $1 / 1000000 }")"; }
 

@@ -8,9 +8,9 @@
 //! filter lacks it. Later rows come through aminsert. A tuple version that was pruned before is no problem: its removal
 //! ended the standby's transactions that saw it, or waited for them.
 //!
-//! So the index has all rows of these pages, and the command is told so: it need not insert each row again, which took
-//! longer than to build the index. The snapshot by which it looks for missing rows was taken before, so it
-//! sees none that came to the pages after they were read here. It is not told of the rows of ranges that had to be left
+//! So the index has all rows of these pages, and the command is told so: it need not insert each row again, which would
+//! take longer than to build the index. The snapshot by which it looks for missing rows was taken before, so it sees
+//! none that came to the pages after they were read here. It is not told of the rows of ranges that had to be left
 //! open, nor of those behind the watermark if their values are to be computed by users' code, which has not run here:
 //! the command runs that code, and fails if it fails.
 
@@ -71,15 +71,15 @@ fn add_lacking(heap: Rel, index: Rel, has: &mut dyn FnMut(TupleAddress)) -> Inde
     let runs_users_code = collect::runs_user_code(heap, index);
     for range in 0..meta.ranges_in(blocks) {
         // Ranges behind the watermark are read when they are summarized. Until then they match.
-        let mut is_open = range >= meta.watermark && runs_users_code;
+        let mut is_to_insert = range >= meta.watermark && runs_users_code;
         if range < meta.watermark {
             collector.collect(meta.blocks_of(range, blocks));
             for (column, collected) in columns.iter_mut().zip(&collector.columns) {
                 column.add(index, range, collected.contents())?;
-                is_open |= collected.contents().state.open;
+                is_to_insert |= collected.contents().state.open;
             }
         }
-        if !is_open {
+        if !is_to_insert {
             tell_of_rows(&mut reader, meta.blocks_of(range, blocks), has);
         }
     }
