@@ -106,9 +106,10 @@ impl<'t, 'a> ConditionIndexes<'t, 'a> {
         let rows = self.table.rows();
         let keys = self.keys(leaf, over);
         let selectivity = self.selectivity(leaf, keys, over);
+        let index = self.table.indexes()[leaf.index];
         // One row is in one range, whatever the order. The statistics of a thousand partitions take time to find.
-        let has_order = selectivity * rows > 1.0;
-        let attribute = self.table.indexes()[leaf.index].attribute(column).filter(|_| has_order);
+        let has_order = selectivity * rows > 1.0 && !index.has_keys_within_values(column);
+        let attribute = index.attribute(column).filter(|_| has_order);
         Statistics {
             keys,
             pages_of_key: facts.index_reads(column),
@@ -117,17 +118,30 @@ impl<'t, 'a> ConditionIndexes<'t, 'a> {
             summarized: meta.summarized_parts(column).min(ranges),
             rows,
             selectivity,
+            is_guess: self.is_guess(leaf, over),
             correlation: attribute.map_or(0.0, |attribute| self.table.correlation(attribute)),
             ranges_of_key: self.ranges_of_key(leaf, over),
         }
     }
 
+    /// Whether the selectivity of a test is a constant, because its key is not known and is a part of the column's
+    /// values, of which the server has no statistics.
+    pub fn is_guess(&self, leaf: &Leaf<'a>, over: Over) -> bool {
+        self.table.indexes()[leaf.index].asks_for_part(leaf.column, leaf.strategy)
+            && matches!(leaf.how, Match::Value | Match::Array)
+            && self.is_unknown(leaf, over)
+    }
+
+    fn is_unknown(&self, leaf: &Leaf<'a>, over: Over) -> bool {
+        over == Over::AnyKeys || self.table.known_key(leaf).is_none()
+    }
+
     /// The parts of ranges that a key is in, on average, if maps tell it and the key is not known.
     fn ranges_of_key(&self, leaf: &Leaf<'a>, over: Over) -> Option<f64> {
-        let is_unknown = || over == Over::AnyKeys || self.table.known_key(leaf).is_none();
         let is_equality = || self.table.indexes()[leaf.index].has_whole_values(leaf.column);
         let used = &self.list[self.position(leaf)];
-        if !matches!(leaf.how, Match::Value | Match::Array) || !is_unknown() || !is_equality() {
+        if !matches!(leaf.how, Match::Value | Match::Array) || !self.is_unknown(leaf, over) || !is_equality()
+        {
             return None;
         }
         key_counts::of_column(used.open(self.table)?, &used.facts, leaf.column)?.pairs_of_key()

@@ -11,7 +11,7 @@
 //!
 //! A query with parameters is planned anew for their values until the server finds that a plan for any values costs no
 //! more. So where little is read on average, for these values and for any, both plans get that average as their
-//! estimate, without a lookup.
+//! estimate, without a lookup. That needs an average that statistics know, not a guess.
 
 mod condition_indexes;
 pub mod distinct;
@@ -126,7 +126,8 @@ fn usual<'a>(indexes: &ConditionIndexes<'_, 'a>, condition: &Condition<Leaf<'a>>
     if !planner_lookup::may_look_up() {
         return Some(average(Over::TheseKeys));
     }
-    if !indexes.table.has_parameters() {
+    if !indexes.table.has_parameters() || condition.leaves().any(|leaf| indexes.is_guess(leaf, Over::AnyKeys))
+    {
         return None;
     }
     let (these, any) = (average(Over::TheseKeys), average(Over::AnyKeys));

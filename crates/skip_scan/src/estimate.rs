@@ -8,7 +8,8 @@
 //! costs only.
 
 use crate::expected::{
-    OTHER_PAGES, is_little, part_of_all_keys, ranges_with_rows, scattered_runs, surviving_ranges,
+    OTHER_PAGES, is_little, part_of_all_keys, ranges_with_guessed_rows, ranges_with_rows, scattered_runs,
+    surviving_ranges,
 };
 use crate::{Condition, RangeSet};
 
@@ -29,6 +30,8 @@ pub struct Statistics {
     pub rows: f64,
     /// Fraction of the rows that satisfy the test, 0 to 1.
     pub selectivity: f64,
+    /// Whether `selectivity` is the server's guess for any value, whatever the column has.
+    pub is_guess: bool,
     /// ANALYZE's correlation between the order of rows and that of the column's values, -1 to 1.
     pub correlation: f64,
     /// The number of ranges that a key is in, on average, if the index knows it.
@@ -40,6 +43,7 @@ impl Statistics {
         let &Self { keys, ranges, summarized, rows, .. } = self;
         let with_rows = match self.ranges_of_key {
             Some(of_key) => (keys * of_key).min(ranges),
+            None if self.is_guess => ranges_with_guessed_rows(self.selectivity * rows, ranges),
             None => {
                 let rows_a_range = (rows / ranges).max(1.0);
                 ranges_with_rows(self.selectivity * rows, rows_a_range, self.correlation, ranges)
@@ -239,6 +243,7 @@ mod tests {
         summarized: 1000.0,
         rows: 100_000.0,
         selectivity: 1e-5,
+        is_guess: false,
         correlation: 0.0,
         ranges_of_key: None,
     };
@@ -288,6 +293,8 @@ mod tests {
         assert!(is_near(clustered.share().fraction, 0.001 + 0.05));
         let scattered = Statistics { selectivity: 0.05, ..UNIQUE };
         assert_eq!(scattered.share().fraction, 1.0);
+        let guess = Statistics { selectivity: 0.01, is_guess: true, correlation: 1.0, ..UNIQUE };
+        assert!(is_near(guess.share().fraction, 0.001 + 0.999 / 1000f64.ln()), "{:?}", guess.share());
         let known = Statistics { keys: 3.0, ranges_of_key: Some(20.0), ..scattered };
         assert!(is_near(known.share().fraction, 0.003 + 0.06), "{:?}", known.share());
     }

@@ -31,6 +31,18 @@ pub fn ranges_with_rows(rows: f64, rows_a_range: f64, correlation: f64, ranges: 
     (order * clustered + (1.0 - order) * rows).min(ranges)
 }
 
+/// How many of `ranges` ranges have rows that satisfy a condition, if nothing is known but that `most` rows are a guess
+/// for any value. Values that are asked for are mostly rare, and a guess that is good for a btree is far too high for
+/// them. So the number of rows counts as log-uniform between 1 and `most`: each order of magnitude is as likely as
+/// another. The rows are scattered, at most one in a range. This is the mean of `min(rows, ranges)`.
+pub fn ranges_with_guessed_rows(most: f64, ranges: f64) -> f64 {
+    if most <= 1.0 || ranges <= 1.0 {
+        return most.min(ranges);
+    }
+    let scattered = most.min(ranges);
+    (scattered - 1.0 + ranges * (most / scattered).ln()) / most.ln()
+}
+
 /// In how many runs of consecutive ones the part `part` (0 to 1) of `ranges` ranges lies, if they are scattered: a run
 /// begins where the range before does not survive.
 pub fn scattered_runs(ranges: f64, part: f64) -> f64 {
@@ -79,6 +91,18 @@ mod tests {
         assert_eq!(ranges_with_rows(250.0, 100.0, 0.0, 1000.0), 250.0);
         assert_eq!(ranges_with_rows(250.0, 100.0, 0.0, 100.0), 100.0, "there are no more");
         assert!((ranges_with_rows(300.0, 100.0, 0.5, 1000.0) - (0.75 + 225.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_guess_stands_for_fewer_rows() {
+        assert_eq!(ranges_with_guessed_rows(0.5, 1000.0), 0.5);
+        assert_eq!(ranges_with_guessed_rows(500.0, 1.0), 1.0);
+        assert!((ranges_with_guessed_rows(1000.0, 1000.0) - 999.0 / 1000f64.ln()).abs() < 1e-9);
+        assert!((ranges_with_guessed_rows(100.0, 1000.0) - 99.0 / 100f64.ln()).abs() < 1e-9);
+        let of_many = (999.0 + 1000.0 * 10f64.ln()) / 10_000f64.ln();
+        assert!((ranges_with_guessed_rows(10_000.0, 1000.0) - of_many).abs() < 1e-9);
+        assert!((ranges_with_guessed_rows(1.000_001, 1000.0) - 1.0).abs() < 1e-3, "continuous at one row");
+        assert!(ranges_with_guessed_rows(1e12, 1000.0) < 1000.0);
     }
 
     #[test]

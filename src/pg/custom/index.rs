@@ -148,6 +148,21 @@ impl Index<'_> {
         self.kind(column) == KeyKind::Whole
     }
 
+    /// Whether the keys of the column are parts of its values: their order among the rows, and their frequency, are not
+    /// those of the values, of which the server has statistics. A prefix is in the order of the values.
+    pub fn has_keys_within_values(&self, column: u16) -> bool {
+        !matches!(self.kind(column), KeyKind::Whole | KeyKind::Prefix | KeyKind::Order)
+    }
+
+    /// Whether an operator asks for a part of the column's values.
+    pub fn asks_for_part(&self, column: u16, strategy: Strategy) -> bool {
+        match self.kind(column) {
+            KeyKind::Whole | KeyKind::Order => false,
+            KeyKind::Users => true, // what its operators ask for is not known here
+            _ => !matches!(strategy, Strategy::Equal | Strategy::EqualIgnoreCase),
+        }
+    }
+
     /// Whether the column's equality is that of its type under a collation: not if the operator class is a user's.
     pub fn has_equality_of_type(&self, column: u16, collation: pg_sys::Oid) -> bool {
         self.is_hashed_by_server(column) && self.collation(column) == collation

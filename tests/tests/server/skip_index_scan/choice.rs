@@ -204,3 +204,59 @@ fn lists_that_are_not_hashed(database: &Database) {
     let plan = session.plan(&format!("SELECT id FROM l WHERE line LIKE ANY (ARRAY[{patterns}])"));
     assert!(skips(&plan), "no pattern is in any range:\n{plan}");
 }
+
+on_shared!(unknown_parts_of_values);
+/// The server guesses the same fraction of rows for any part of a value that it does not know. By that guess every
+/// range of these tables has a row. Such parts are mostly rare, so the index is asked nevertheless.
+fn unknown_parts_of_values(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE parts AS SELECT i AS id, ARRAY['tag:' || i, 'all'] AS tags,
+                jsonb_build_object('session', md5(i::text), 'region', 'eu') AS attributes,
+                '/files/' || md5(i::text) || '.txt' AS path, to_char(i, '000000') || ' took word' || i || ' ms' AS line,
+                to_tsvector('simple', 'word' || i) AS document, 'p' || md5(i::text) AS prefixed
+             FROM generate_series(1, 20000) i;
+         CREATE INDEX ON parts USING skip (tags array_element_skip_ops, attributes jsonb_path_skip_ops,
+             path text_ngram_skip_ops, line text_token_skip_ops, document tsvector_skip_ops,
+             prefixed text_prefix_skip_ops (length = 6)) WITH (pages_per_range = 16);
+         SET plan_cache_mode = force_generic_plan; SET max_parallel_workers_per_gather = 0",
+    );
+    session.run("VACUUM ANALYZE parts");
+    for (kind, value, predicate) in [
+        ("text[]", "ARRAY['tag:77']", "tags && {}"),
+        ("text[]", "ARRAY['tag:77']", "tags @> {}"),
+        ("text", "'tag:77'", "{} = ANY (tags)"),
+        ("jsonb", "jsonb_build_object('session', md5('77'))", "attributes @> {}"),
+        ("text", "md5('77')", "attributes ->> 'session' = {}"),
+        ("text", "'%' || md5('77') || '%'", "path LIKE {}"),
+        ("text", "md5('77')", "path ~ {}"),
+        ("text", "'word77'", "line @@@ {}"),
+        ("tsquery", "'word77'::tsquery", "document @@ {}"),
+        ("text", "'p' || md5('77')", "prefixed ^@ {}"),
+    ] {
+        let sql = |value| format!("SELECT id FROM parts WHERE {}", predicate.replace("{}", value));
+        session.run(&format!("DEALLOCATE ALL; PREPARE part({kind}) AS {}", sql("$1")));
+        for query in [format!("EXECUTE part({value})"), sql(&format!("(SELECT {value} LIMIT 1)"))] {
+            let plan = session.plan(&query);
+            assert!(skips(&plan) && plan.contains("(average)"), "{query}:\n{plan}");
+            let [few, all] = ranges_expected(&plan);
+            assert!(0 < few && few < all, "{few} of {all} ranges:\n{plan}");
+            assert_eq!(session.column(&query), ["77"], "{query}");
+        }
+    }
+    // For a value that is known there is no guess.
+    session.run("SET plan_cache_mode = force_custom_plan");
+    session
+        .run("DEALLOCATE ALL; PREPARE part(text) AS SELECT id FROM parts WHERE attributes ->> 'region' = $1");
+    let plan = session.plan("EXECUTE part('eu')");
+    assert!(reads_all(&plan), "the value is in every range:\n{plan}");
+    let plan = session.plan("EXECUTE part('us')");
+    assert!(skips(&plan) && !plan.contains("(average)"), "{plan}");
+}
+
+/// The two numbers of `Ranges Expected: 5 of 100`.
+fn ranges_expected(plan: &str) -> [u64; 2] {
+    let (_, of) = plan.split_once("Ranges Expected: ").expect("the ranges");
+    let mut numbers = of.split_whitespace().filter_map(|word| word.parse().ok());
+    std::array::from_fn(|_| numbers.next().expect("a number"))
+}
