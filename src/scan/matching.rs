@@ -63,8 +63,11 @@ fn at_level<'a>(
         },
         ExprKind::Operator(c) => search.comparison(c, Match::Value).or_else(|| search.truth(expr, true)),
         ExprKind::AnyOf(c) => search.comparison(c, Match::Array),
+        ExprKind::Rows(c) => search.rows(c),
         ExprKind::IsNull(arg) => search.null_test(arg, Match::IsNull),
-        ExprKind::IsNotNull(arg) => search.null_test(arg, Match::IsNotNull),
+        ExprKind::IsNotNull(arg) => {
+            search.null_test(arg, Match::IsNotNull).or_else(|| search.existence_of_part(arg))
+        }
         ExprKind::Truth(arg, [true, true, false]) => search.null_test(arg, Match::IsNotNull),
         ExprKind::Truth(arg, [may_be_true, may_be_false, may_be_null]) => {
             let parts = [
@@ -135,6 +138,38 @@ impl<'a> ColumnSearch<'_, 'a> {
             self.find(c.right, &compares(c.commutator()?, c.collation), how, Some(c.left))
         };
         found.filter(|_| self.table.is_key(c.left))
+    }
+
+    /// A comparison of rows. `(a, b) < (x, y)` is true only if `a <= x`.
+    fn rows(&self, first: Comparison<'a>) -> Option<Condition<Leaf<'a>>> {
+        let side = |column, key, operator| {
+            let of_operator = compares(operator, first.collation);
+            let or_equal = |index: &Index<'_>, column| {
+                let (strategy, key_type) = of_operator(index, column)?;
+                let or_equal = match strategy {
+                    Strategy::Less | Strategy::LessOrEqual => Strategy::LessOrEqual,
+                    Strategy::Greater | Strategy::GreaterOrEqual => Strategy::GreaterOrEqual,
+                    _ => return None,
+                };
+                Some((or_equal, key_type))
+            };
+            self.find(column, &or_equal, Match::Value, Some(key)).filter(|_| self.table.is_key(key))
+        };
+        side(first.left, first.right, first.operator)
+            .or_else(|| side(first.right, first.left, first.commutator()?))
+    }
+
+    /// A test whether a part of a document is there: the document has the name of the part, or of one that the part is
+    /// in, outermost.
+    fn existence_of_part(&self, part: Expr<'a>) -> Option<Condition<Leaf<'a>>> {
+        columns(self.table, self.order).find_map(|(number, index, column)| {
+            let has_names = index.has_paths(column);
+            let name = if has_names { index.name_within(part, column)? } else { return None };
+            let key = Source { key: Some(self.table.constant_text(&name)), condition: self.expr };
+            let (strategy, key_type) = (Strategy::HasName, pgrx::pg_sys::TEXTOID);
+            let how = Match::Value;
+            Some(Condition::Leaf(Leaf { index: number, column, key_type, strategy, path: 0, how, key }))
+        })
     }
 
     /// A test of a boolean expression for one of the two values.

@@ -72,7 +72,7 @@ pub fn refusal(table: &Table<'_>, number: usize, expr: Expr<'_>) -> Refusal {
         None => not_a_column(table, index, arg),
     };
     match expr.kind() {
-        ExprKind::Operator(c) => compared(table, index, &c, Match::Value),
+        ExprKind::Operator(c) | ExprKind::Rows(c) => compared(table, index, &c, Match::Value),
         ExprKind::AnyOf(c) => compared(table, index, &c, Match::Array),
         ExprKind::Distinct(c) => match column_of(index, c.left).or(column_of(index, c.right)) {
             Some(column) => Refusal::on_index(
@@ -118,7 +118,20 @@ fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
     let inner = match part.kind() {
         // Nested conditions are not explained: one sentence is enough.
         ExprKind::Or(_) | ExprKind::And(_) => Refusal::elsewhere("it combines other conditions"),
-        _ => refusal(table, number, part),
+        _ => {
+            let of_index =
+                |&number: &usize| Some(refusal(table, number, part)).filter(|r| r.column.is_some());
+            let own = of_index(&number);
+            let of_others = || {
+                let other = all.iter().find_map(of_index)?;
+                Some(Refusal { column: None, ..other })
+            };
+            own.or_else(of_others).unwrap_or_else(|| Refusal {
+                why: "no skip index has the column, and each branch of an OR needs an index".into(),
+                hint: Some("Add the column to a skip index.".into()),
+                column: None,
+            })
+        }
     };
     let on = table.columns_of(part).join("\", \"");
     Refusal { why: format!("in the OR branch on \"{on}\", {}", inner.why), ..inner }

@@ -73,6 +73,21 @@ pub(super) fn is_part_of_column(expr: Expr<'_>, index: &Index<'_>, column: u16) 
     index.has_paths(column) && part(expr).is_some_and(|(_, documents)| documents.iter().any(is_its))
 }
 
+impl Index<'_> {
+    /// The name that documents in an index column have at their top if an expression, a part of them, is not NULL; None
+    /// if it is no part, or if the first step to it may lead to an element of an array.
+    pub fn name_within(&self, expr: Expr<'_>, column: u16) -> Option<Vec<u8>> {
+        let (_, documents) = part(expr)?;
+        let (_, steps) = documents.into_iter().find(|(document, _)| self.is_column(*document, column))?;
+        match steps.into_iter().next()? {
+            Step::Key(name) => Some(name),
+            // What begins with a letter is no number.
+            Step::Either(name) => name.first().is_some_and(u8::is_ascii_alphabetic).then_some(name),
+            Step::Element => None,
+        }
+    }
+}
+
 /// What is asked about the part of a document that an expression is, and the documents with the steps to the part; None
 /// if it is no part.
 fn part(expr: Expr<'_>) -> Option<(Strategy, Documents<'_>)> {

@@ -1,6 +1,6 @@
 //! Expressions of a query, in the detail that index lookups need.
 
-use super::super::list::list;
+use super::super::list::{list, oids};
 use super::exec::binding::HashedList;
 use crate::pg::clause::Clause;
 use pgrx::{is_a, pg_sys};
@@ -34,6 +34,8 @@ pub enum ExprKind<'a> {
     Operator(Comparison<'a>),
     /// `left operator ANY (right)`, the right side an array.
     AnyOf(Comparison<'a>),
+    /// `(left, …) operator (right, …)`, where the operator is one of order: the first two expressions.
+    Rows(Comparison<'a>),
     /// `left IS DISTINCT FROM right`, with the type's equality operator.
     Distinct(Comparison<'a>),
     IsNull(Expr<'a>),
@@ -201,6 +203,9 @@ impl<'a> Expr<'a> {
                 let found = comparison((*node).opno, (*node).inputcollid, (*node).args);
                 return found.filter(|_| (*node).useOr).map_or(ExprKind::Other, ExprKind::AnyOf);
             }
+            if is_a(self.node, pg_sys::NodeTag::T_RowCompareExpr) {
+                return first_of_rows(self.node.cast()).map_or(ExprKind::Other, ExprKind::Rows);
+            }
             self.test_kind()
         }
     }
@@ -263,6 +268,18 @@ unsafe fn operator_of_call<'a>(call: *mut pg_sys::FuncExpr) -> Option<Comparison
         _ => return None,
     };
     Some(Comparison { operator: operator.into(), collation, left, right })
+}
+
+/// # Safety
+/// `rows` is a valid comparison of rows.
+unsafe fn first_of_rows<'a>(rows: *mut pg_sys::RowCompareExpr) -> Option<Comparison<'a>> {
+    // SAFETY: as the caller says: four lists with an entry for each column of the rows.
+    unsafe {
+        let first = |exprs| list(exprs).next().map(|expr| Expr::new(expr));
+        let operator = oids((*rows).opnos).first().copied()?;
+        let collation = oids((*rows).inputcollids).first().copied()?;
+        Some(Comparison { operator, collation, left: first((*rows).largs)?, right: first((*rows).rargs)? })
+    }
 }
 
 /// # Safety

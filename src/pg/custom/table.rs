@@ -218,6 +218,16 @@ impl<'a> Table<'a> {
         unsafe { Expr::new(pg_sys::makeBoolConst(value, false)) }
     }
 
+    /// A constant of type text.
+    pub fn constant_text(&self, value: &[u8]) -> Expr<'a> {
+        // SAFETY: palloc'd nodes and values in the planner's memory; the length is that of the bytes.
+        unsafe {
+            let text = pg_sys::cstring_to_text_with_len(value.as_ptr().cast(), value.len() as i32);
+            let (kind, collation) = (pg_sys::TEXTOID, pg_sys::DEFAULT_COLLATION_OID);
+            Expr::new(pg_sys::makeConst(kind, -1, collation, -1, text.into(), false, false).cast())
+        }
+    }
+
     /// Number of different pages that repeated runs fetch, by the server's own formula.
     pub fn pages_fetched(&self, pages: f64) -> f64 {
         // SAFETY: `root` is the planner's state, which lives for 'a; the function only reads it.

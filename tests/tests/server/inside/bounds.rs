@@ -45,6 +45,11 @@ fn few_ranges(database: &Database) {
         "n = 777::bigint",
         "n > 1990 AND at > '2024-01-14'",
         "n < 0::smallint",
+        "(at, tenant) < ('2024-01-01 05:00+00', 7)",
+        "(at, id) >= ('2024-01-14 15:00+00', 7)",
+        "('2024-01-14 15:00+00'::timestamptz, 7) <= (at, tenant)",
+        "(n, at) > (1990::bigint, '2024-01-14')",
+        "(n, filler, at) < (1, 'y', '2024-01-14')",
         "n IS NULL",
     ] {
         let statement = format!("SELECT id FROM t WHERE {predicate}");
@@ -57,7 +62,10 @@ fn few_ranges(database: &Database) {
         session.run("RESET ALL");
         same(&mut session, &Way::skip_scan(), &Case::using(&statement));
         same(&mut session, &Way::skip_scan().parallel(), &Case::any(&statement));
-        compare::same(&mut session, "t", &Question::using("t_at", predicate));
+        // The server has a bitmap scan for comparisons of rows with a btree only.
+        let has_rows = predicate.starts_with(['(', '\'']);
+        let question = if has_rows { Question::any(predicate) } else { Question::using("t_at", predicate) };
+        compare::same(&mut session, "t", &question);
     }
     sound(&mut session, "t_at");
     // Planning that may read few pages reads the summaries.

@@ -210,7 +210,7 @@ fn search<T: Ordered>(rng: &mut Rng) -> Search {
     let same = if of_one == kind { one.clone() } else { value.clone() };
     let v = format!("v{collate}");
     // A list of arrays is an array of their elements.
-    let cases = if T::TYPE.ends_with("[]") { 13 } else { 16 };
+    let cases = if T::TYPE.ends_with("[]") { 15 } else { 18 };
     let predicate = match rng.u32(..cases) {
         0 | 1 => format!("{v} < $1"),
         2 | 3 => format!("{v} <= $1"),
@@ -220,8 +220,10 @@ fn search<T: Ordered>(rng: &mut Rng) -> Search {
         10 => format!("$1 > {v}"),
         11 => format!("{v} BETWEEN $1 AND {one}"),
         12 => format!("({v} > $1 AND {v} < {one} OR {v} = {two})"),
-        13 => format!("{v} = ANY (ARRAY[{value}, {same}, NULL])"),
-        14 => format!("{v} > ANY (ARRAY[{value}, {same}])"),
+        13 => format!("({v}, id) {} ($1, 77)", ["<", "<=", ">", ">="][rng.usize(..4)]),
+        14 => format!("($1, 77) {} ({v}, id)", ["<", "<=", ">", ">="][rng.usize(..4)]),
+        15 => format!("{v} = ANY (ARRAY[{value}, {same}, NULL])"),
+        16 => format!("{v} > ANY (ARRAY[{value}, {same}])"),
         _ => ["v IS NULL", "v IS NOT NULL"][rng.usize(..2)].to_owned(),
     };
     Search { predicate, kind: kind.to_owned(), value, is_served: true }

@@ -198,7 +198,20 @@ fn search(rng: &mut Rng) -> Search {
         }
         format!("ARRAY[{}]::{kind}[]", parts.join(", "))
     };
-    match rng.u32(..20) {
+    // What an element of an array may be is not looked up.
+    let is_of_name = base == "v" && last.starts_with('\'');
+    match rng.u32(..22) {
+        20 => Search {
+            is_served: is_of_name,
+            ..of(format!("{base} ->> {last} IS NOT NULL"), "text", String::new())
+        },
+        21 => {
+            let part = format!("({base} #>> ARRAY[{}, {}])", name(rng), name(rng));
+            let one =
+                [format!("{base} -> {last}"), format!("({base})[{last}]"), part][rng.usize(..3)].clone();
+            let found = of(format!("{one} IS NOT NULL"), "text", String::new());
+            Search { is_served: is_of_name && one.contains("->"), ..found }
+        }
         0..=1 => of("v @> $1".into(), "jsonb", constant(&document(rng))),
         2 => of("v @> $1".into(), "jsonb", constant(&value(rng, 1))),
         3 => of("$1 <@ v".into(), "jsonb", constant(&object(rng, 1, ""))),
@@ -286,6 +299,13 @@ fn operators(database: &Database) {
         ("v = '{\"only\": {}}'", 1),
         ("v = '5.0'", 1),
         ("v IS NULL", 1),
+        ("v ->> 'only' IS NOT NULL", 1),
+        ("v -> 'flag' IS NOT NULL", 1),
+        ("v -> 'only' ->> 'x' IS NOT NULL", 0),
+        ("v #>> '{flag}' IS NOT NULL", 1),
+        ("v['text'] IS NOT NULL AND v ->> 'odd' IS NOT NULL", 1),
+        ("NOT v ->> 'text' IS NULL", 1),
+        ("(v ->> 'odd')::numeric IS NOT NULL", 1),
     ] {
         let statement = format!("SELECT id FROM t WHERE {predicate}");
         // 700.00 and the text with a blank cannot both be read as integers.
@@ -323,6 +343,12 @@ fn not_served(database: &Database) {
         "v ->> 'user' <> 'u700'",
         "v ->> 'user' LIKE 'u70_'",
         "v ->> filler = 'u700'",
+        "v ->> filler IS NOT NULL",
+        "v ->> 'user' IS NULL",
+        "v #>> '{0}' IS NOT NULL",
+        "v['1'] IS NOT NULL",
+        "v ->> 0 IS NOT NULL",
+        "v #>> '{}' IS NOT NULL",
         "(v ->> 'n')::numeric(6, 1) = 700",
         "(v -> 'n')::int = 700",
         "v <@ '{\"user\": \"u700\"}'",
