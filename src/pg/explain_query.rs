@@ -1,9 +1,10 @@
 //! A query of a user is planned, and nothing of it runs: EXPLAIN, with the rights of the current user and under row
 //! security. Its output is thrown away; the planner's hooks see what is planned ([`super::custom`]).
 
+use super::list::list;
 use super::{compat, server};
 use pgrx::prelude::*;
-use pgrx::{PgSqlErrorCode, pg_sys};
+use pgrx::{PgSqlErrorCode, is_a, pg_sys};
 use std::ffi::{CStr, CString};
 
 /// The statement that plans a query, which is given in the database's encoding.
@@ -19,6 +20,40 @@ pub fn text(query: &[u8]) -> CString {
         )
     };
     text
+}
+
+/// If a statement that [`text`] has made executes a prepared one: lets the server plan that anew, and gives the address
+/// of the text with which it does so. Otherwise it would plan nothing if it has a plan for all values already.
+pub fn replanned(text: &CStr) -> Option<usize> {
+    let has_word =
+        |word: &[u8]| text.to_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    if !has_word(b"execute") {
+        return None;
+    }
+    // SAFETY: a text of the server's encoding. Nodes have the type that their tags tell. A prepared statement of this
+    // session stays while it is not deallocated, and its plan may be marked as invalid at any time, as the server does
+    // when a table changes.
+    unsafe {
+        let parsed: Vec<_> = list::<pg_sys::RawStmt>(server::raw_parser(text.as_ptr(), 0)).collect();
+        let &[statement] = parsed.as_slice() else { return None };
+        let explain = (*statement).stmt.cast::<pg_sys::ExplainStmt>();
+        if !is_a(explain.cast(), pg_sys::NodeTag::T_ExplainStmt) {
+            return None;
+        }
+        let execute = (*explain).query.cast::<pg_sys::ExecuteStmt>();
+        if !is_a(execute.cast(), pg_sys::NodeTag::T_ExecuteStmt) {
+            return None;
+        }
+        let prepared = pg_sys::FetchPreparedStatement((*execute).name, false);
+        if prepared.is_null() {
+            return None; // the server reports it
+        }
+        let source = (*prepared).plansource;
+        if !(*source).gplan.is_null() {
+            (*(*source).gplan).is_valid = false;
+        }
+        Some((*source).query_string.addr())
+    }
 }
 
 /// Plans a query, by the statement that [`text`] has made. A text of several statements is an error of the server,

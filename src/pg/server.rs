@@ -14,7 +14,7 @@ use pgrx::pg_sys::{
     PlannedStmt, PlannerInfo, Portal, Query, ReadBufferMode, RelOptInfo, Relation, ScanState, Selectivity,
     Snapshot, SpecialJoinInfo, TupleTableSlot, Tuplesortstate, shm_mq_handle, shm_mq_result,
 };
-use std::ffi::{c_char, c_int, c_long, c_void};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 macro_rules! passing_errors {
     ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
@@ -70,6 +70,8 @@ passing_errors! {
     fn FunctionCall2Coll(function: *mut FmgrInfo, collation: Oid, first: Datum, second: Datum) -> Datum;
     /// Reads a literal.
     fn InputFunctionCall(function: *mut FmgrInfo, text: *mut c_char, parameter: Oid, modifier: i32) -> Datum;
+    /// Parses a text of statements; the mode is 0.
+    fn raw_parser(text: *const c_char, mode: c_uint) -> *mut List;
     /// Opens a cursor for a query.
     fn SPI_cursor_open_with_args(
         name: *const c_char, query: *const c_char, count: c_int, types: *mut Oid, values: *mut Datum,

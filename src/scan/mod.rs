@@ -7,12 +7,14 @@
 //! | [`ordered`] | paths in the order of a column, for `ORDER BY`, and what they are expected to read |
 //! | [`cost`] | what the paths cost, by what they are expected to read ([`crate::estimate`]) |
 //! | [`refusal`] | why a condition cannot be looked up in an index |
+//! | [`index_report`] | what skip_explain says of one index |
 //! | [`report`] | skip_explain: which conditions of a query are looked up, and why others are not |
 //! | [`survivors`] | in the executor, clauses get their keys, which are looked up in the indexes |
 //!
 //! The interface to PostgreSQL, and the reading of rows, are in [`crate::pg::custom`].
 
 mod cost;
+mod index_report;
 mod matching;
 mod ordered;
 mod paths;

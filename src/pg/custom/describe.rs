@@ -19,8 +19,8 @@ impl Table<'_> {
         self.attributes_of(expr).into_iter().map(name).collect()
     }
 
-    /// A condition on this table alone as SQL; the names of its columns if it has no form in SQL at this stage of
-    /// planning.
+    /// A condition as SQL, with names of tables if it joins the table to others; the names of the table's columns if it
+    /// has no form in SQL at this stage of planning.
     pub fn condition_text(&self, expr: Expr<'_>) -> String {
         // SAFETY: a valid expression. Its copy gets variables of the only table of the context in which it is written
         // as SQL; the server gives all variables that it has, or a node that it cannot write as SQL.
@@ -31,14 +31,46 @@ impl Table<'_> {
                 | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
             for node in list::<pg_sys::Node>(pg_sys::pull_var_clause(copy, kinds as i32)) {
                 let var = node.cast::<pg_sys::Var>();
-                if !is_a(node, pg_sys::NodeTag::T_Var) || (*var).varno as u32 != self.rel().relid {
+                if !is_a(node, pg_sys::NodeTag::T_Var) {
                     return self.columns_of(expr).join(", ");
+                }
+                if (*var).varno as u32 != self.rel().relid {
+                    return self.join_text(expr).unwrap_or_else(|| self.columns_of(expr).join(", "));
                 }
                 ((*var).varno, (*var).varnosyn, (*var).varattnosyn) = (1, 0, 0);
             }
             let name = pg_sys::get_rel_name(self.oid());
             let context = pg_sys::deparse_context_for(name, self.oid());
             of_server(pg_sys::deparse_expression(copy, context, false, false))
+        }
+    }
+
+    /// A condition on several tables of the query as SQL, with the names that the query has for them. None if it has
+    /// more than variables of these tables.
+    ///
+    /// # Safety
+    /// A valid expression of the planner's run.
+    unsafe fn join_text(&self, expr: Expr<'_>) -> Option<String> {
+        // SAFETY: as the caller says. The names of the variables are looked up in the tables of the query: a plan that
+        // has nothing but these is enough.
+        unsafe {
+            let copy: *mut pg_sys::Node = pg_sys::copyObjectImpl(expr.raw().cast_const().cast()).cast();
+            for node in
+                list::<pg_sys::Node>(pg_sys::pull_var_clause(copy, pg_sys::PVC_INCLUDE_PLACEHOLDERS as i32))
+            {
+                if !is_a(node, pg_sys::NodeTag::T_Var) {
+                    return None;
+                }
+                let var = node.cast::<pg_sys::Var>();
+                ((*var).varnosyn, (*var).varattnosyn) = (0, 0);
+            }
+            let tables = (*(*self.root).parse).rtable;
+            let used = pg_sys::pull_varnos(self.root, copy);
+            let mut plan = pg_sys::PlannedStmt { rtable: tables, ..Default::default() };
+            plan.type_ = pg_sys::NodeTag::T_PlannedStmt;
+            let names = pg_sys::select_rtable_names_for_explain(tables, used);
+            let context = pg_sys::deparse_context_for_plan_tree(&mut plan, names);
+            Some(of_server(pg_sys::deparse_expression(copy, context, true, false)))
         }
     }
 

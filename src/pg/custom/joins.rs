@@ -51,25 +51,13 @@ impl<'a> Table<'a> {
     /// query's join conditions and those implied by equalities. `is_wanted` tells whether a condition can be looked up.
     pub fn join_conditions(&self, is_wanted: &dyn Fn(&Self, Expr<'_>) -> bool) -> Vec<Outer<'a>> {
         let mut found: Vec<Outer<'a>> = Vec::new();
-        if self.rel().joininfo.is_null() && !self.rel().has_eclass_joins {
-            return found;
-        }
-        // SAFETY: lists of the planner; Relids are copied before they are changed.
+        // SAFETY: conditions of the planner; Relids are copied before they are changed.
         unsafe {
-            let rel = self.rel();
-            let mut rinfos: Vec<*mut pg_sys::RestrictInfo> = list::<pg_sys::RestrictInfo>(rel.joininfo)
-                .filter(|&rinfo| pg_sys::join_clause_is_movable_to(rinfo, self.rel))
-                .collect();
-            if rel.has_eclass_joins {
-                for index in self.indexes() {
-                    rinfos.extend(self.implied(index));
-                }
-            }
-            for rinfo in rinfos {
+            for rinfo in self.joining(Member::Column) {
                 if !is_wanted(self, Expr::new((*rinfo).clause.cast())) {
                     continue;
                 }
-                let outer = pg_sys::bms_difference((*rinfo).clause_relids, rel.relids);
+                let outer = pg_sys::bms_difference((*rinfo).clause_relids, self.rel().relids);
                 let known = found.iter().any(|o| pg_sys::bms_equal(o.raw(), outer));
                 if !outer.is_null() && !known {
                     found.push(Outer::new(outer));
@@ -79,12 +67,51 @@ impl<'a> Table<'a> {
         found
     }
 
+    /// The conditions that join the table to others, those that no index can look up included.
+    pub fn join_exprs(&self) -> Vec<Expr<'a>> {
+        let mut found: Vec<Expr<'a>> = Vec::new();
+        for rinfo in self.joining(Member::Inside) {
+            // SAFETY: a condition of the planner for this table.
+            let expr = unsafe {
+                let is_usable = pg_sys::restriction_is_securely_promotable(rinfo, self.rel);
+                is_usable.then(|| Expr::new((*rinfo).clause.cast()))
+            };
+            if let Some(expr) =
+                expr.filter(|one| found.iter().all(|other| other.identity() != one.identity()))
+            {
+                found.push(expr);
+            }
+        }
+        found
+    }
+
+    /// The conditions that join the table to others: those of the query, and those implied by equalities of such
+    /// members with what other tables have.
+    fn joining(&self, member: Member) -> Vec<*mut pg_sys::RestrictInfo> {
+        let rel = self.rel();
+        if rel.joininfo.is_null() && !rel.has_eclass_joins {
+            return Vec::new();
+        }
+        // SAFETY: lists of the planner.
+        unsafe {
+            let mut rinfos: Vec<*mut pg_sys::RestrictInfo> = list::<pg_sys::RestrictInfo>(rel.joininfo)
+                .filter(|&rinfo| pg_sys::join_clause_is_movable_to(rinfo, self.rel))
+                .collect();
+            if rel.has_eclass_joins {
+                for index in self.indexes() {
+                    rinfos.extend(self.implied(index, member));
+                }
+            }
+            rinfos
+        }
+    }
+
     /// # Safety
     /// `index` is one of the table's.
-    unsafe fn implied(&self, index: &Index<'_>) -> Vec<*mut pg_sys::RestrictInfo> {
+    unsafe fn implied(&self, index: &Index<'_>, member: Member) -> Vec<*mut pg_sys::RestrictInfo> {
         let mut found = Vec::new();
         for column in 0..index.columns() {
-            let mut wanted = WantedMember { index: *index, column, seen: Vec::new() };
+            let mut wanted = WantedMember { table: self, index: *index, column, member, seen: Vec::new() };
             // The server stops at the first class that gives a condition: a column is in no more than one. Each part of
             // a document may be in another one.
             loop {
@@ -100,7 +127,8 @@ impl<'a> Table<'a> {
                 };
                 // SAFETY: a list of the planner.
                 found.extend(unsafe { list::<pg_sys::RestrictInfo>(rinfos) });
-                if rinfos.is_null() || !index.has_paths(column) {
+                let is_only = member == Member::Column && !index.has_paths(column);
+                if rinfos.is_null() || is_only {
                     break;
                 }
             }
@@ -147,10 +175,21 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The members of equivalence classes that are asked for: an index's column, or a part of the documents in it.
-struct WantedMember<'a> {
+/// Which members of equivalence classes are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Member {
+    /// An index's column, or a part of the documents in it: what the index can look up.
+    Column,
+    /// Any expression with such a column inside.
+    Inside,
+}
+
+/// The members of equivalence classes that are asked for, of one column of an index.
+struct WantedMember<'t, 'a> {
+    table: &'t Table<'a>,
     index: Index<'a>,
     column: u16,
+    member: Member,
     /// The classes that had one.
     seen: Vec<*mut pg_sys::EquivalenceClass>,
 }
@@ -166,10 +205,16 @@ unsafe extern "C-unwind" fn is_member_of_column(
     boundary::callback(|| {
         // SAFETY: called from implied(), which passes a pointer to its WantedMember, and uses it after the call only.
         unsafe {
-            let WantedMember { index, column, seen } = &mut *wanted.cast::<WantedMember<'_>>();
+            let wanted = &mut *wanted.cast::<WantedMember<'_, '_>>();
+            let WantedMember { table, index, column, seen, .. } = wanted;
             let expr = Expr::new((*member).em_expr.cast());
             let is_it = !seen.contains(&class)
-                && (index.is_column(expr, *column) || document::is_part_of_column(expr, index, *column));
+                && match wanted.member {
+                    Member::Column => {
+                        index.is_column(expr, *column) || document::is_part_of_column(expr, index, *column)
+                    }
+                    Member::Inside => table.column_inside(index, expr) == Some(*column),
+                };
             if is_it {
                 seen.push(class);
             }

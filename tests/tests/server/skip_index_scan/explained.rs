@@ -90,7 +90,12 @@ fn conditions(database: &Database) {
         ("t_skip", "doc ? 'a'", "doc", false, "not in the operator class", "jsonb_path_skip_ops"),
         ("t_skip", "k <> 7", "k", false, "not an equality operator", ""),
         ("t_skip", "k IS DISTINCT FROM 7", "k", false, "excludes a value", ""),
-        ("t_skip", "filler = 'x'", "", false, "No condition on the table alone", ""),
+        ("t_parts", "tags && '{t7}' OR k = 7", "tags", true, "", ""),
+        ("t_skip", "tags && '{t7}' OR k = 7", "k", true, "", ""),
+        ("t_skip", "k = 7 OR filler = 'x'", "k", false, "no skip index has the column", "Add the column"),
+        ("t_skip", "k = 7 OR name LIKE '%77%' COLLATE \"POSIX\"", "name", false, "In the OR branch on", ""),
+        ("t_skip", "(k, name) > (7, 'x')", "k", false, "not in the operator class", "int8_minmax_skip_ops"),
+        ("t_skip", "filler = 'x'", "", false, "No condition is on a column", ""),
     ] {
         let rows = session.rows(&format!(
             "SELECT column_name, condition, used, reason, hint
@@ -108,6 +113,111 @@ fn conditions(database: &Database) {
         let plan = session.plan(&format!("SELECT * FROM t WHERE {condition}"));
         assert!(!is_used || plan.contains(index), "{condition}: {plan}");
     }
+}
+
+on_shared!(joins);
+/// Conditions that join a table to others: whether the chosen plan looks them up, and why not.
+fn joins(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session.run(
+        "CREATE TABLE u (id bigint, tag text, n numeric);
+         INSERT INTO u SELECT i, 't' || i, i FROM generate_series(1, 9) i; ANALYZE u",
+    );
+    // The query's join; the index, the condition of its row; whether it is used; what the reason and the hint say.
+    for (query, index, condition, is_used, why, hint) in [
+        ("u JOIN t ON t.k = u.id", "t_skip", "(t.k = u.id)", true, "", ""),
+        ("u AS a JOIN t AS b ON b.k = a.id + 1", "t_skip", "(b.k = (a.id + 1))", true, "", ""),
+        ("u JOIN t ON t.tags @> ARRAY[u.tag]", "t_parts", "(t.tags @> ARRAY[u.tag])", true, "", ""),
+        (
+            "u JOIN t ON t.k = u.n",
+            "t_skip",
+            "((t.k)::numeric = u.n)",
+            false,
+            "casts \"k\" to numeric",
+            "bigint",
+        ),
+        (
+            "u JOIN t ON t.k + 1 = u.id",
+            "t_skip",
+            "((t.k + 1) = u.id)",
+            false,
+            "an expression",
+            "on the expression",
+        ),
+        ("u, LATERAL (SELECT * FROM t WHERE t.k = u.id) s", "t_skip", "(t.k = u.id)", true, "", ""),
+        ("u WHERE EXISTS (SELECT FROM t WHERE t.k = u.id)", "t_skip", "(t.k = u.id)", true, "", ""),
+        (
+            "t AS a JOIN t AS b ON a.k = b.k",
+            "t_skip",
+            "(a.k = b.k)",
+            false,
+            "another plan",
+            "enable_hashjoin",
+        ),
+    ] {
+        let text = format!("SELECT count(*) FROM {query}");
+        let told = format!(
+            "SELECT condition, used, coalesce(reason, ''), coalesce(hint, '') FROM skip_explain($q${text}$q$)
+             WHERE index = '{index}'::regclass AND condition IS NOT NULL"
+        );
+        let rows = session.rows(&told);
+        let [found] = &rows[..] else { panic!("{query}: {rows:?}") };
+        let [is, used, reason, given]: [String; 4] =
+            std::array::from_fn(|i| found[i].clone().unwrap_or_default());
+        assert_eq!((is.as_str(), used == "t"), (condition, is_used), "{query}: {rows:?}");
+        assert!(reason.contains(why) && reason.is_empty() == is_used, "{query}: {rows:?}");
+        assert!(given.contains(hint), "{query}: {rows:?}");
+        let plan = session.plan(&text);
+        assert_eq!(plan.contains(index), is_used, "{query}: {plan}");
+    }
+}
+
+on_shared!(branches_of_an_or);
+/// An OR that a bitmap scan looks up with an index of another kind for one branch.
+fn branches_of_an_or(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session.run("CREATE INDEX t_filler ON t (filler); SET enable_bitmapscan = on");
+    let rows = explained(&mut session, "SELECT * FROM t WHERE k = 7 OR filler = 'y'");
+    let of_k = rows.iter().find(|row| row[0] == "k").unwrap_or_else(|| panic!("{rows:?}"));
+    assert!(of_k[2] == "t" && of_k[3].is_empty(), "{rows:?}");
+    let rows = explained(
+        &mut session,
+        "SELECT * FROM t WHERE k = 8 AND (k = 7 OR tags = '{y}' OR filler LIKE '%y')",
+    );
+    let of_or = rows.iter().find(|row| row[1].contains("OR")).unwrap_or_else(|| panic!("{rows:?}"));
+    assert!(of_or[2] == "f" && of_or[3].contains("\"filler\""), "{rows:?}");
+}
+
+on_shared!(prepared);
+/// EXECUTE is planned anew each time, for values or for any.
+fn prepared(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session.run(
+        "PREPARE q(bigint) AS SELECT * FROM t WHERE k = $1; PREPARE one AS SELECT * FROM t WHERE k = 77",
+    );
+    let told = |session: &mut Session, text: &str| {
+        let rows = explained(session, text);
+        let of_k: Vec<_> = rows.into_iter().filter(|row| row[0] == "k").collect();
+        let [row] = &of_k[..] else { panic!("{text}: {of_k:?}") };
+        assert_eq!(row[2], "t", "{text}: {row:?}");
+        row[1].clone()
+    };
+    for round in 0..3 {
+        session.run("SET plan_cache_mode = force_custom_plan");
+        assert_eq!(told(&mut session, &format!(" execute q({round})")), format!("(k = '{round}'::bigint)"));
+        session.run("SET plan_cache_mode = force_generic_plan");
+        assert_eq!(told(&mut session, "EXECUTE q(5);"), "(k = $1)");
+        assert_eq!(told(&mut session, "/* again */ EXECUTE one"), "(k = 77)");
+        assert_eq!(session.column("EXECUTE one"), ["77"]);
+    }
+    assert_eq!(session.error("SELECT skip_explain('EXECUTE absent')").code().code(), "26000");
+    assert_eq!(session.error("SELECT skip_explain('EXECUTE q(')").code().code(), "42601");
+    session.run("DEALLOCATE q; PREPARE q AS DELETE FROM t WHERE k = 5 RETURNING 'execute'");
+    told(&mut session, "EXECUTE q");
+    assert_eq!(session.one("SELECT count(*) FROM t"), "5000");
 }
 
 on_shared!(plans);
@@ -235,8 +345,8 @@ fn orders(database: &Database) {
         ("ORDER BY n LIMIT 5", "t_part", "", false, "do not imply", ""),
         ("WHERE v <> '' ORDER BY n LIMIT 5", "t_part", "ORDER BY n", true, "", ""),
         ("ORDER BY v USING ~<~ LIMIT 5", "t_skip", "ORDER BY v", false, "another operator", "default btree"),
-        ("ORDER BY n + 1 LIMIT 5", "t_skip", "", false, "on the table alone", ""),
-        ("GROUP BY at", "t_skip", "", false, "on the table alone", ""),
+        ("ORDER BY n + 1 LIMIT 5", "t_skip", "", false, "No condition is on a column", ""),
+        ("GROUP BY at", "t_skip", "", false, "No condition is on a column", ""),
     ] {
         let group = end.starts_with("GROUP");
         let query = format!("SELECT {} FROM t {end}", if group { "at" } else { "*" });
