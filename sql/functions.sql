@@ -148,8 +148,9 @@ CREATE FUNCTION skip_advise(
     AS 'MODULE_PATHNAME', 'skip_advise_wrapper';
 COMMENT ON FUNCTION skip_advise(regclass, name) IS
     'which index serves lookups of single values of a column, or of each column, of a table: skip, btree, BRIN or '
-    'none, with estimates from a sample of 1,024 pages of the index''s size in bytes and of the pages of the index '
-    'and of the table that a lookup reads; the recommended one first, with the statement that creates it';
+    'none, and which operator classes of skip find parts of the values; with estimates from a sample of at most 1,024 '
+    'pages of the index''s size in bytes and of the pages of the index and of the table that a lookup reads; the '
+    'recommended one first, with the statement that creates it';
 
 CREATE FUNCTION skip_library_version()
     RETURNS text

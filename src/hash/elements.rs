@@ -35,11 +35,16 @@ pub struct ElementKeys {
 impl ElementKeys {
     /// The keys of an index column; None if its elements cannot be hashed.
     pub fn of_column(index: Rel, column: usize, seed: u64) -> Option<Self> {
-        let element = element_of(index, column)?;
         let collation = index.column_class(column).collation;
+        Self::of_type(index.column_type(column), collation, seed)
+    }
+
+    /// The keys of arrays of a type; None if its elements cannot be hashed.
+    pub fn of_type(arrays: Oid, collation: Oid, seed: u64) -> Option<Self> {
+        let own = types::element(types::base_type(arrays))?;
+        let element = types::base_type(own);
         let hasher = KeyHasher::of_type(element, collation, catalog::extended_hash(element)?, seed);
-        let layout = ElementLayout::of(types::element(types::base_type(index.column_type(column)))?);
-        Some(Self { element, collation, hasher, layout })
+        Some(Self { element, collation, hasher, layout: ElementLayout::of(own) })
     }
 
     pub fn canon(&self) -> u16 {
@@ -103,11 +108,6 @@ impl ElementKeys {
         let is_comparable = self.hasher.is_comparable(self.element, input);
         (other.canon == self.hasher.canon && is_comparable).then_some(other)
     }
-}
-
-/// The type of the elements of an index column's arrays.
-pub fn element_of(index: Rel, column: usize) -> Option<Oid> {
-    types::element(types::base_type(index.column_type(column))).map(types::base_type)
 }
 
 impl KeyHasher {

@@ -31,7 +31,9 @@ use crate::pg::clause::{Clause, Strategy};
 use crate::pg::datum::{Repr, Value};
 use crate::pg::heap::Field;
 use crate::pg::key_kind::KeyKind;
-use crate::pg::memory;
+use crate::pg::text_options::TextOptions;
+use crate::pg::{catalog, memory, types};
+use pgrx::pg_sys::Oid;
 use skip_scan::Condition;
 use skip_text::RecentFragments;
 
@@ -64,6 +66,28 @@ impl ColumnKeys {
             }
             KeyKind::Order => OrderKeys::of_column(index, column).map(Self::Order),
             KeyKind::Unknown => None,
+        }
+    }
+
+    /// The keys of parts of a table column's values, of this type and collation, in an index with a class of this kind
+    /// for its `input` type, with default options. None if code of users would make them.
+    pub fn of_parts(kind: KeyKind, input: Oid, (values, collation): (Oid, Oid)) -> Option<Self> {
+        let seed = 0;
+        match kind {
+            KeyKind::Elements => {
+                let element = types::base_type(types::element(types::base_type(values))?);
+                // Records and ranges of users call the functions of what they are made of.
+                let is_built_in =
+                    [element, catalog::extended_hash(element)?].into_iter().all(catalog::is_built_in);
+                is_built_in.then(|| ElementKeys::of_type(values, collation, seed).map(Self::Elements))?
+            }
+            KeyKind::Paths => Some(Self::Paths(DocumentKeys::new(seed))),
+            KeyKind::Lexemes => Some(Self::Lexemes(LexemeKeys::new(seed))),
+            KeyKind::Fragments | KeyKind::Words | KeyKind::Prefix => {
+                let options = TextOptions::by_default(kind);
+                TextColumnKeys::new(kind, options, (input, collation), seed).map(Self::Text)
+            }
+            KeyKind::Whole | KeyKind::Users | KeyKind::Order | KeyKind::Unknown => None,
         }
     }
 

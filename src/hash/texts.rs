@@ -59,8 +59,17 @@ impl TextColumnKeys {
     /// The keys of an index column of this kind; None if they cannot be made.
     pub fn of_column(index: Rel, column: usize, kind: KeyKind, seed: u64) -> Option<Self> {
         let class = index.column_class(column);
-        let TextOptions { length, fold_case } = TextOptions::of_column(index, column)?;
-        if !kind.can_cut(class.input) {
+        Self::new(kind, TextOptions::of_column(index, column)?, (class.input, class.collation), seed)
+    }
+
+    /// The keys of values of a class's input type under a collation; None if they cannot be made.
+    pub fn new(
+        kind: KeyKind,
+        TextOptions { length, fold_case }: TextOptions,
+        (input, collation): (Oid, Oid),
+        seed: u64,
+    ) -> Option<Self> {
+        if !kind.can_cut(input) {
             return None;
         }
         let (kind, number) = match kind {
@@ -70,7 +79,7 @@ impl TextColumnKeys {
             _ => return None,
         };
         let (case, folded) = if fold_case { (KeyCase::Folded, FOLDED) } else { (KeyCase::AsIs, 0) };
-        let (encoding, bytes) = if class.input != pg_sys::BYTEAOID && text::is_utf8() {
+        let (encoding, bytes) = if input != pg_sys::BYTEAOID && text::is_utf8() {
             (Encoding::Utf8, 0)
         } else {
             (Encoding::Bytes, BYTES)
@@ -78,9 +87,9 @@ impl TextColumnKeys {
         Some(Self {
             keys: TextKeys::new(kind, case, encoding).ok()?,
             canon: number + folded + bytes,
-            input: class.input,
-            is_deterministic: datum::is_deterministic(class.collation),
-            is_caseless: ![pg_sys::TEXTOID, pg_sys::BYTEAOID].contains(&class.input),
+            input,
+            is_deterministic: datum::is_deterministic(collation),
+            is_caseless: ![pg_sys::TEXTOID, pg_sys::BYTEAOID].contains(&input),
             seed,
             folded: Vec::new(),
         })

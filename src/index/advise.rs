@@ -1,21 +1,18 @@
-//! skip_advise: which index serves lookups of single values of a column, from a sample of the table.
+//! skip_advise: which index serves lookups of single values of a column, from a sample of the table. The rows about
+//! searches inside the values are made by [`super::advise_inside`].
 //!
 //! The sample is read by queries with the rights of the caller. The formulas are in [`skip_scan::advice`]. The choice
 //! of a map's ranges is that of a build ([`skip_map::choice`]).
 
-use crate::pg::query::{self, StoredValue};
+use super::advise_inside::{self, PartsAdvice};
+use super::advise_sample::ColumnSample;
 use crate::pg::result_rows::{ResultRows, RowOf, result_columns};
 use crate::pg::sql_text::Text;
 use crate::pg::table_columns::{self, TableColumn};
-use crate::pg::{OpenRel, Rel, boundary, catalog, fail, lock, memory, options, relation, text};
+use crate::pg::{OpenRel, Rel, boundary, catalog, fail, lock, relation, text};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use skip_map::PairCounts;
 use skip_scan::advice::{self, Candidate, ColumnFacts, Method, Why};
-use std::collections::{HashMap, HashSet};
-
-/// The most ranges of 16 pages that are sampled, at equal distances: 1,024 pages, some 100,000 rows.
-const MOST_RANGES: u32 = 64;
 
 result_columns! {
     /// Columns of `skip_advise`.
@@ -89,6 +86,46 @@ fn check_table(table: pg_sys::Oid) {
 }
 
 fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
+    let parts = advise_inside::advice(table, column);
+    // Values of such types are searched by their parts.
+    let best = parts.iter().position(|parts| parts.is_usual && parts.is_worth_it);
+    let of_parts =
+        parts.iter().enumerate().map(|(i, parts)| row_of_parts(table, column, parts, best == Some(i)));
+    let mut rows: Vec<_> = of_whole_values(table, column).into_iter().chain(of_parts).collect();
+    if best.is_some() {
+        let is_of_parts = |method: &str| method.starts_with("skip (");
+        rows.iter_mut().for_each(|row| row.2 &= is_of_parts(&row.1.0));
+        rows.sort_by_key(|row| !row.2);
+    }
+    rows
+}
+
+fn row_of_parts(
+    table: Rel,
+    column: &TableColumn,
+    parts: &PartsAdvice,
+    is_recommended: bool,
+) -> RowOf<AdviceColumns> {
+    let PartsAdvice { class, candidate, facts, .. } = parts;
+    let reads = if parts.asks_for_one {
+        what_it_reads(candidate, facts)
+    } else {
+        "what a search reads depends on its text".into()
+    };
+    (
+        Text(column.name.clone()),
+        Text(format!("skip ({class})")),
+        is_recommended,
+        Some(candidate.index_bytes as i64),
+        Some(candidate.index_pages.round()),
+        parts.asks_for_one.then_some(candidate.table_pages.round()),
+        Text(format!("finds {}: {reads}", parts.what)),
+        Some(Text(create_index(table, column, "skip", class))),
+    )
+}
+
+/// The rows about lookups of whole values, the recommended one first.
+fn of_whole_values(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
     let name = || Text(column.name.clone());
     if !column.has_class {
         let reason = format!(
@@ -98,7 +135,7 @@ fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
         );
         return vec![(name(), Text("none".into()), true, None, None, None, Text(reason), None)];
     }
-    let sample = ColumnSample::take(table, column.place);
+    let sample = ColumnSample::of_values(table, column.place);
     // Statistics are made from all rows: they are used only for those who may read all of them.
     let correlation = catalog::may_read(table.oid())
         .then(|| catalog::correlation(table.oid(), column.place as i16 + 1))
@@ -115,9 +152,9 @@ fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
     let row = |candidate: &Candidate| {
         let is_best = candidate.method == best;
         let reason = if is_best {
-            format!("{}{}", reason_for(why, &facts), inside(column))
+            format!("{}{}{}", reason_for(why, &facts), order(why, column), inside(column))
         } else {
-            what_it_does(candidate, &facts)
+            what_it_reads(candidate, &facts)
         };
         let bytes = Some(candidate.index_bytes as i64).filter(|_| candidate.method != Method::SequentialScan);
         (
@@ -168,15 +205,26 @@ fn reason_for(why: Why, facts: &ColumnFacts) -> String {
     }
 }
 
-/// The operator classes for searches inside the values of a column, about which nothing is estimated.
+/// What a skip index does with values that are in the order of the table.
+fn order(why: Why, column: &TableColumn) -> String {
+    match &column.minmax_class {
+        Some(class) if why == Why::Ordered => {
+            format!("; a skip index with {class} also finds the first rows of an order")
+        }
+        _ => String::new(),
+    }
+}
+
+/// The operator classes for searches inside the values of a column.
 fn inside(column: &TableColumn) -> String {
     if column.inside_classes.is_empty() {
         return String::new();
     }
-    format!("; parts of the values are found with {}", column.inside_classes.join(", "))
+    let names: Vec<&str> = column.inside_classes.iter().map(|class| class.name.as_str()).collect();
+    format!("; parts of the values are found with {}", names.join(", "))
 }
 
-fn what_it_does(candidate: &Candidate, facts: &ColumnFacts) -> String {
+fn what_it_reads(candidate: &Candidate, facts: &ColumnFacts) -> String {
     let share = 100.0 * (candidate.index_pages + candidate.table_pages) / facts.pages.max(1.0);
     match candidate.method {
         Method::SequentialScan => "reads the whole table".into(),
@@ -192,79 +240,10 @@ fn statement(table: Rel, column: &TableColumn, method: Method) -> Option<String>
         Method::BrinMinmax if column.has_minmax => ("brin", ""),
         Method::Btree | Method::BrinMinmax | Method::SequentialScan => return None,
     };
+    Some(create_index(table, column, using, class))
+}
+
+fn create_index(table: Rel, column: &TableColumn, using: &str, class: &str) -> String {
     let space = if class.is_empty() { "" } else { " " };
-    Some(format!(
-        "CREATE INDEX ON {} USING {using} ({}{space}{class})",
-        table.qualified_name(),
-        column.quoted_name
-    ))
-}
-
-/// A sample of a column.
-struct ColumnSample {
-    /// Pages of the table, and of the sample.
-    pages: f64,
-    sampled: f64,
-    /// Values in the sample, and their bytes.
-    values: f64,
-    bytes: f64,
-    /// In how many ranges of the sample each value is, by its hash.
-    ranges_of: HashMap<u64, u32>,
-    pairs: PairCounts,
-}
-
-impl ColumnSample {
-    fn take(table: Rel, column: usize) -> Self {
-        let range = options::PAGES_PER_RANGE.2 as u32;
-        let pages = table.blocks();
-        let ranges = pages.div_ceil(range);
-        let count = ranges.min(MOST_RANGES);
-        let sizes = (1..=range).filter(|size| range.is_multiple_of(*size));
-        let mut sample = Self {
-            pages: pages.into(),
-            sampled: 0.0,
-            values: 0.0,
-            bytes: 0.0,
-            ranges_of: HashMap::new(),
-            pairs: PairCounts::new(sizes),
-        };
-        for i in 0..count {
-            memory::check_for_interrupts();
-            let first = (u64::from(i) * u64::from(ranges) / u64::from(count)) as u32 * range;
-            let end = first.saturating_add(range).min(pages);
-            let mut by_page: Vec<Vec<u64>> = (first..end).map(|_| Vec::new()).collect();
-            query::values_in_blocks(table, column, (first, end), |StoredValue { block, hash, bytes }| {
-                sample.values += 1.0;
-                sample.bytes += f64::from(bytes);
-                if let Some(page) = block.checked_sub(first).and_then(|at| by_page.get_mut(at as usize)) {
-                    page.push(hash);
-                }
-            });
-            let of_range: HashSet<u64> = by_page.iter().flatten().copied().collect();
-            of_range.into_iter().for_each(|hash| *sample.ranges_of.entry(hash).or_default() += 1);
-            sample.sampled += f64::from(end - first);
-            sample.pairs.add(by_page.iter().map(Vec::as_slice));
-        }
-        sample
-    }
-
-    /// What the sample says; nothing of what is known of the column's type and of ANALYZE's correlation.
-    fn facts(&self) -> ColumnFacts {
-        let scale = self.pages / self.sampled.max(1.0);
-        let sampled = self.pairs.of_ranges() as f64;
-        let once = self.ranges_of.values().filter(|&&ranges| ranges == 1).count() as f64;
-        let range_pages = self.pairs.smallest_part(self.values);
-        ColumnFacts {
-            pages: self.pages,
-            rows: self.values * scale,
-            keys: advice::distinct_values(sampled * scale, sampled, self.ranges_of.len() as f64, once),
-            pairs: self.pairs.of_part(1) as f64 * scale,
-            range_pages: range_pages.into(),
-            range_pairs: self.pairs.of_part(range_pages) as f64 * scale,
-            width: self.bytes / self.values.max(1.0),
-            correlation: None,
-            has_btree: true,
-            has_minmax: true,
-        }
-    }
+    format!("CREATE INDEX ON {} USING {using} ({}{space}{class})", table.qualified_name(), column.quoted_name)
 }

@@ -7,6 +7,7 @@
 
 use super::Rel;
 use super::clause::{Clause, Values};
+use super::datum::{Repr, Value};
 use super::{compat, server};
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
@@ -83,11 +84,46 @@ const LARGE_VALUE: &CStr = c") OPERATOR(pg_catalog.<=) 2000";
 /// Calls `each` with the values of a column (0-based) in the visible rows of the blocks `from..to`. The query has the
 /// rights of the current user, and obeys row security. So it must not run code of others: values become text by their
 /// types' output functions, in concat, and not by a cast, which the owner of a type may have made.
-pub fn values_in_blocks(
+pub fn values_in_blocks(table: Rel, column: usize, blocks: (u32, u32), mut each: impl FnMut(StoredValue)) {
+    let of_column = |text: &SqlBuilder, name: &CStr| {
+        text.add(c"pg_catalog.hashtextextended(CASE WHEN pg_catalog.pg_column_size(").add(name);
+        text.add(LARGE_VALUE).add(c" THEN pg_catalog.concat(").add(name);
+        text.add(c") ELSE pg_catalog.concat(ctid) END COLLATE pg_catalog.\"C\", 0)");
+    };
+    in_blocks(table, column, blocks, &of_column, &mut |block, hash, bytes| {
+        if let Some(hash) = hash {
+            each(StoredValue { block, hash: hash.value() as u64, bytes });
+        }
+    });
+}
+
+/// As [`values_in_blocks`], with the block, the value itself and its bytes. The value is of a type that is stored with
+/// its length; it is None if it is large.
+pub fn varlenas_in_blocks(
+    table: Rel,
+    column: usize,
+    blocks: (u32, u32),
+    mut each: impl FnMut(u32, Option<Value<'_>>, u32),
+) {
+    let of_column = |text: &SqlBuilder, name: &CStr| {
+        text.add(c"CASE WHEN pg_catalog.pg_column_size(").add(name).add(LARGE_VALUE);
+        text.add(c" THEN ").add(name).add(c" END");
+    };
+    in_blocks(table, column, blocks, &of_column, &mut |block, value, bytes| {
+        // SAFETY: a value of the column, which the caller says is a varlena; it lives as long as the row.
+        let value = value.map(|value| unsafe { Value::new(value, Repr::Varlena) });
+        each(block, value, bytes);
+    });
+}
+
+/// Calls `each` for each value of a column that is not NULL, with its block, what `of_column` adds to the query, and
+/// its bytes.
+fn in_blocks(
     table: Rel,
     column: usize,
     (from, to): (u32, u32),
-    mut each: impl FnMut(StoredValue),
+    of_column: &dyn Fn(&SqlBuilder, &CStr),
+    each: &mut dyn FnMut(u32, Option<pg_sys::Datum>, u32),
 ) {
     Spi::connect(|_| {
         let name = SqlBuilder::new();
@@ -95,21 +131,18 @@ pub fn values_in_blocks(
         // SAFETY: a NUL-terminated string that lives in the current memory context.
         let name = unsafe { CStr::from_ptr((*name.0).data) };
         let text = SqlBuilder::new();
-        text.add(c"SELECT ctid, pg_catalog.hashtextextended(CASE WHEN pg_catalog.pg_column_size(").add(name);
-        text.add(LARGE_VALUE).add(c" THEN pg_catalog.concat(").add(name);
-        text.add(
-            c") ELSE pg_catalog.concat(ctid) END COLLATE pg_catalog.\"C\", 0), pg_catalog.pg_column_size(",
-        );
-        text.add(name).add(c") FROM ONLY ").add_name(table).add(c" WHERE ").add(name);
+        text.add(c"SELECT ctid, ");
+        of_column(&text, name);
+        text.add(c", pg_catalog.pg_column_size(").add(name);
+        text.add(c") FROM ONLY ").add_name(table).add(c" WHERE ").add(name);
         text.add(c" IS NOT NULL AND ctid OPERATOR(pg_catalog.>=) '(").add_number(from);
         text.add(c",0)'::pg_catalog.tid AND ctid OPERATOR(pg_catalog.<) '(").add_number(to);
         text.add(c",0)'::pg_catalog.tid");
-        // SAFETY: the query has no parameters; its columns are a ctid, a bigint and an integer.
+        // SAFETY: the query has no parameters; its first column is a ctid, its third one an integer.
         unsafe {
             each_row(&text, None, &mut |row| {
-                if let (Some(tid), Some(hash), Some(bytes)) = (row(1), row(2), row(3)) {
-                    let (hash, bytes) = (hash.value() as u64, bytes.value() as u32);
-                    each(StoredValue { block: block_of(tid), hash, bytes });
+                if let (Some(tid), Some(bytes)) = (row(1), row(3)) {
+                    each(block_of(tid), row(2), bytes.value() as u32);
                 }
             });
         }

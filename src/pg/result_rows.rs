@@ -32,7 +32,7 @@ pub type RowOf<C> = <C as ResultColumns>::Row;
 macro_rules! result_columns {
     ($(#[$doc:meta])* $name:ident { $($column:ident: $type:ty),+ $(,)? }) => {
         $(#[$doc])*
-        enum $name {}
+        pub enum $name {}
 
         #[allow(clippy::type_complexity, reason = "the row type of an SQL function")]
         impl $crate::pg::result_rows::ResultColumns for $name {

@@ -1,5 +1,6 @@
 //! The columns of a table, and which operator classes their types have.
 
+use super::catalog::OperatorClass;
 use super::key_kind::KeyKind;
 use super::{Rel, catalog, compat, text, types};
 use pgrx::pg_sys;
@@ -20,8 +21,19 @@ pub struct TableColumn {
     pub has_minmax: bool,
     /// BRIN's operator class of Bloom filters for the type, if it has one.
     pub bloom_class: Option<String>,
+    /// Its type and its collation.
+    pub values: (pg_sys::Oid, pg_sys::Oid),
     /// The operator classes of the access method skip that find parts of its values, in the order of their names.
-    pub inside_classes: Vec<String>,
+    pub inside_classes: Vec<InsideClass>,
+    /// The operator class of the access method skip that keeps bounds of its values.
+    pub minmax_class: Option<String>,
+}
+
+/// An operator class of the access method skip that finds parts of values.
+pub struct InsideClass {
+    pub name: String,
+    pub kind: KeyKind,
+    pub input: pg_sys::Oid,
 }
 
 /// The columns of a table that are not dropped.
@@ -48,7 +60,9 @@ pub fn columns(table: Rel) -> Vec<TableColumn> {
                 has_btree: has_class(pg_sys::BTREE_AM_OID),
                 has_minmax: minmax_stem(attribute.atttypid).is_some(),
                 bloom_class: bloom_class(attribute.atttypid),
+                values: (attribute.atttypid, attribute.attcollation),
                 inside_classes: inside_classes(skip, attribute.atttypid),
+                minmax_class: minmax_class(skip, attribute.atttypid),
             })
         });
         columns.collect()
@@ -78,15 +92,28 @@ fn bloom_class(of: pg_sys::Oid) -> Option<String> {
 
 /// The operator classes of the access method skip that find parts of a type's values. A type of users that is stored as
 /// text is, such as citext, has classes of its own only: CREATE INDEX refuses others for it.
-fn inside_classes(skip: pg_sys::Oid, of: pg_sys::Oid) -> Vec<String> {
+fn inside_classes(skip: pg_sys::Oid, of: pg_sys::Oid) -> Vec<InsideClass> {
     let of = types::base_type(of);
     let is_cast = catalog::is_built_in(of) || types::element(of).is_some();
     let takes = |input| input == of || is_cast && catalog::is_binary_coercible(of, input);
     let mut classes = catalog::classes_of(skip);
-    classes.retain(|class| takes(class.input) && KeyKind::of_class(class.family, class.input).finds_parts());
-    let mut names: Vec<String> = classes.into_iter().map(|class| class.name).collect();
-    names.sort_unstable();
-    names
+    classes.retain(|class| takes(class.input));
+    let with_kind = classes.into_iter().map(|OperatorClass { name, family, input }| {
+        let kind = KeyKind::of_class(family, input);
+        InsideClass { name, kind, input }
+    });
+    let mut found: Vec<InsideClass> = with_kind.filter(|class| class.kind.finds_parts()).collect();
+    found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    found
+}
+
+/// The operator class of the access method skip that keeps bounds of a type's values.
+fn minmax_class(skip: pg_sys::Oid, of: pg_sys::Oid) -> Option<String> {
+    let of = types::base_type(of);
+    let has_bounds = |class: &OperatorClass| {
+        class.input == of && KeyKind::of_class(class.family, class.input) == KeyKind::Order
+    };
+    catalog::classes_of(skip).into_iter().find(has_bounds).map(|class| class.name)
 }
 
 fn operator_class_name(class: pg_sys::Oid) -> Option<String> {

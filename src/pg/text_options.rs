@@ -2,6 +2,7 @@
 //!
 //! The keys of an index depend on them, so they are frozen with the keys ([`crate::hash`]).
 
+use super::key_kind::KeyKind;
 use super::options::{self, RawClassOptions};
 use super::{Rel, boundary};
 use pgrx::pg_sys;
@@ -33,6 +34,12 @@ pub struct TextOptions {
 }
 
 impl TextOptions {
+    /// The options of a column for which none are set, in a class of this kind.
+    pub fn by_default(kind: KeyKind) -> Self {
+        let length = if kind == KeyKind::Prefix { PREFIX } else { FRAGMENT };
+        Self { length: length as usize, fold_case: false }
+    }
+
     /// The options of a column (0-based); None if its operator class does not define them.
     pub fn of_column(index: Rel<'_>, column: usize) -> Option<Self> {
         let class = options::class_options(index, column)?;

@@ -51,6 +51,8 @@ pub struct ColumnFacts {
     pub range_pairs: f64,
     /// Bytes of a value on average.
     pub width: f64,
+    /// The false-positive rate of the column, if it does not follow from the size of the table.
+    pub rate: Option<f64>,
     /// ANALYZE's correlation of the values with the order of the table, if it is known.
     pub correlation: Option<f64>,
     /// Whether the type has a default operator class of btree.
@@ -117,6 +119,14 @@ pub fn candidates(facts: &ColumnFacts) -> [Candidate; 5] {
     [skip(facts), btree(facts), brin_bloom(facts), brin_minmax(facts), sequential(facts)]
 }
 
+/// A skip index that finds parts of values, and whether it is worth it: the table is large enough, and a part is on few
+/// of its pages. `facts` are those of the parts.
+pub fn of_parts(facts: &ColumnFacts) -> (Candidate, bool) {
+    let is_worth_it =
+        facts.pages >= LEAST_PAGES && facts.rows > 0.0 && pages_of_key(facts) <= facts.pages * MOST_OF_TABLE;
+    (skip(facts), is_worth_it)
+}
+
 /// The method to recommend among [`candidates`], and why.
 pub fn recommend(facts: &ColumnFacts) -> (Method, Why) {
     let [skip, btree, _, minmax, _] = candidates(facts);
@@ -156,7 +166,8 @@ fn skip(facts: &ColumnFacts) -> Candidate {
     let pairs = facts.range_pairs.max(1.0);
     // Fingerprints that make less than one page false at ten times the size.
     let universe = 10.0 * pairs.max(10e6) * facts.range_pages * parts;
-    let bits = 2.0 + (universe / pairs).log2().max(0.0);
+    let beyond_pairs = facts.rate.map_or(universe / pairs, f64::recip);
+    let bits = 2.0 + beyond_pairs.log2().max(0.0);
     let bytes = pairs * bits / 8.0 * MAP_OVERHEAD + 2.0 * PAGE;
     let levels = ((bytes / PAGE).ln() / FENCES.ln()).ceil().max(0.0);
     let ranges = (facts.range_pairs / facts.keys.max(1.0)).max(1.0);
@@ -164,7 +175,7 @@ fn skip(facts: &ColumnFacts) -> Candidate {
         method: Method::Skip,
         index_bytes: bytes,
         index_pages: 1.0 + levels + OTHER_PAGES,
-        table_pages: (ranges * facts.range_pages).min(facts.pages),
+        table_pages: (ranges * facts.range_pages + facts.rate.unwrap_or(0.0) * facts.pages).min(facts.pages),
     }
 }
 
@@ -257,6 +268,7 @@ mod tests {
         range_pages: 1.0,
         range_pairs: 20e6,
         width: 16.0,
+        rate: None,
         correlation: Some(0.0),
         has_btree: true,
         has_minmax: true,
@@ -320,6 +332,22 @@ mod tests {
         assert!(bloom.table_pages > 0.8 * UNIQUE.pages, "19,700 values per range, made for 3,725: {bloom:?}");
         let fewer = ColumnFacts { rows: 2e6, keys: 2e6, pairs: 2e6, range_pairs: 2e6, ..UNIQUE };
         assert!(of(&fewer, Method::BrinBloom).table_pages < 0.01 * UNIQUE.pages);
+    }
+
+    #[test]
+    fn parts_of_values_have_a_rate_of_their_own() {
+        let facts = ColumnFacts { rate: Some(0.001), keys: 2e6, ..UNIQUE };
+        let (candidate, is_worth_it) = of_parts(&facts);
+        assert!(is_worth_it);
+        assert_eq!(candidate.method, Method::Skip);
+        // Twelve bits a pair, and a thousandth of the table in vain.
+        assert!(
+            (candidate.index_bytes / (20e6 * 12.0 / 8.0 * MAP_OVERHEAD) - 1.0).abs() < 0.01,
+            "{candidate:?}"
+        );
+        assert!((candidate.table_pages - 140.0).abs() < 1e-6, "{candidate:?}");
+        assert!(!of_parts(&ColumnFacts { keys: 100.0, ..facts }).1, "on every page");
+        assert!(!of_parts(&ColumnFacts { pages: 100.0, ..facts }).1, "a small table");
     }
 
     #[test]

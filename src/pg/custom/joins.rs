@@ -53,7 +53,7 @@ impl<'a> Table<'a> {
         let mut found: Vec<Outer<'a>> = Vec::new();
         // SAFETY: conditions of the planner; Relids are copied before they are changed.
         unsafe {
-            for rinfo in self.joining(Member::Column) {
+            for rinfo in self.joining(MemberKind::Column) {
                 if !is_wanted(self, Expr::new((*rinfo).clause.cast())) {
                     continue;
                 }
@@ -70,7 +70,7 @@ impl<'a> Table<'a> {
     /// The conditions that join the table to others, those that no index can look up included.
     pub fn join_exprs(&self) -> Vec<Expr<'a>> {
         let mut found: Vec<Expr<'a>> = Vec::new();
-        for rinfo in self.joining(Member::Inside) {
+        for rinfo in self.joining(MemberKind::Inside) {
             // SAFETY: a condition of the planner for this table.
             let expr = unsafe {
                 let is_usable = pg_sys::restriction_is_securely_promotable(rinfo, self.rel);
@@ -87,7 +87,7 @@ impl<'a> Table<'a> {
 
     /// The conditions that join the table to others: those of the query, and those implied by equalities of such
     /// members with what other tables have.
-    fn joining(&self, member: Member) -> Vec<*mut pg_sys::RestrictInfo> {
+    fn joining(&self, member: MemberKind) -> Vec<*mut pg_sys::RestrictInfo> {
         let rel = self.rel();
         if rel.joininfo.is_null() && !rel.has_eclass_joins {
             return Vec::new();
@@ -108,7 +108,7 @@ impl<'a> Table<'a> {
 
     /// # Safety
     /// `index` is one of the table's.
-    unsafe fn implied(&self, index: &Index<'_>, member: Member) -> Vec<*mut pg_sys::RestrictInfo> {
+    unsafe fn implied(&self, index: &Index<'_>, member: MemberKind) -> Vec<*mut pg_sys::RestrictInfo> {
         let mut found = Vec::new();
         for column in 0..index.columns() {
             let mut wanted = WantedMember { table: self, index: *index, column, member, seen: Vec::new() };
@@ -127,7 +127,7 @@ impl<'a> Table<'a> {
                 };
                 // SAFETY: a list of the planner.
                 found.extend(unsafe { list::<pg_sys::RestrictInfo>(rinfos) });
-                let is_only = member == Member::Column && !index.has_paths(column);
+                let is_only = member == MemberKind::Column && !index.has_paths(column);
                 if rinfos.is_null() || is_only {
                     break;
                 }
@@ -177,7 +177,7 @@ impl<'a> Table<'a> {
 
 /// Which members of equivalence classes are asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Member {
+enum MemberKind {
     /// An index's column, or a part of the documents in it: what the index can look up.
     Column,
     /// Any expression with such a column inside.
@@ -189,7 +189,7 @@ struct WantedMember<'t, 'a> {
     table: &'t Table<'a>,
     index: Index<'a>,
     column: u16,
-    member: Member,
+    member: MemberKind,
     /// The classes that had one.
     seen: Vec<*mut pg_sys::EquivalenceClass>,
 }
@@ -210,10 +210,10 @@ unsafe extern "C-unwind" fn is_member_of_column(
             let expr = Expr::new((*member).em_expr.cast());
             let is_it = !seen.contains(&class)
                 && match wanted.member {
-                    Member::Column => {
+                    MemberKind::Column => {
                         index.is_column(expr, *column) || document::is_part_of_column(expr, index, *column)
                     }
-                    Member::Inside => table.column_inside(index, expr) == Some(*column),
+                    MemberKind::Inside => table.column_inside(index, expr) == Some(*column),
                 };
             if is_it {
                 seen.push(class);
