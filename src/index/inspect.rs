@@ -217,7 +217,7 @@ struct Coverage {
 /// `ranges` of these parts.
 fn coverage(directory: &Directory<'_>, c: u16, parts: u32, ranges: i64) -> Result<Coverage, Miss> {
     let index = directory.index();
-    let open = directory.open_stretches(c);
+    let open = OpenStretch::disjoint(directory.open_stretches(c));
     let (mut summarized, mut passing) = (0.0, 0.0);
     for segment in &directory.in_use(c) {
         let fill = fill_of(index, segment, &open)?;
@@ -277,7 +277,7 @@ fn segment_rows(index: Rel) -> Result<Vec<RowOf<SegmentColumns>>, Miss> {
     let index = directory.index();
     let mut rows = Vec::new();
     for column in 0..meta.columns.len() {
-        let open = directory.open_stretches(column as u16);
+        let open = OpenStretch::disjoint(directory.open_stretches(column as u16));
         let additions = directory.additions(column as u16);
         for s in directory.segments(column as u16).into_iter().chain(additions) {
             // Open ranges are counted once for the maps of all parts of the keys.

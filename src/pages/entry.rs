@@ -183,6 +183,18 @@ impl OpenStretch {
     pub fn end_range(&self) -> u32 {
         self.first_range.saturating_add(self.width)
     }
+
+    /// The same ranges in stretches that do not overlap. `stretches` are those of one column, by first range.
+    pub fn disjoint(stretches: Vec<Self>) -> Vec<Self> {
+        let mut disjoint: Vec<Self> = Vec::new();
+        for stretch in stretches {
+            match disjoint.last_mut().filter(|last| stretch.first_range < last.end_range()) {
+                Some(last) => last.width = last.width.max(stretch.end_range() - last.first_range),
+                None => disjoint.push(stretch),
+            }
+        }
+        disjoint
+    }
 }
 
 /// A segment that is made of neighbouring ones in steps, perhaps by many processes one after the other
