@@ -9,7 +9,7 @@ use super::advise_sample::ColumnSample;
 use crate::pg::result_rows::{ResultRows, RowOf, result_columns};
 use crate::pg::sql_text::Text;
 use crate::pg::table_columns::{self, TableColumn};
-use crate::pg::{OpenRel, Rel, boundary, catalog, fail, lock, relation, text};
+use crate::pg::{OpenRel, Rel, boundary, catalog, fail, lock, memory, relation, text};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use skip_scan::advice::{self, Candidate, ColumnFacts, Method, Why};
@@ -33,8 +33,9 @@ result_columns! {
 fn skip_advise(table: Option<pg_sys::Oid>, column: Option<&std::ffi::CStr>) -> ResultRows<AdviceColumns> {
     boundary::callback(|| {
         let Some(table) = table else { return ResultRows::new(Vec::new()) };
-        check_table(table);
-        let table = OpenRel::table(table, lock::Mode::AccessShare);
+        let whole = OpenRel::table(table, lock::Mode::AccessShare);
+        let partition = check_table(table).then(|| largest_partition(whole.rel()));
+        let table = partition.as_ref().unwrap_or(&whole);
         if !table.rel().is_heap() {
             fail(
                 PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -48,11 +49,12 @@ fn skip_advise(table: Option<pg_sys::Oid>, column: Option<&std::ffi::CStr>) -> R
         }
         let wanted = column.map(|name| text::of_bytes(name.to_bytes()));
         let columns = table_columns::columns(table.rel());
+        let name = whole.rel().qualified_name();
         let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
         let rows: Vec<RowOf<AdviceColumns>> = columns
             .iter()
             .filter(|column| is_wanted(&column.name))
-            .flat_map(|column| advice_of(table.rel(), column))
+            .flat_map(|column| advice_of(&Advised { sampled: table.rel(), name: &name, column }))
             .collect();
         if let Some(wanted) = wanted.filter(|_| rows.is_empty()) {
             fail(
@@ -66,16 +68,11 @@ fn skip_advise(table: Option<pg_sys::Oid>, column: Option<&std::ffi::CStr>) -> R
     })
 }
 
-fn check_table(table: pg_sys::Oid) {
-    let kind = relation::kind_and_method(table);
-    match kind {
-        Some((pg_sys::RELKIND_RELATION | pg_sys::RELKIND_MATVIEW, ..)) => {}
-        Some((pg_sys::RELKIND_PARTITIONED_TABLE, _, name)) => fail(
-            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
-            format!("\"{name}\" is a partitioned table"),
-            Some("Its rows are in its partitions, whose contents may differ.".into()),
-            Some(format!("Name one of its partitions: SELECT * FROM pg_partition_tree('{name}').")),
-        ),
+/// Whether the table is partitioned. Raises an error if it is no table.
+fn check_table(table: pg_sys::Oid) -> bool {
+    match relation::kind_and_method(table) {
+        Some((pg_sys::RELKIND_RELATION | pg_sys::RELKIND_MATVIEW, ..)) => false,
+        Some((pg_sys::RELKIND_PARTITIONED_TABLE, ..)) => true,
         _ => fail(
             PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
             "skip_advise needs a table or a materialized view".into(),
@@ -85,13 +82,41 @@ fn check_table(table: pg_sys::Oid) {
     }
 }
 
-fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
-    let parts = advise_inside::advice(table, column);
+/// The largest partition of a table, for which its rows stand.
+fn largest_partition(table: Rel) -> OpenRel {
+    let partitions = catalog::leaf_partitions(table.oid(), pg_sys::RELKIND_RELATION);
+    let size = |oid: &pg_sys::Oid| {
+        memory::check_for_interrupts();
+        let partition = OpenRel::table_if_there(*oid, lock::Mode::AccessShare)?;
+        Some((partition.rel().blocks(), *oid))
+    };
+    let (_, largest) =
+        partitions.iter().filter_map(size).max_by_key(|&(blocks, _)| blocks).unwrap_or_else(|| {
+            fail(
+                PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("table \"{}\" has no partition", table.name()),
+                None,
+                Some("The advice comes from the rows of the largest partition. Add one with rows.".into()),
+            )
+        });
+    OpenRel::table(largest, lock::Mode::AccessShare)
+}
+
+/// A column about which advice is given.
+struct Advised<'r> {
+    /// The table, or the partition that stands for it.
+    sampled: Rel<'r>,
+    /// The table's name, as the statements have it.
+    name: &'r str,
+    column: &'r TableColumn,
+}
+
+fn advice_of(of: &Advised<'_>) -> Vec<RowOf<AdviceColumns>> {
+    let parts = advise_inside::advice(of.sampled, of.column);
     // Values of such types are searched by their parts.
     let best = parts.iter().position(|parts| parts.is_usual && parts.is_worth_it);
-    let of_parts =
-        parts.iter().enumerate().map(|(i, parts)| row_of_parts(table, column, parts, best == Some(i)));
-    let mut rows: Vec<_> = of_whole_values(table, column).into_iter().chain(of_parts).collect();
+    let of_parts = parts.iter().enumerate().map(|(i, parts)| row_of_parts(of, parts, best == Some(i)));
+    let mut rows: Vec<_> = of_whole_values(of).into_iter().chain(of_parts).collect();
     if best.is_some() {
         let is_of_parts = |method: &str| method.starts_with("skip (");
         rows.iter_mut().for_each(|row| row.2 &= is_of_parts(&row.1.0));
@@ -100,12 +125,7 @@ fn advice_of(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
     rows
 }
 
-fn row_of_parts(
-    table: Rel,
-    column: &TableColumn,
-    parts: &PartsAdvice,
-    is_recommended: bool,
-) -> RowOf<AdviceColumns> {
+fn row_of_parts(of: &Advised<'_>, parts: &PartsAdvice, is_recommended: bool) -> RowOf<AdviceColumns> {
     let PartsAdvice { class, candidate, facts, .. } = parts;
     let reads = if parts.asks_for_one {
         what_it_reads(candidate, facts)
@@ -113,19 +133,20 @@ fn row_of_parts(
         "what a search reads depends on its text".into()
     };
     (
-        Text(column.name.clone()),
+        Text(of.column.name.clone()),
         Text(format!("skip ({class})")),
         is_recommended,
         Some(candidate.index_bytes as i64),
         Some(candidate.index_pages.round()),
         parts.asks_for_one.then_some(candidate.table_pages.round()),
         Text(format!("finds {}: {reads}", parts.what)),
-        Some(Text(create_index(table, column, "skip", class))),
+        Some(Text(create_index(of, "skip", class))),
     )
 }
 
 /// The rows about lookups of whole values, the recommended one first.
-fn of_whole_values(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>> {
+fn of_whole_values(of: &Advised<'_>) -> Vec<RowOf<AdviceColumns>> {
+    let &Advised { sampled: table, column, .. } = of;
     let name = || Text(column.name.clone());
     if !column.has_class {
         let reason = format!(
@@ -165,7 +186,7 @@ fn of_whole_values(table: Rel, column: &TableColumn) -> Vec<RowOf<AdviceColumns>
             Some(candidate.index_pages.round()),
             Some(candidate.table_pages.round()),
             Text(reason),
-            statement(table, column, candidate.method).map(Text),
+            statement(of, candidate.method).map(Text),
         )
     };
     candidates.iter().map(row).collect()
@@ -232,7 +253,8 @@ fn what_it_reads(candidate: &Candidate, facts: &ColumnFacts) -> String {
     }
 }
 
-fn statement(table: Rel, column: &TableColumn, method: Method) -> Option<String> {
+fn statement(of: &Advised<'_>, method: Method) -> Option<String> {
+    let column = of.column;
     let (using, class) = match method {
         Method::Skip => ("skip", ""),
         Method::Btree if column.has_btree => ("btree", ""),
@@ -240,10 +262,10 @@ fn statement(table: Rel, column: &TableColumn, method: Method) -> Option<String>
         Method::BrinMinmax if column.has_minmax => ("brin", ""),
         Method::Btree | Method::BrinMinmax | Method::SequentialScan => return None,
     };
-    Some(create_index(table, column, using, class))
+    Some(create_index(of, using, class))
 }
 
-fn create_index(table: Rel, column: &TableColumn, using: &str, class: &str) -> String {
+fn create_index(of: &Advised<'_>, using: &str, class: &str) -> String {
     let space = if class.is_empty() { "" } else { " " };
-    format!("CREATE INDEX ON {} USING {using} ({}{space}{class})", table.qualified_name(), column.quoted_name)
+    format!("CREATE INDEX ON {} USING {using} ({}{space}{class})", of.name, of.column.quoted_name)
 }

@@ -181,8 +181,11 @@ impl Named {
     }
 
     fn targets(self, mode: lock::Mode) -> Targets {
-        let indexes =
-            if self.is_partitioned { catalog::leaf_partitions(self.index) } else { vec![self.index] };
+        let indexes = if self.is_partitioned {
+            catalog::leaf_partitions(self.index, pg_sys::RELKIND_INDEX)
+        } else {
+            vec![self.index]
+        };
         Targets { indexes: indexes.into_iter(), mode, of_partitions: self.is_partitioned }
     }
 }

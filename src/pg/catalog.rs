@@ -456,8 +456,9 @@ pub fn partition_ancestors(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// The partitions of a partitioned index that have storage, including those of partitioned partitions.
-pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+/// The partitions of a partitioned table or index that are of this kind (`RELKIND_…`), including those of partitioned
+/// partitions.
+pub fn leaf_partitions(relation: pg_sys::Oid, kind: u8) -> Vec<pg_sys::Oid> {
     // Not among pgrx's bindings. SAFETY: the signature of catalog/pg_inherits.h in every supported version.
     unsafe extern "C-unwind" {
         fn find_all_inheritors(
@@ -471,8 +472,7 @@ pub fn leaf_partitions(relation: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     // exists.
     unsafe {
         let all = oids(pg_sys::ffi::pg_guard_ffi_boundary(|| find_all_inheritors(relation, lock, counts)));
-        let has_storage = |oid: &pg_sys::Oid| pg_sys::get_rel_relkind(*oid) as u8 == pg_sys::RELKIND_INDEX;
-        all.into_iter().filter(has_storage).collect()
+        all.into_iter().filter(|&oid| pg_sys::get_rel_relkind(oid) as u8 == kind).collect()
     }
 }
 

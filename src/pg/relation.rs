@@ -268,6 +268,14 @@ impl OpenRel {
         Self { raw, close: pg_sys::table_close, release: mode, known_blocks: 0 }
     }
 
+    /// As [`OpenRel::table`]; None if the table does not exist any more.
+    pub fn table_if_there(oid: pg_sys::Oid, mode: Mode) -> Option<Self> {
+        // SAFETY: takes any OID. The lock is kept until the transaction ends if there is no such relation.
+        let raw = unsafe { pg_sys::try_relation_open(oid, mode.raw()) };
+        let open = || Self { raw, close: pg_sys::relation_close, release: mode, known_blocks: 0 };
+        (!raw.is_null()).then(open)
+    }
+
     /// Opens an index; the lock is released when the guard is dropped.
     pub fn index(oid: pg_sys::Oid, mode: Mode) -> Self {
         // SAFETY: index_open returns an open relation or raises an error.
