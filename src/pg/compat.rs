@@ -15,7 +15,7 @@ pub use files::{
 pub use old_snapshot::test_for_old_snapshot;
 use pgrx::pg_sys;
 pub use soft_error::save_error;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
 compile_error!("pg_skip supports PostgreSQL 15 to 18: choose one of the features pg15 to pg18");
@@ -37,6 +37,29 @@ pub unsafe fn reader(rel: *mut pg_sys::RelOptInfo, rte: *mut pg_sys::RangeTblEnt
         {
             let _ = rte;
             (*rel).userid
+        }
+    }
+}
+
+/// Gives another node for a node of an expression, or NULL for NULL.
+pub type Mutator = unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> *mut pg_sys::Node;
+
+/// A copy of a node with what the mutator gives for its children.
+///
+/// # Safety
+/// A valid node of an expression, not NULL; the mutator can be called with the context.
+pub unsafe fn mutated(node: *mut pg_sys::Node, mutator: Mutator, context: *mut c_void) -> *mut pg_sys::Node {
+    // SAFETY: as the caller says. The headers of 15 declare the mutator without its arguments.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            type Undeclared = unsafe extern "C-unwind" fn() -> *mut pg_sys::Node;
+            let mutator = std::mem::transmute::<Mutator, Undeclared>(mutator);
+            pg_sys::expression_tree_mutator(node, Some(mutator), context)
+        }
+        #[cfg(not(feature = "pg15"))]
+        {
+            pg_sys::expression_tree_mutator_impl(node, Some(mutator), context)
         }
     }
 }

@@ -2,7 +2,7 @@
 //! security. Its output is thrown away; the planner's hooks see what is planned ([`super::custom`]).
 
 use super::list::list;
-use super::{compat, server};
+use super::{attempt, compat, server};
 use pgrx::prelude::*;
 use pgrx::{PgSqlErrorCode, is_a, pg_sys};
 use std::ffi::{CStr, CString};
@@ -34,13 +34,20 @@ pub fn replanned(text: &CStr) -> Option<usize> {
     // session stays while it is not deallocated, and its plan may be marked as invalid at any time, as the server does
     // when a table changes.
     unsafe {
-        let parsed: Vec<_> = list::<pg_sys::RawStmt>(server::raw_parser(text.as_ptr(), 0)).collect();
+        // The server will report what it cannot parse, with the right place in the text.
+        let parsed =
+            attempt::is_possible().then(|| attempt::attempt(|| server::raw_parser(text.as_ptr(), 0)));
+        let parsed: Vec<_> = list::<pg_sys::RawStmt>(parsed?.ok()?).collect();
         let &[statement] = parsed.as_slice() else { return None };
         let explain = (*statement).stmt.cast::<pg_sys::ExplainStmt>();
         if !is_a(explain.cast(), pg_sys::NodeTag::T_ExplainStmt) {
             return None;
         }
-        let execute = (*explain).query.cast::<pg_sys::ExecuteStmt>();
+        let mut query = (*explain).query;
+        if is_a(query, pg_sys::NodeTag::T_CreateTableAsStmt) {
+            query = (*query.cast::<pg_sys::CreateTableAsStmt>()).query;
+        }
+        let execute = query.cast::<pg_sys::ExecuteStmt>();
         if !is_a(execute.cast(), pg_sys::NodeTag::T_ExecuteStmt) {
             return None;
         }

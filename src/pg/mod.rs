@@ -52,7 +52,7 @@ pub mod options;
 pub mod page;
 pub mod parallel_build;
 pub mod parallel_memory;
-mod plan_tree;
+pub mod plan_tree;
 pub mod planner;
 pub mod query;
 pub mod relation;

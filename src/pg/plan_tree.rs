@@ -96,28 +96,56 @@ pub(super) unsafe fn rows_of_whole(statement: *mut pg_sys::PlannedStmt, part: *m
     }
 }
 
-/// The indexes that the bitmap scans of a plan read, each with the columns (0-based) for which it has conditions.
+/// A column (0-based) of an index for which a bitmap scan has a condition.
+pub struct BitmapColumn {
+    pub index: pg_sys::Oid,
+    pub column: u16,
+    /// The name that the query has for the table.
+    pub alias: String,
+    /// Whether the bitmap is united with others.
+    pub is_in_or: bool,
+}
+
+/// The columns for which the bitmap scans of a plan have conditions.
 ///
 /// # Safety
 /// `statement` is a valid plan, or NULL.
-pub(super) unsafe fn bitmap_columns(statement: *mut pg_sys::PlannedStmt) -> Vec<(pg_sys::Oid, u16)> {
+pub(super) unsafe fn bitmap_columns(statement: *mut pg_sys::PlannedStmt) -> Vec<BitmapColumn> {
     let mut found = Vec::new();
-    // SAFETY: a plan and those of its subqueries, none of which is NULL here.
+    // SAFETY: a plan and those of its subqueries, none of which is NULL here. A scan has the number of its table.
     unsafe {
         if statement.is_null() {
             return found;
         }
+        let tables: Vec<_> = list::<pg_sys::RangeTblEntry>((*statement).rtable).collect();
         let trees = std::iter::once((*statement).planTree).chain(list::<Plan>((*statement).subplans));
-        let mut waiting: Vec<*mut Plan> = trees.filter(|tree| !tree.is_null()).collect();
-        while let Some(plan) = waiting.pop() {
-            waiting.extend(children(plan));
+        let mut waiting: Vec<(*mut Plan, bool)> =
+            trees.filter(|tree| !tree.is_null()).map(|tree| (tree, false)).collect();
+        while let Some((plan, is_in_or)) = waiting.pop() {
+            let unites = is_in_or || (*plan).type_ == NodeTag::T_BitmapOr;
+            waiting.extend(children(plan).into_iter().map(|child| (child, unites)));
             if (*plan).type_ == NodeTag::T_BitmapIndexScan {
                 let scan = plan.cast::<pg_sys::BitmapIndexScan>();
-                found.extend(variables((*scan).indexqual).into_iter().map(|c| ((*scan).indexid, c)));
+                let table = ((*scan).scan.scanrelid as usize).checked_sub(1).and_then(|at| tables.get(at));
+                let alias = table.map_or_else(String::new, |&table| alias_of(table));
+                let of_column = |column| {
+                    let (index, alias) = ((*scan).indexid, alias.clone());
+                    BitmapColumn { index, column, alias, is_in_or }
+                };
+                found.extend(variables((*scan).indexqual).into_iter().map(of_column));
             }
         }
     }
     found
+}
+
+/// The name that a query has for one of its tables.
+///
+/// # Safety
+/// A valid table of a query.
+pub(super) unsafe fn alias_of(table: *mut pg_sys::RangeTblEntry) -> String {
+    // SAFETY: the parser gives each table a name.
+    unsafe { super::text::of_server((*(*table).eref).aliasname) }
 }
 
 /// The columns (0-based) of an index in conditions on it.

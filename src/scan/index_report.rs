@@ -7,7 +7,7 @@ use super::ordered::OrderedPath;
 use super::refusal::{self, Refusal};
 use crate::hash::keys::ColumnKeys;
 use crate::pages::peeked_meta::PeekedMeta;
-use crate::pg::clause::Match;
+use crate::pg::clause::{Match, Strategy};
 use crate::pg::custom::describe::classes_with;
 use crate::pg::custom::expr::{Expr, ExprKind, Leaf};
 use crate::pg::custom::ordering::{NoOrder, WantedOrder};
@@ -27,6 +27,9 @@ pub(super) struct ConditionRow {
     pub column_name: Option<String>,
     pub condition: Option<String>,
     pub kind: RowKind,
+    pub place: BitmapPlace,
+    /// The name that the query has for the table.
+    pub alias: String,
     /// The condition's [`Expr::identity`]; 0 if there is none.
     pub identity: usize,
     pub is_used: bool,
@@ -36,12 +39,24 @@ pub(super) struct ConditionRow {
     pub unsummarized: Option<Unsummarized>,
 }
 
+/// Where the conditions of a row may be in a plan that looks them up by bitmap scans.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum BitmapPlace {
+    /// The server makes no bitmap scan of them.
+    Nowhere,
+    /// In a scan.
+    Anywhere,
+    /// In scans whose bitmaps are united.
+    InOr,
+}
+
 /// What a row is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowKind {
     /// A condition on the table alone.
     Condition,
-    /// A condition on the table alone that a bitmap scan can look up with an index of another kind.
+    /// An OR on the table alone with a branch that no skip index can look up; a bitmap scan can, with an index of
+    /// another kind.
     Or,
     /// A condition that compares with values of other tables.
     Join,
@@ -104,6 +119,8 @@ impl ConditionRow {
             column_name: None,
             condition: None,
             kind: RowKind::Condition,
+            place: BitmapPlace::Anywhere,
+            alias: table.alias(),
             identity: 0,
             is_used: false,
             reason: Some(why.into()),
@@ -163,14 +180,15 @@ impl IndexReport<'_, '_> {
         if let Some(condition) = alone.or_else(with_others) {
             let column = condition.leaves().find(of_index)?.column;
             let row = self.condition(expr, asks_nothing(self.table, &condition), column);
-            return Some(ConditionRow { kind, ..row });
+            return Some(ConditionRow { kind, place: place_of(&condition, column), ..row });
         }
         let refusal = refusal::refusal(self.table, self.number, expr);
         let is_or = matches!(expr.kind(), ExprKind::Or(_));
         let inside = || self.table.column_inside(&self.table.indexes()[self.number], expr).filter(|_| is_or);
         let column = refusal.column.or_else(inside)?;
         let kind = if is_or && kind == RowKind::Condition { RowKind::Or } else { kind };
-        Some(ConditionRow { kind, ..self.condition(expr, Some(refusal), column) })
+        let place = if is_or { BitmapPlace::InOr } else { BitmapPlace::Nowhere };
+        Some(ConditionRow { kind, place, ..self.condition(expr, Some(refusal), column) })
     }
 
     /// Conditions that must not be checked before others, which hide rows from the user.
@@ -191,7 +209,7 @@ impl IndexReport<'_, '_> {
         (0..columns).filter_map(|column| {
             let (text, found) = self.table.sorted_by(self.number, column)?;
             let row = self.row(column, text, no_order(self.table, found).unzip());
-            Some(ConditionRow { kind: RowKind::Order, ..row })
+            Some(ConditionRow { kind: RowKind::Order, place: BitmapPlace::Nowhere, ..row })
         })
     }
 }
@@ -255,6 +273,25 @@ fn asks_nothing(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Option<Re
         None
     });
     found.filter(|_| rules_out.is_none())
+}
+
+/// Where a condition may be, one of whose tests is on this column. The access method gets tests of its operators and
+/// for NULL; comparisons of rows, and of parts of documents, only the Skip Index Scan looks up.
+fn place_of(condition: &Condition<Leaf<'_>>, column: u16) -> BitmapPlace {
+    let is_of_method = |leaf: &Leaf<'_>| match leaf.key.condition.kind() {
+        ExprKind::Rows(_) => false,
+        ExprKind::IsNotNull(_) => leaf.key.key.is_none(),
+        _ => leaf.strategy as i16 <= Strategy::MOST,
+    };
+    if !condition.leaves().all(is_of_method) {
+        return BitmapPlace::Nowhere;
+    }
+    let is_of_columns = condition.leaves().any(|leaf| leaf.column != column);
+    if is_of_columns && matches!(condition, Condition::Or(_)) {
+        BitmapPlace::InOr
+    } else {
+        BitmapPlace::Anywhere
+    }
 }
 
 /// The row of a condition that the plan looks up in an index of the table.

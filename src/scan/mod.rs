@@ -30,6 +30,7 @@ use crate::pg::custom::expr::Expr;
 use crate::pg::custom::ordering::OrderedColumn;
 use crate::pg::custom::table::Table;
 use crate::pg::custom::{self, Planned};
+use crate::pg::plan_tree::BitmapColumn;
 use crate::pg::relation::{self, Mode};
 use crate::pg::{OpenRel, Rel};
 use crate::prune::planner_lookup;
@@ -70,7 +71,7 @@ impl custom::Implementation for SkipIndexScan {
         report::is_wanted()
     }
 
-    fn planned(&self, bitmaps: &[(Oid, u16)]) {
+    fn planned(&self, bitmaps: &[BitmapColumn]) {
         report::planned(bitmaps);
     }
 

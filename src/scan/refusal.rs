@@ -134,6 +134,9 @@ fn branch(table: &Table<'_>, number: usize, parts: &[Expr<'_>]) -> Refusal {
         }
     };
     let on = table.columns_of(part).join("\", \"");
+    if on.is_empty() {
+        return Refusal::elsewhere("a branch of the OR does not test the table");
+    }
     Refusal { why: format!("in the OR branch on \"{on}\", {}", inner.why), ..inner }
 }
 

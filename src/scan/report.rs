@@ -14,10 +14,11 @@
 //! planner run that is not within another, and has the text that skip_explain made, is that of the user's query. For
 //! EXECUTE it is the one with the text of the prepared statement, not a copy of it.
 
-use super::index_report::{self, ConditionRow, RowKind, Unsummarized};
+use super::index_report::{self, BitmapPlace, ConditionRow, RowKind, Unsummarized};
 use super::matching;
 use crate::pg::custom::expr::Expr;
 use crate::pg::custom::table::Table;
+use crate::pg::plan_tree::BitmapColumn;
 use crate::pg::result_rows::{ResultRows, result_columns};
 use crate::pg::sql_text::Text;
 use crate::pg::{boundary, explain_query, settings};
@@ -178,14 +179,18 @@ pub fn chosen_order(order: Option<(Oid, u16)>) {
     }
 }
 
-/// Reports the columns of indexes that the plan's bitmap scans look up.
-pub fn planned(bitmaps: &[(Oid, u16)]) {
-    for &(index, column) in bitmaps {
-        let is_read = |row: &ConditionRow| (row.index, row.column) == (index, Some(column));
-        let is_served = mark(|row| row.kind != RowKind::Order && row.reason.is_none() && is_read(row));
-        if !is_served {
-            mark(|row| row.kind == RowKind::Or && is_read(row));
-        }
+/// Reports the columns of indexes that the plan's bitmap scans look up. Which conditions these are is told by the
+/// tables and columns: of a column with conditions on the table alone, those that join it to others do not count.
+pub fn planned(bitmaps: &[BitmapColumn]) {
+    for BitmapColumn { index, column, alias, is_in_or } in bitmaps {
+        let is_its = |row: &ConditionRow| {
+            (row.index, row.column, &row.alias) == (*index, Some(*column), alias)
+                && (row.place == BitmapPlace::Anywhere || row.place == BitmapPlace::InOr && *is_in_or)
+        };
+        let is_served = |row: &ConditionRow| row.reason.is_none() && is_its(row);
+        let _is_found = mark(|row| row.kind == RowKind::Condition && is_served(row))
+            || mark(|row| row.kind == RowKind::Join && is_served(row))
+            || mark(|row| row.kind == RowKind::Or && is_its(row));
     }
 }
 

@@ -5,8 +5,9 @@ use super::index::Index;
 use super::table::Table;
 use crate::pg::list::list;
 use crate::pg::text::of_server;
-use crate::pg::{OpenRel, catalog, lock, relation, server, types};
+use crate::pg::{OpenRel, boundary, catalog, compat, lock, relation, server, types};
 use pgrx::{is_a, pg_sys};
+use std::ffi::c_void;
 
 impl Table<'_> {
     /// Names of the table's columns in an expression, in order.
@@ -22,55 +23,24 @@ impl Table<'_> {
     /// A condition as SQL, with names of tables if it joins the table to others; the names of the table's columns if it
     /// has no form in SQL at this stage of planning.
     pub fn condition_text(&self, expr: Expr<'_>) -> String {
-        // SAFETY: a valid expression. Its copy gets variables of the only table of the context in which it is written
-        // as SQL; the server gives all variables that it has, or a node that it cannot write as SQL.
+        // SAFETY: a valid expression of this planner run. The copy is written as SQL in the context of the tables of
+        // the query; the server gives all variables that the copy has, or a node that it cannot write.
         unsafe {
-            let copy: *mut pg_sys::Node = pg_sys::copyObjectImpl(expr.raw().cast_const().cast()).cast();
-            let kinds = pg_sys::PVC_INCLUDE_AGGREGATES
-                | pg_sys::PVC_INCLUDE_WINDOWFUNCS
-                | pg_sys::PVC_INCLUDE_PLACEHOLDERS;
-            for node in list::<pg_sys::Node>(pg_sys::pull_var_clause(copy, kinds as i32)) {
-                let var = node.cast::<pg_sys::Var>();
-                if !is_a(node, pg_sys::NodeTag::T_Var) {
-                    return self.columns_of(expr).join(", ");
-                }
-                if (*var).varno as u32 != self.rel().relid {
-                    return self.join_text(expr).unwrap_or_else(|| self.columns_of(expr).join(", "));
-                }
-                ((*var).varno, (*var).varnosyn, (*var).varattnosyn) = (1, 0, 0);
+            let copy = writable(expr.raw(), std::ptr::null_mut());
+            let kinds = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS;
+            let inside: Vec<_> = list::<pg_sys::Node>(pg_sys::pull_var_clause(copy, kinds as i32)).collect();
+            if inside.iter().any(|&node| !is_a(node, pg_sys::NodeTag::T_Var)) {
+                return self.columns_of(expr).join(", ");
             }
-            let name = pg_sys::get_rel_name(self.oid());
-            let context = pg_sys::deparse_context_for(name, self.oid());
-            of_server(pg_sys::deparse_expression(copy, context, false, false))
-        }
-    }
-
-    /// A condition on several tables of the query as SQL, with the names that the query has for them. None if it has
-    /// more than variables of these tables.
-    ///
-    /// # Safety
-    /// A valid expression of the planner's run.
-    unsafe fn join_text(&self, expr: Expr<'_>) -> Option<String> {
-        // SAFETY: as the caller says. The names of the variables are looked up in the tables of the query: a plan that
-        // has nothing but these is enough.
-        unsafe {
-            let copy: *mut pg_sys::Node = pg_sys::copyObjectImpl(expr.raw().cast_const().cast()).cast();
-            for node in
-                list::<pg_sys::Node>(pg_sys::pull_var_clause(copy, pg_sys::PVC_INCLUDE_PLACEHOLDERS as i32))
-            {
-                if !is_a(node, pg_sys::NodeTag::T_Var) {
-                    return None;
-                }
-                let var = node.cast::<pg_sys::Var>();
-                ((*var).varnosyn, (*var).varattnosyn) = (0, 0);
-            }
-            let tables = (*(*self.root).parse).rtable;
-            let used = pg_sys::pull_varnos(self.root, copy);
+            let of_others =
+                |&node: &*mut pg_sys::Node| (*node.cast::<pg_sys::Var>()).varno as u32 != self.rel().relid;
+            let (tables, used) = ((*(*self.root).parse).rtable, pg_sys::pull_varnos(self.root, copy));
             let mut plan = pg_sys::PlannedStmt { rtable: tables, ..Default::default() };
             plan.type_ = pg_sys::NodeTag::T_PlannedStmt;
             let names = pg_sys::select_rtable_names_for_explain(tables, used);
             let context = pg_sys::deparse_context_for_plan_tree(&mut plan, names);
-            Some(of_server(pg_sys::deparse_expression(copy, context, true, false)))
+            let has_names = inside.iter().any(of_others);
+            of_server(pg_sys::deparse_expression(copy, context, has_names, false))
         }
     }
 
@@ -135,6 +105,40 @@ impl Table<'_> {
             "pg_skip.ignore_indexes also names the index, or the index is newer than the transaction's snapshot.",
         )
     }
+}
+
+/// A copy of an expression that the server can write as SQL without a plan: variables have the names of their tables'
+/// columns, parameters are numbers, and what an outer join may replace by NULL is the expression itself.
+///
+/// # Safety
+/// A valid expression, or NULL. The context is not used.
+unsafe extern "C-unwind" fn writable(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
+    boundary::callback(|| {
+        // SAFETY: as the caller says; a node's tag tells its type. Only copies are changed.
+        unsafe {
+            if node.is_null() {
+                return node;
+            }
+            match (*node).type_ {
+                pg_sys::NodeTag::T_Var => {
+                    let copy: *mut pg_sys::Var = pg_sys::copyObjectImpl(node.cast_const().cast()).cast();
+                    ((*copy).varnosyn, (*copy).varattnosyn) = (0, 0);
+                    copy.cast()
+                }
+                // The server looks for the plan that computes the value.
+                pg_sys::NodeTag::T_Param => {
+                    let copy: *mut pg_sys::Param = pg_sys::copyObjectImpl(node.cast_const().cast()).cast();
+                    (*copy).paramkind = pg_sys::ParamKind::PARAM_EXTERN;
+                    copy.cast()
+                }
+                pg_sys::NodeTag::T_PlaceHolderVar => {
+                    let inner = (*node.cast::<pg_sys::PlaceHolderVar>()).phexpr;
+                    writable(inner.cast(), context)
+                }
+                _ => compat::mutated(node, writable, context),
+            }
+        }
+    })
 }
 
 /// The operator classes of skip indexes that have an operator, in words; None if there are none.

@@ -38,6 +38,7 @@ use super::library::{self, BUILD};
 use super::list::{integers, list};
 use super::server::unguarded;
 use super::{Rel, boundary, fail};
+use crate::pg::plan_tree::BitmapColumn;
 use expr::Expr;
 use ordering::{OrderedColumn, SortColumn};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -71,7 +72,7 @@ pub trait Implementation: Sync {
     /// Whether somebody asks why this planner run uses an index or not.
     fn is_explaining(&self) -> bool;
     /// Called, if so, when the run has a plan: with the indexes that its bitmap scans read, and the columns (0-based).
-    fn planned(&self, bitmaps: &[(pg_sys::Oid, u16)]);
+    fn planned(&self, bitmaps: &[BitmapColumn]);
     /// The survivors of a table of `blocks` blocks. `code` and `indexes` come from [`Implementation::plan`]; `key`
     /// evaluates a clause's key.
     fn survivors<'k>(

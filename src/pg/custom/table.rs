@@ -1,7 +1,7 @@
 //! A table while it is planned, as Skip Index Scan paths need it.
 
 use super::super::list::{list, oids};
-use super::super::{OpenRel, Rel, catalog, lock, planner, server, text};
+use super::super::{OpenRel, Rel, catalog, lock, plan_tree, planner, server, text};
 use super::expr::{Expr, Leaf};
 use super::index::Index;
 use crate::pg::clause::{Clause, Values};
@@ -115,6 +115,12 @@ impl<'a> Table<'a> {
 
     pub fn oid(&self) -> pg_sys::Oid {
         self.oid
+    }
+
+    /// The name that the query has for the table.
+    pub fn alias(&self) -> String {
+        // SAFETY: simple_rte_array has an entry for each of the planner's base relations.
+        unsafe { plan_tree::alias_of(*(*self.root).simple_rte_array.add(self.rel().relid as usize)) }
     }
 
     pub(in crate::pg) fn rel(&self) -> &pg_sys::RelOptInfo {

@@ -173,6 +173,85 @@ fn joins(database: &Database) {
     }
 }
 
+on_shared!(values_that_the_query_computes);
+/// Conditions with values of subqueries and of other tables are written without the plan that computes the values.
+fn values_that_the_query_computes(database: &Database) {
+    let mut session = database.session();
+    table(&mut session);
+    session
+        .run("CREATE TABLE n (a bigint, c text); INSERT INTO n SELECT i, 'n' FROM generate_series(1, 9) i");
+    session.run("ANALYZE n");
+    for (query, condition, is_used) in [
+        ("SELECT * FROM t WHERE k = (SELECT 1)", "(k = $", true),
+        ("SELECT * FROM t WHERE k = (SELECT max(a) FROM n)", "(k = $", true),
+        ("SELECT * FROM t WHERE k = ANY (ARRAY(SELECT a FROM n))", "(k = ANY ($", true),
+        ("SELECT (SELECT name FROM t WHERE t.k = n.a) FROM n", "(k = $", true),
+        ("SELECT * FROM n, t WHERE t.k = n.a + (SELECT max(a) FROM n)", "(t.k = (n.a + $", true),
+        ("SELECT * FROM n CROSS JOIN LATERAL (SELECT * FROM t WHERE t.k = n.a LIMIT 1) s", "(k = $", true),
+        ("SELECT * FROM t WHERE k IN (SELECT a FROM n) OR k = 5", "k", false),
+        ("SELECT * FROM t WHERE k NOT IN (SELECT a FROM n) AND k = 5", "(k = 5)", true),
+        (
+            "SELECT * FROM n JOIN LATERAL (SELECT k FROM t WHERE k = n.a UNION ALL SELECT k FROM t WHERE k = -n.a) u
+                 ON true",
+            "(k = $",
+            true,
+        ),
+    ] {
+        let rows = explained(&mut session, query);
+        let found = rows.iter().find(|row| row[1].contains(condition) && (row[2] == "t") == is_used);
+        assert!(found.is_some(), "{query}: {rows:?}");
+    }
+    // What an outer join may replace by NULL is written as it is.
+    let rows = explained(
+        &mut session,
+        "SELECT * FROM n LEFT JOIN (SELECT 42 AS c, 43 AS d, a FROM n) x ON x.a = n.a
+             LEFT JOIN t ON t.k = x.c AND t.k > x.d",
+    );
+    assert!(rows.iter().any(|row| row[1].contains("t.k > ") || row[1].contains("(k > ")), "{rows:?}");
+    let rows =
+        explained(&mut session, "SELECT * FROM n LEFT JOIN t ON t.k = n.a AND (n.c IS NULL OR t.name = n.c)");
+    assert!(rows.iter().all(|row| !row[3].contains("\"\"")), "{rows:?}");
+}
+
+on_shared!(bitmap_scans);
+/// What a bitmap scan looks up, and what it does not, although it is on the same column.
+fn bitmap_scans(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t (k int, j int, doc jsonb);
+         INSERT INTO t SELECT i, i % 100, jsonb_build_object('a', i) FROM generate_series(1, 5000) i;
+         CREATE INDEX t_skip ON t USING skip (k int4_minmax_skip_ops, j, doc jsonb_path_skip_ops)
+             WITH (pages_per_range = 1);
+         CREATE TABLE n AS SELECT i AS a, i % 7 AS b FROM generate_series(1, 30) i; ANALYZE t; ANALYZE n;
+         SET pg_skip.enable_scan = off; SET enable_seqscan = off",
+    );
+    let used = |session: &mut Session, query: &str| {
+        let rows = explained(session, query);
+        let mut told: Vec<_> = rows.into_iter().map(|row| format!("{} {}", row[1], row[2])).collect();
+        told.sort();
+        told.dedup();
+        told.join("; ")
+    };
+    for (query, expected) in [
+        ("SELECT * FROM t WHERE k > 4990 AND (k, j) > (3, 100)", "(ROW(k, j) > ROW(3, 100)) f; (k > 4990) t"),
+        (
+            "SELECT * FROM t WHERE doc ? 'a' AND doc ->> 'b' IS NOT NULL",
+            "((doc ->> 'b'::text) IS NOT NULL) f; (doc ? 'a'::text) t",
+        ),
+        (
+            "SELECT * FROM t WHERE k = 7 AND (k = ANY (ARRAY[7, 8]) OR j = 3)",
+            "((k = ANY ('{7,8}'::integer[])) OR (j = 3)) f; (k = 7) t",
+        ),
+        ("SELECT * FROM t WHERE k = 7 OR j = 3", "((k = 7) OR (j = 3)) t"),
+    ] {
+        assert_eq!(used(&mut session, query), expected, "{query}\n{}", session.plan(query));
+    }
+    session.run("SET enable_seqscan = on; SET enable_nestloop = off");
+    let found =
+        used(&mut session, "SELECT * FROM t t1, n, t t2 WHERE t1.k > 4990 AND n.b > 3 AND t2.k = n.b");
+    assert!(found.contains("(k > 4990) t") && found.contains("(t2.k = n.b) f"), "{found}");
+}
+
 on_shared!(branches_of_an_or);
 /// An OR that a bitmap scan looks up with an index of another kind for one branch.
 fn branches_of_an_or(database: &Database) {
@@ -213,6 +292,9 @@ fn prepared(database: &Database) {
         assert_eq!(told(&mut session, "/* again */ EXECUTE one"), "(k = 77)");
         assert_eq!(session.column("EXECUTE one"), ["77"]);
     }
+    told(&mut session, "CREATE TABLE made AS EXECUTE one");
+    let error = session.error("SELECT 'a text', skip_explain('EXECUTE q(5')");
+    assert!(format!("{error:?}").contains("EXPLAIN"), "the position is one in the query: {error:?}");
     assert_eq!(session.error("SELECT skip_explain('EXECUTE absent')").code().code(), "26000");
     assert_eq!(session.error("SELECT skip_explain('EXECUTE q(')").code().code(), "42601");
     session.run("DEALLOCATE q; PREPARE q AS DELETE FROM t WHERE k = 5 RETURNING 'execute'");
