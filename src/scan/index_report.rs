@@ -178,9 +178,9 @@ impl IndexReport<'_, '_> {
                 .filter(|condition| condition.leaves().any(|leaf| of_index(&leaf)))
         };
         if let Some(condition) = alone.or_else(with_others) {
-            let column = condition.leaves().find(of_index)?.column;
-            let row = self.condition(expr, asks_nothing(self.table, &condition), column);
-            return Some(ConditionRow { kind, place: place_of(&condition, column), ..row });
+            let leaf = condition.leaves().find(of_index)?;
+            let row = self.condition(expr, asks_nothing(self.table, &condition), leaf.column);
+            return Some(ConditionRow { kind, place: place_of(&condition, leaf), ..row });
         }
         let refusal = refusal::refusal(self.table, self.number, expr);
         let is_or = matches!(expr.kind(), ExprKind::Or(_));
@@ -275,9 +275,9 @@ fn asks_nothing(table: &Table<'_>, condition: &Condition<Leaf<'_>>) -> Option<Re
     found.filter(|_| rules_out.is_none())
 }
 
-/// Where a condition may be, one of whose tests is on this column. The access method gets tests of its operators and
+/// Where a condition may be, one of whose tests this is. The access method gets tests of its operators and
 /// for NULL; comparisons of rows, and of parts of documents, only the Skip Index Scan looks up.
-fn place_of(condition: &Condition<Leaf<'_>>, column: u16) -> BitmapPlace {
+fn place_of(condition: &Condition<Leaf<'_>>, one: &Leaf<'_>) -> BitmapPlace {
     let is_of_method = |leaf: &Leaf<'_>| match leaf.key.condition.kind() {
         ExprKind::Rows(_) => false,
         ExprKind::IsNotNull(_) => leaf.key.key.is_none(),
@@ -286,7 +286,7 @@ fn place_of(condition: &Condition<Leaf<'_>>, column: u16) -> BitmapPlace {
     if !condition.leaves().all(is_of_method) {
         return BitmapPlace::Nowhere;
     }
-    let is_of_columns = condition.leaves().any(|leaf| leaf.column != column);
+    let is_of_columns = condition.leaves().any(|leaf| (leaf.index, leaf.column) != (one.index, one.column));
     if is_of_columns && matches!(condition, Condition::Or(_)) {
         BitmapPlace::InOr
     } else {

@@ -165,8 +165,17 @@ pub fn chosen<'a>(
             let is_its = |row: &ConditionRow| {
                 (row.identity, row.index) == (expr.identity(), table.indexes()[leaf.index].oid())
             };
-            if !mark(is_its) {
-                add(index_report::used(table, expr, leaf));
+            if mark(is_its) {
+                continue;
+            }
+            // Of an equality the server may have made another condition, with the sides swapped.
+            let row = index_report::used(table, expr, leaf);
+            let swapped = table.swapped_text(expr);
+            let is_swapped = |other: &ConditionRow| {
+                other.index == row.index && other.kind == RowKind::Join && other.condition == swapped
+            };
+            if swapped.is_none() || !mark(is_swapped) {
+                add(row);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Descriptions of conditions for messages: their text, their columns and their operators.
 
-use super::expr::{Comparison, Expr};
+use super::expr::{Comparison, Expr, ExprKind};
 use super::index::Index;
 use super::table::Table;
 use crate::pg::list::list;
@@ -41,6 +41,21 @@ impl Table<'_> {
             let context = pg_sys::deparse_context_for_plan_tree(&mut plan, names);
             let has_names = inside.iter().any(of_others);
             of_server(pg_sys::deparse_expression(copy, context, has_names, false))
+        }
+    }
+
+    /// As [`Table::condition_text`], of a comparison with its sides swapped; None if it is none, or cannot be swapped.
+    pub fn swapped_text(&self, expr: Expr<'_>) -> Option<String> {
+        // SAFETY: a node's tag tells its type; only the copy is changed, and it has a commutator.
+        unsafe {
+            if !is_a(expr.raw(), pg_sys::NodeTag::T_OpExpr) {
+                return None;
+            }
+            let ExprKind::Operator(comparison) = expr.kind() else { return None };
+            comparison.commutator()?;
+            let copy: *mut pg_sys::OpExpr = pg_sys::copyObjectImpl(expr.raw().cast_const().cast()).cast();
+            pg_sys::CommuteOpExpr(copy);
+            Some(self.condition_text(Expr::new(copy.cast())))
         }
     }
 

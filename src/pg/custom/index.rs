@@ -156,11 +156,9 @@ impl Index<'_> {
 
     /// Whether an operator asks for a part of the column's values.
     pub fn asks_for_part(&self, column: u16, strategy: Strategy) -> bool {
-        match self.kind(column) {
-            KeyKind::Whole | KeyKind::Order => false,
-            KeyKind::Users => true, // what its operators ask for is not known here
-            _ => !matches!(strategy, Strategy::Equal | Strategy::EqualIgnoreCase),
-        }
+        // An equality is of the whole value, mostly of a column whose keys are whole values.
+        !matches!(strategy, Strategy::Equal | Strategy::EqualIgnoreCase)
+            && !matches!(self.kind(column), KeyKind::Whole | KeyKind::Order)
     }
 
     /// Whether the column's equality is that of its type under a collation: not if the operator class is a user's.

@@ -488,7 +488,7 @@ fn open_ranges_are_counted_once(database: &Database) {
     let of = |session: &mut Session, column: &str| {
         session.number(&format!("SELECT {column} FROM skip_index_info('t_tags')"))
     };
-    session.run("SET maintenance_work_mem = '64kB'");
+    session.run("SET maintenance_work_mem = '1MB'");
     session.run(
         "CREATE INDEX CONCURRENTLY t_tags ON t USING skip (tags array_element_skip_ops)
          WITH (pages_per_range = 64, layout = map, autosummarize = off)",
