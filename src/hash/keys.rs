@@ -77,8 +77,8 @@ impl ColumnKeys {
             KeyKind::Elements => {
                 let element = types::base_type(types::element(types::base_type(values))?);
                 // Records and ranges of users call the functions of what they are made of.
-                let is_built_in =
-                    [element, catalog::extended_hash(element)?].into_iter().all(catalog::is_built_in);
+                let is_built_in = catalog::is_built_in(catalog::extended_hash(element)?)
+                    && (catalog::is_built_in(element) || types::is_enum(element));
                 is_built_in.then(|| ElementKeys::of_type(values, collation, seed).map(Self::Elements))?
             }
             KeyKind::Paths => Some(Self::Paths(DocumentKeys::new(seed))),

@@ -59,7 +59,7 @@ fn skip_advise(table: Option<pg_sys::Oid>, column: Option<&std::ffi::CStr>) -> R
         if let Some(wanted) = wanted.filter(|_| rows.is_empty()) {
             fail(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
-                format!("column \"{wanted}\" of table \"{}\" does not exist", table.rel().name()),
+                format!("column \"{wanted}\" of table \"{}\" does not exist", whole.rel().name()),
                 None,
                 None,
             );
@@ -112,6 +112,9 @@ struct Advised<'r> {
 }
 
 fn advice_of(of: &Advised<'_>) -> Vec<RowOf<AdviceColumns>> {
+    if of.column.is_virtual {
+        return vec![no_index(of, "a virtual generated column cannot have an index".into())];
+    }
     let parts = advise_inside::advice(of.sampled, of.column);
     // Values of such types are searched by their parts.
     let best = parts.iter().position(|parts| parts.is_usual && parts.is_worth_it);
@@ -125,8 +128,14 @@ fn advice_of(of: &Advised<'_>) -> Vec<RowOf<AdviceColumns>> {
     rows
 }
 
+/// The only row about a column.
+fn no_index(of: &Advised<'_>, reason: String) -> RowOf<AdviceColumns> {
+    let (name, method) = (Text(of.column.name.clone()), Text("none".into()));
+    (name, method, true, None, None, None, Text(reason), None)
+}
+
 fn row_of_parts(of: &Advised<'_>, parts: &PartsAdvice, is_recommended: bool) -> RowOf<AdviceColumns> {
-    let PartsAdvice { class, candidate, facts, .. } = parts;
+    let PartsAdvice { class, class_in_sql, candidate, facts, .. } = parts;
     let reads = if parts.asks_for_one {
         what_it_reads(candidate, facts)
     } else {
@@ -140,7 +149,7 @@ fn row_of_parts(of: &Advised<'_>, parts: &PartsAdvice, is_recommended: bool) -> 
         Some(candidate.index_pages.round()),
         parts.asks_for_one.then_some(candidate.table_pages.round()),
         Text(format!("finds {}: {reads}", parts.what)),
-        Some(Text(create_index(of, "skip", class))),
+        Some(Text(create_index(of, "skip", class_in_sql))),
     )
 }
 
@@ -150,11 +159,11 @@ fn of_whole_values(of: &Advised<'_>) -> Vec<RowOf<AdviceColumns>> {
     let name = || Text(column.name.clone());
     if !column.has_class {
         let reason = format!(
-            "type {} has no default operator class for the access method skip{}",
+            "type {} has no default operator class for the access method skip, or cannot be hashed{}",
             column.type_name,
             inside(column)
         );
-        return vec![(name(), Text("none".into()), true, None, None, None, Text(reason), None)];
+        return vec![no_index(of, reason)];
     }
     let sample = ColumnSample::of_values(table, column.place);
     // Statistics are made from all rows: they are used only for those who may read all of them.

@@ -74,6 +74,8 @@ pub fn is_monitor() -> bool {
 /// An operator class.
 pub struct OperatorClass {
     pub name: String,
+    /// The name as SQL needs it, with the schema if the search path does not find it.
+    pub in_sql: String,
     pub family: pg_sys::Oid,
     pub input: pg_sys::Oid,
 }
@@ -99,10 +101,20 @@ pub fn operator_class(oid: pg_sys::Oid) -> Option<OperatorClass> {
             return None;
         }
         let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>();
-        let name = text::of_server(form.opcname.data.as_ptr());
-        let class = OperatorClass { name, family: form.opcfamily, input: form.opcintype };
+        let class = class_of(form);
         pg_sys::ReleaseSysCache(tuple);
         Some(class)
+    }
+}
+
+fn class_of(form: &pg_sys::FormData_pg_opclass) -> OperatorClass {
+    let name = form.opcname.data.as_ptr();
+    // SAFETY: catalog lookups; NUL-terminated strings. A NULL schema is left out.
+    unsafe {
+        let is_found = pg_sys::OpclassIsVisible(form.oid);
+        let schema = if is_found { std::ptr::null() } else { pg_sys::get_namespace_name(form.opcnamespace) };
+        let in_sql = text::of_server(pg_sys::quote_qualified_identifier(schema, name));
+        OperatorClass { name: text::of_server(name), in_sql, family: form.opcfamily, input: form.opcintype }
     }
 }
 
@@ -165,8 +177,7 @@ pub fn classes_of(method: pg_sys::Oid) -> Vec<OperatorClass> {
         let class = |i| {
             let member = *(*list).members.as_ptr().add(i);
             let form = &*pg_sys::GETSTRUCT(&raw mut (*member).tuple).cast::<pg_sys::FormData_pg_opclass>();
-            let name = text::of_server(form.opcname.data.as_ptr());
-            OperatorClass { name, family: form.opcfamily, input: form.opcintype }
+            class_of(form)
         };
         let classes = (0..count).map(class).collect();
         pg_sys::ReleaseCatCacheList(list);
@@ -285,6 +296,13 @@ pub fn extended_hash(oid: pg_sys::Oid) -> Option<pg_sys::Oid> {
 pub fn has_hash(oid: pg_sys::Oid) -> bool {
     // SAFETY: the type cache's entry lives as long as the backend.
     let function = unsafe { (*pg_sys::lookup_type_cache(oid, pg_sys::TYPECACHE_HASH_PROC as i32)).hash_proc };
+    function != pg_sys::InvalidOid
+}
+
+/// Whether values of a type have an order by default, and so do all that they are made of.
+pub fn has_order(oid: pg_sys::Oid) -> bool {
+    // SAFETY: the type cache's entry lives as long as the backend.
+    let function = unsafe { (*pg_sys::lookup_type_cache(oid, pg_sys::TYPECACHE_CMP_PROC as i32)).cmp_proc };
     function != pg_sys::InvalidOid
 }
 

@@ -97,22 +97,32 @@ pub fn values_in_blocks(table: Rel, column: usize, blocks: (u32, u32), mut each:
     });
 }
 
-/// As [`values_in_blocks`], with the block, the value itself and its bytes. The value is of a type that is stored with
-/// its length; it is None if it is large.
+/// A value of variable length, as it is stored: perhaps compressed, or out of line.
+pub struct StoredVarlena<'r> {
+    pub block: u32,
+    pub value: Value<'r>,
+    /// Bytes that it is stored in.
+    pub bytes: u32,
+    /// Bytes that it has when it is read.
+    pub raw_bytes: usize,
+}
+
+/// As [`values_in_blocks`], with the values themselves, of a type that is stored with its length. None of them is
+/// fetched or decompressed.
 pub fn varlenas_in_blocks(
     table: Rel,
     column: usize,
     blocks: (u32, u32),
-    mut each: impl FnMut(u32, Option<Value<'_>>, u32),
+    mut each: impl FnMut(StoredVarlena<'_>),
 ) {
-    let of_column = |text: &SqlBuilder, name: &CStr| {
-        text.add(c"CASE WHEN pg_catalog.pg_column_size(").add(name).add(LARGE_VALUE);
-        text.add(c" THEN ").add(name).add(c" END");
-    };
+    let of_column = |text: &SqlBuilder, name: &CStr| _ = text.add(name);
     in_blocks(table, column, blocks, &of_column, &mut |block, value, bytes| {
-        // SAFETY: a value of the column, which the caller says is a varlena; it lives as long as the row.
-        let value = value.map(|value| unsafe { Value::new(value, Repr::Varlena) });
-        each(block, value, bytes);
+        let Some(datum) = value else { return };
+        // SAFETY: a value of the column, which the caller says is a varlena; it lives as long as the row. Its header
+        // has its size.
+        let (value, raw_bytes) =
+            unsafe { (Value::new(datum, Repr::Varlena), pg_sys::toast_raw_datum_size(datum)) };
+        each(StoredVarlena { block, value, bytes, raw_bytes });
     });
 }
 

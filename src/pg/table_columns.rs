@@ -2,8 +2,12 @@
 
 use super::catalog::OperatorClass;
 use super::key_kind::KeyKind;
-use super::{Rel, catalog, compat, text, types};
+use super::{Rel, catalog, compat, datum, text, types};
 use pgrx::pg_sys;
+
+/// `pg_attribute.attgenerated` of a column that is computed when it is read (ATTRIBUTE_GENERATED_VIRTUAL of PostgreSQL
+/// 18).
+const ATTRIBUTE_GENERATED_VIRTUAL: u8 = b'v';
 
 /// A column of a table.
 pub struct TableColumn {
@@ -13,7 +17,9 @@ pub struct TableColumn {
     /// The name as SQL needs it, with quotes if necessary.
     pub quoted_name: String,
     pub type_name: String,
-    /// Whether its type has a default operator class of the access method skip.
+    /// Whether its values are not stored, so that no index can have them.
+    pub is_virtual: bool,
+    /// Whether its type has a default operator class of the access method skip, and can be indexed with it.
     pub has_class: bool,
     /// The same of btree.
     pub has_btree: bool,
@@ -32,6 +38,8 @@ pub struct TableColumn {
 /// An operator class of the access method skip that finds parts of values.
 pub struct InsideClass {
     pub name: String,
+    /// As [`OperatorClass::in_sql`].
+    pub in_sql: String,
     pub kind: KeyKind,
     pub input: pg_sys::Oid,
 }
@@ -56,12 +64,13 @@ pub fn columns(table: Rel) -> Vec<TableColumn> {
                 name: text::of_server(name),
                 quoted_name: text::of_server(pg_sys::quote_identifier(name)),
                 type_name: text::of_server(pg_sys::format_type_be(attribute.atttypid)),
-                has_class: has_class(skip),
-                has_btree: has_class(pg_sys::BTREE_AM_OID),
+                is_virtual: attribute.attgenerated as u8 == ATTRIBUTE_GENERATED_VIRTUAL,
+                has_class: has_class(skip) && can_be_hashed(attribute.atttypid),
+                has_btree: has_class(pg_sys::BTREE_AM_OID) && catalog::has_order(attribute.atttypid),
                 has_minmax: minmax_stem(attribute.atttypid).is_some(),
                 bloom_class: bloom_class(attribute.atttypid),
                 values: (attribute.atttypid, attribute.attcollation),
-                inside_classes: inside_classes(skip, attribute.atttypid),
+                inside_classes: inside_classes(skip, attribute.atttypid, attribute.attcollation),
                 minmax_class: minmax_class(skip, attribute.atttypid),
             })
         });
@@ -90,19 +99,31 @@ fn bloom_class(of: pg_sys::Oid) -> Option<String> {
     }
 }
 
+/// Whether CREATE INDEX finds hash functions for the parts that values of an array or range type consist of.
+fn can_be_hashed(of: pg_sys::Oid) -> bool {
+    let of = types::base_type(of);
+    let has_parts = types::element(of).is_some() || types::is_range(of);
+    !has_parts || catalog::extended_hash(of).is_some() && !types::any_part(of, &types::is_row)
+}
+
 /// The operator classes of the access method skip that find parts of a type's values. A type of users that is stored as
 /// text is, such as citext, has classes of its own only: CREATE INDEX refuses others for it.
-fn inside_classes(skip: pg_sys::Oid, of: pg_sys::Oid) -> Vec<InsideClass> {
+fn inside_classes(skip: pg_sys::Oid, of: pg_sys::Oid, collation: pg_sys::Oid) -> Vec<InsideClass> {
     let of = types::base_type(of);
+    let is_possible = |kind: KeyKind| match kind {
+        KeyKind::Elements => can_be_hashed(of),
+        _ if kind.cuts_text() => datum::is_deterministic(collation),
+        _ => kind.finds_parts(),
+    };
     let is_cast = catalog::is_built_in(of) || types::element(of).is_some();
     let takes = |input| input == of || is_cast && catalog::is_binary_coercible(of, input);
     let mut classes = catalog::classes_of(skip);
     classes.retain(|class| takes(class.input));
-    let with_kind = classes.into_iter().map(|OperatorClass { name, family, input }| {
+    let with_kind = classes.into_iter().map(|OperatorClass { name, in_sql, family, input }| {
         let kind = KeyKind::of_class(family, input);
-        InsideClass { name, kind, input }
+        InsideClass { name, in_sql, kind, input }
     });
-    let mut found: Vec<InsideClass> = with_kind.filter(|class| class.kind.finds_parts()).collect();
+    let mut found: Vec<InsideClass> = with_kind.filter(|class| is_possible(class.kind)).collect();
     found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     found
 }

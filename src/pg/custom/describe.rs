@@ -26,10 +26,11 @@ impl Table<'_> {
         // SAFETY: a valid expression of this planner run. The copy is written as SQL in the context of the tables of
         // the query; the server gives all variables that the copy has, or a node that it cannot write.
         unsafe {
-            let copy = writable(expr.raw(), std::ptr::null_mut());
+            let mut has_unnamed_fields = false;
+            let copy = writable(expr.raw(), (&raw mut has_unnamed_fields).cast());
             let kinds = pg_sys::PVC_INCLUDE_AGGREGATES | pg_sys::PVC_INCLUDE_WINDOWFUNCS;
             let inside: Vec<_> = list::<pg_sys::Node>(pg_sys::pull_var_clause(copy, kinds as i32)).collect();
-            if inside.iter().any(|&node| !is_a(node, pg_sys::NodeTag::T_Var)) {
+            if has_unnamed_fields || inside.iter().any(|&node| !is_a(node, pg_sys::NodeTag::T_Var)) {
                 return self.columns_of(expr).join(", ");
             }
             let of_others =
@@ -126,7 +127,8 @@ impl Table<'_> {
 /// columns, parameters are numbers, and what an outer join may replace by NULL is the expression itself.
 ///
 /// # Safety
-/// A valid expression, or NULL. The context is not used.
+/// A valid expression, or NULL. The context points to a `bool`, which becomes true if there is a field of a record
+/// whose type only the plan tells.
 unsafe extern "C-unwind" fn writable(node: *mut pg_sys::Node, context: *mut c_void) -> *mut pg_sys::Node {
     boundary::callback(|| {
         // SAFETY: as the caller says; a node's tag tells its type. Only copies are changed.
@@ -145,6 +147,13 @@ unsafe extern "C-unwind" fn writable(node: *mut pg_sys::Node, context: *mut c_vo
                     let copy: *mut pg_sys::Param = pg_sys::copyObjectImpl(node.cast_const().cast()).cast();
                     (*copy).paramkind = pg_sys::ParamKind::PARAM_EXTERN;
                     copy.cast()
+                }
+                pg_sys::NodeTag::T_FieldSelect
+                    if pg_sys::exprType((*node.cast::<pg_sys::FieldSelect>()).arg.cast())
+                        == pg_sys::RECORDOID =>
+                {
+                    *context.cast::<bool>() = true;
+                    node
                 }
                 pg_sys::NodeTag::T_PlaceHolderVar => {
                     let inner = (*node.cast::<pg_sys::PlaceHolderVar>()).phexpr;

@@ -119,6 +119,84 @@ fn searches_inside_values(database: &Database) {
     assert!(methods.is_empty(), "{methods:?}");
 }
 
+on_shared!(columns_that_cannot_be_indexed);
+/// No statement is given that CREATE INDEX refuses because of the column's type.
+fn columns_that_cannot_be_indexed(database: &Database) {
+    let mut session = database.session();
+    let has_virtual = session.number("SHOW server_version_num") >= 180_000.0;
+    session.run(
+        "CREATE TYPE pair AS (a int, b int); CREATE TYPE mood AS ENUM ('sad', 'happy');
+         CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         CREATE TABLE t (points point[], pairs pair[], bits bit(3)[], documents json[], moods mood[],
+             caseless text COLLATE any_case, filler text DEFAULT repeat('x', 400))",
+    );
+    if has_virtual {
+        session.run("ALTER TABLE t ADD made text[] GENERATED ALWAYS AS (ARRAY[filler]) VIRTUAL");
+    }
+    session.run(
+        "INSERT INTO t SELECT ARRAY[point(i, i)], ARRAY[ROW(i, i)::pair], ARRAY[i::bit(3)], ARRAY[to_json(i)],
+             ARRAY['sad'::mood], 'c' || i FROM generate_series(1, 30000) i",
+    );
+    session.run("ANALYZE t");
+    for column in ["points", "pairs", "bits", "documents"] {
+        assert_eq!(
+            session.one(&format!("SELECT count(*) FROM skip_advise('t', '{column}')")),
+            "1",
+            "{column}"
+        );
+        assert_eq!(best(&mut session, column), "none");
+    }
+    let methods = |session: &mut Session, column: &str| {
+        session.column(&format!("SELECT method FROM skip_advise('t', '{column}')"))
+    };
+    assert!(methods(&mut session, "moods").contains(&"skip (array_element_skip_ops)".to_owned()));
+    assert!(!methods(&mut session, "caseless").iter().any(|method| method.starts_with("skip (")));
+    let statements = session.column("SELECT statement FROM skip_advise('t') WHERE statement IS NOT NULL");
+    for statement in statements {
+        session.run(&format!("BEGIN; {statement}; ROLLBACK"));
+    }
+    if has_virtual {
+        let reason = session.one("SELECT reason FROM skip_advise('t', 'made')");
+        assert!(reason.contains("virtual generated column"), "{reason}");
+    }
+}
+
+on_shared!(large_values);
+/// Of large values some are read; of values that are much longer than they are stored, few.
+fn large_values(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "SET pg_skip.default_layout = auto;
+         CREATE TABLE t (id int, l int[], bomb text); ALTER TABLE t ALTER l SET STORAGE EXTERNAL;
+         CREATE TABLE seed AS SELECT repeat('x', 170000) AS bomb;
+         INSERT INTO t SELECT i, (SELECT array_agg(i * 500 + n) FROM generate_series(1, 600) n), bomb
+             FROM generate_series(1, 8000) i, seed",
+    );
+    session.run("VACUUM ANALYZE t");
+    let row = "FROM skip_advise('t', 'l') WHERE method = 'skip (array_element_skip_ops)'";
+    let advised = session.number(&format!("SELECT index_bytes {row}"));
+    assert_eq!(session.one(&format!("SELECT recommended {row}")), "t");
+    session.run("CREATE INDEX made ON t USING skip (l array_element_skip_ops)");
+    let real = session.number("SELECT pg_relation_size('made')");
+    assert!(advised > real / 2.0 && advised < real * 2.0, "{advised} bytes expected, {real} in fact");
+    // Each of the values takes a millisecond: all of the sample would take many seconds.
+    session.run("SET statement_timeout = '20s'");
+    assert!(session.rows("SELECT * FROM skip_advise('t', 'bomb')").len() > 5);
+}
+
+on_shared!(extension_in_a_schema_of_its_own);
+fn extension_in_a_schema_of_its_own(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "DROP EXTENSION pg_skip CASCADE; CREATE SCHEMA elsewhere; CREATE EXTENSION pg_skip SCHEMA elsewhere;
+         CREATE TABLE t AS SELECT ARRAY['t' || i] AS tags FROM generate_series(1, 1000) i",
+    );
+    let statements = "SELECT statement FROM elsewhere.skip_advise('t') WHERE method LIKE 'skip (%'";
+    let statements = session.column(statements);
+    assert_eq!(statements, ["CREATE INDEX ON public.t USING skip (tags elsewhere.array_element_skip_ops)"]);
+    session.run(&statements[0]);
+}
+
 on_shared!(partitions);
 /// The largest partition stands for a partitioned table.
 fn partitions(database: &Database) {

@@ -205,6 +205,15 @@ fn values_that_the_query_computes(database: &Database) {
         let found = rows.iter().find(|row| row[1].contains(condition) && (row[2] == "t") == is_used);
         assert!(found.is_some(), "{query}: {rows:?}");
     }
+    // A field of a record whose type only the plan tells has no name yet.
+    for query in [
+        "WITH c AS MATERIALIZED (SELECT row(a, a) r FROM n) SELECT (c.r).f1 FROM c, t WHERE t.k = (c.r).f1",
+        "SELECT * FROM (SELECT row(a, a) AS r FROM n OFFSET 0) s,
+             LATERAL (SELECT * FROM t WHERE t.k = (s.r).f1 OFFSET 0) x",
+    ] {
+        let rows = explained(&mut session, query);
+        assert!(rows.iter().any(|row| row[0] == "k" && row[1] == "k"), "{query}: {rows:?}");
+    }
     // What an outer join may replace by NULL is written as it is.
     let rows = explained(
         &mut session,
