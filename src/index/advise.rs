@@ -82,7 +82,7 @@ fn check_table(table: pg_sys::Oid) -> bool {
     }
 }
 
-/// The largest partition of a table: its rows stand for those of all.
+/// The largest partition of a table: its rows stand for those of the others.
 fn largest_partition(table: Rel) -> OpenRel {
     let partitions = catalog::leaf_partitions(table.oid(), pg_sys::RELKIND_RELATION);
     let size = |oid: &pg_sys::Oid| {

@@ -15,7 +15,7 @@
 //! | [`range_map`] | skip_range_map |
 //! | [`verify`], [`verify_contents`] | skip_index_verify: the structure, the contents |
 //! | [`alter`] | (object_access_hook) |
-//! | [`advise`], [`advise_inside`], [`advise_sample`] | skip_advise: about whole values, about parts of them, and the sample of the table |
+//! | [`advise`], [`advise_inside`], [`advise_sample`] | skip_advise: whole values, their parts, the sample |
 //!
 //! Shared code: [`choose`] chooses the layout of columns from a sample of the table. [`collect`] reads block ranges of
 //! the table; [`contents`] is what it finds of one column. [`place`] makes segments of them: filters

@@ -11,10 +11,11 @@
 //!
 //! Problems are reported as INFO, as core's access methods do.
 
-use crate::pg::catalog::{self, FamilyMember, OperatorClass};
+use crate::pg::catalog::{self, FamilyMember};
 use crate::pg::clause::Strategy;
 use crate::pg::error::report;
 use crate::pg::key_kind;
+use crate::pg::operator_class::{self, OperatorClass};
 use crate::pg::types;
 use crate::pg::user_keys;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
@@ -29,7 +30,7 @@ const QUERY: i16 = user_keys::QUERY_FUNCTION;
 
 /// Checks an operator class and its family.
 pub fn validate(class: pg_sys::Oid) -> bool {
-    let Some(class) = catalog::operator_class(class) else { return false };
+    let Some(class) = operator_class::by_oid(class) else { return false };
     let (operators, functions) = (catalog::operators(class.family), catalog::functions(class.family));
     let mut sound = true;
     let mut complain = |problem: String| {

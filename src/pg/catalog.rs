@@ -71,15 +71,6 @@ pub fn is_monitor() -> bool {
     unsafe { pg_sys::has_privs_of_role(pg_sys::GetUserId(), pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR)) }
 }
 
-/// An operator class.
-pub struct OperatorClass {
-    pub name: String,
-    /// The name as SQL needs it, with the schema if the search path does not find it.
-    pub in_sql: String,
-    pub family: pg_sys::Oid,
-    pub input: pg_sys::Oid,
-}
-
 /// A member of an operator family: an operator or a support function.
 pub struct FamilyMember {
     /// Strategy or support number.
@@ -90,32 +81,6 @@ pub struct FamilyMember {
     pub object: pg_sys::Oid,
     /// For an operator: whether it is a search operator.
     pub is_search: bool,
-}
-
-/// Looks an operator class up.
-pub fn operator_class(oid: pg_sys::Oid) -> Option<OperatorClass> {
-    // SAFETY: a syscache tuple, released after its contents were copied.
-    unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::CLAOID as i32, oid.into());
-        if tuple.is_null() {
-            return None;
-        }
-        let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opclass>();
-        let class = class_of(form);
-        pg_sys::ReleaseSysCache(tuple);
-        Some(class)
-    }
-}
-
-fn class_of(form: &pg_sys::FormData_pg_opclass) -> OperatorClass {
-    let name = form.opcname.data.as_ptr();
-    // SAFETY: catalog lookups; NUL-terminated strings. A NULL schema is left out.
-    unsafe {
-        let is_found = pg_sys::OpclassIsVisible(form.oid);
-        let schema = if is_found { std::ptr::null() } else { pg_sys::get_namespace_name(form.opcnamespace) };
-        let in_sql = text::of_server(pg_sys::quote_qualified_identifier(schema, name));
-        OperatorClass { name: text::of_server(name), in_sql, family: form.opcfamily, input: form.opcintype }
-    }
 }
 
 /// The operators of a family.
@@ -164,40 +129,6 @@ fn members<T>(family: pg_sys::Oid, cache: i32, read: impl Fn(&T) -> FamilyMember
 /// never given to another object.
 pub fn is_built_in(oid: pg_sys::Oid) -> bool {
     oid.to_u32() < pg_sys::FirstNormalObjectId
-}
-
-/// The operator classes of an access method.
-pub fn classes_of(method: pg_sys::Oid) -> Vec<OperatorClass> {
-    // SAFETY: a syscache list of pg_opclass, released after its contents were copied.
-    unsafe {
-        let none = pg_sys::Datum::null();
-        let cache = pg_sys::SysCacheIdentifier::CLAAMNAMENSP as i32;
-        let list = pg_sys::SearchSysCacheList(cache, 1, method.into(), none, none);
-        let count = usize::try_from((*list).n_members).unwrap_or(0);
-        let class = |i| {
-            let member = *(*list).members.as_ptr().add(i);
-            let form = &*pg_sys::GETSTRUCT(&raw mut (*member).tuple).cast::<pg_sys::FormData_pg_opclass>();
-            class_of(form)
-        };
-        let classes = (0..count).map(class).collect();
-        pg_sys::ReleaseCatCacheList(list);
-        classes
-    }
-}
-
-/// Names of the operator classes of an access method that have an operator, in order: those for the operator's left
-/// type, or, if there is none, all of their family.
-pub fn classes_with(operator: pg_sys::Oid, method: pg_sys::Oid) -> Vec<String> {
-    let mut having = classes_of(method);
-    having.retain(|class| is_in_family(operator, class.family));
-    // CREATE INDEX takes no other class of the family for a column of this type.
-    let left = operator_types(operator).map(|(left, ..)| left);
-    if having.iter().any(|class| Some(class.input) == left) {
-        having.retain(|class| Some(class.input) == left);
-    }
-    let mut names: Vec<String> = having.into_iter().map(|class| class.name).collect();
-    names.sort_unstable();
-    names
 }
 
 /// Result and argument types of a function.

@@ -48,6 +48,7 @@ mod list;
 pub mod lock;
 pub mod memory;
 mod meta_pin;
+pub mod operator_class;
 pub mod options;
 pub mod page;
 pub mod parallel_build;

@@ -1,7 +1,7 @@
 //! The columns of a table, and which operator classes their types have.
 
-use super::catalog::OperatorClass;
 use super::key_kind::KeyKind;
+use super::operator_class::{self, OperatorClass};
 use super::{Rel, catalog, compat, datum, text, types};
 use pgrx::pg_sys;
 
@@ -117,7 +117,7 @@ fn inside_classes(skip: pg_sys::Oid, of: pg_sys::Oid, collation: pg_sys::Oid) ->
     };
     let is_cast = catalog::is_built_in(of) || types::element(of).is_some();
     let takes = |input| input == of || is_cast && catalog::is_binary_coercible(of, input);
-    let mut classes = catalog::classes_of(skip);
+    let mut classes = operator_class::of_method(skip);
     classes.retain(|class| takes(class.input));
     let with_kind = classes.into_iter().map(|OperatorClass { name, in_sql, family, input }| {
         let kind = KeyKind::of_class(family, input);
@@ -134,7 +134,7 @@ fn minmax_class(skip: pg_sys::Oid, of: pg_sys::Oid) -> Option<String> {
     let has_bounds = |class: &OperatorClass| {
         class.input == of && KeyKind::of_class(class.family, class.input) == KeyKind::Order
     };
-    catalog::classes_of(skip).into_iter().find(has_bounds).map(|class| class.name)
+    operator_class::of_method(skip).into_iter().find(has_bounds).map(|class| class.name)
 }
 
 fn operator_class_name(class: pg_sys::Oid) -> Option<String> {

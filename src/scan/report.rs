@@ -101,7 +101,10 @@ fn report(query: &[u8]) -> Vec<ConditionRow> {
         row.hint = Some(format!("VACUUM the table, or SELECT skip_summarize('{index}')."));
     }
     for row in rows.iter_mut().filter(|row| !row.is_used && row.reason.is_none()) {
-        let another = "by the planner's estimates another plan costs less, or other conditions leave little to rule out";
+        let another = concat!(
+            "by the planner's estimates another plan costs less, ",
+            "or other conditions leave little to rule out"
+        );
         let (reason, hint) = match row.kind {
             _ if !settings::enable_scan() => {
                 ("pg_skip.enable_scan is off", "SET pg_skip.enable_scan = on.".to_owned())

@@ -5,7 +5,7 @@ use super::index::Index;
 use super::table::Table;
 use crate::pg::list::list;
 use crate::pg::text::of_server;
-use crate::pg::{OpenRel, boundary, catalog, compat, lock, relation, server, types};
+use crate::pg::{OpenRel, boundary, catalog, compat, lock, operator_class, relation, server, types};
 use pgrx::{is_a, pg_sys};
 use std::ffi::c_void;
 
@@ -167,7 +167,7 @@ unsafe extern "C-unwind" fn writable(node: *mut pg_sys::Node, context: *mut c_vo
 
 /// The operator classes of skip indexes that have an operator, in words; None if there are none.
 pub fn classes_with(operator: pg_sys::Oid) -> Option<String> {
-    let classes = catalog::classes_with(operator, catalog::access_method_oid("skip")?);
+    let classes = operator_class::with_operator(operator, catalog::access_method_oid("skip")?);
     let (last, others) = classes.split_last()?;
     Some(if others.is_empty() { last.clone() } else { format!("{} or {last}", others.join(", ")) })
 }

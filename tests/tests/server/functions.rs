@@ -2,6 +2,7 @@
 //! and what a session says before the library is loaded.
 use crate::registry::on_shared;
 use crate::shared::{Database, server};
+use pg_skip_tests::compare::sound;
 use pg_skip_tests::server::install;
 use pg_skip_tests::session::Session;
 use std::sync::{Arc, Mutex};
@@ -233,4 +234,32 @@ fn null_arguments(database: &Database) {
     for function in ["skip_summarize", "skip_index_info", "skip_index_segments", "skip_index_verify"] {
         session.rows(&format!("SELECT {function}(NULL)"));
     }
+}
+
+on_shared!(open_ranges_are_counted_once);
+/// A range with more keys than a build has memory for stays open. CREATE INDEX CONCURRENTLY finds it open twice: when
+/// it builds, and when it adds what was inserted meanwhile.
+fn open_ranges_are_counted_once(database: &Database) {
+    let mut session = database.session();
+    session.run(
+        "CREATE TABLE t AS SELECT i AS id, ARRAY(SELECT CASE WHEN i < 3000 THEN i * 1000 + n ELSE i END
+             FROM generate_series(1, 300) n) AS tags FROM generate_series(1, 4000) i",
+    );
+    let of = |session: &mut Session, column: &str| {
+        session.number(&format!("SELECT {column} FROM skip_index_info('t_tags')"))
+    };
+    session.run("SET maintenance_work_mem = '1MB'");
+    session.run(
+        "CREATE INDEX CONCURRENTLY t_tags ON t USING skip (tags array_element_skip_ops)
+         WITH (pages_per_range = 64, layout = map, autosummarize = off)",
+    );
+    let (ranges, summarized) = (of(&mut session, "ranges"), of(&mut session, "summarized"));
+    assert!(summarized > 0.0 && summarized < ranges / 2.0, "{summarized} of {ranges}");
+    let open = "SELECT sum(open_ranges) FROM skip_index_segments('t_tags')";
+    let in_segments = session.number("SELECT sum(width) FROM skip_index_segments('t_tags')");
+    assert!(session.number(open) > 0.0 && session.number(open) < in_segments, "of {in_segments}");
+    sound(&mut session, "t_tags");
+    session.run("RESET maintenance_work_mem; SELECT skip_summarize('t_tags')");
+    assert_eq!(session.number(open), 0.0);
+    assert!(of(&mut session, "summarized") >= ranges - 1.0, "all but the last range, which is not full");
 }

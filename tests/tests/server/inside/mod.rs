@@ -15,6 +15,7 @@ mod keys_of_users;
 mod large_values;
 mod lexemes;
 mod prefixes;
+mod random_documents;
 mod text_cases;
 mod words;
 
